@@ -1,0 +1,40 @@
+# Two commands:
+#
+#   make demo   27 years of exchange rates, restored by Spark, joined as of each transaction's time
+#   make test   every test
+#
+# Both make .venv first where it is missing: a virtual environment with kstore, compiled in place, and
+# all that its tests need. It is brought up to date when pyproject.toml, setup.py or a Cython source
+# has changed. `make PYTHON=python3.13 test` makes it with another Python; ARGS="-k codec" goes to
+# pytest or to the demo.
+
+PYTHON ?= python3
+ARGS ?=
+
+BIN := .venv/bin
+READY := .venv/.ready
+SOURCES := pyproject.toml setup.py $(shell find kstore_core \( -name '*.pyx' -o -name '*.pxd' \))
+
+.PHONY: usage demo test
+usage:
+	@sed -n 's/^#   make /  make /p' Makefile
+
+demo: $(READY)
+	$(BIN)/kstore demo $(ARGS)
+
+test: $(READY)
+	$(BIN)/python -m pytest $(ARGS)
+
+$(READY): $(SOURCES) | $(BIN)/python
+	@echo "Installing kstore and all that its tests need into .venv; the first time takes minutes"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "kstore needs Python 3.11 or newer. Name one: make PYTHON=python3.13 test"; exit 1; }
+	@echo "Making .venv with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv .venv || { rm -rf .venv; echo; \
+	  echo "$(PYTHON) cannot make a virtual environment, because its venv module is not whole."; \
+	  echo "  Debian/Ubuntu: apt-get install python3-venv    Fedora: dnf install python3-pip"; \
+	  exit 1; }

