@@ -1,0 +1,65 @@
+"""The byte formats of stored keys and values, compiled: see docs/formats.md.
+
+Bytes-like in, bytes out. Malformed bytes are a `kstore_core.errors.FormatError` with the offset of
+the fault; None, where a value may be null, gives None. Nothing here imports pyarrow or numpy before
+a function that takes Arrow columns is called.
+"""
+
+from kstore_core.codec import segment_rows
+from kstore_core.codec.conversions import (
+    convert_from_plain_to_header_format,
+    convert_to_header_format,
+    convert_to_timestamped_format,
+    has_empty_headers,
+    raw_aggregation,
+    raw_headers_timestamp_prefix,
+    raw_plain_value,
+    raw_timestamp,
+    raw_timestamped_value,
+)
+from kstore_core.codec.header import Header
+from kstore_core.codec.headers import Headers, decode_headers, encode_headers
+from kstore_core.codec.keys import (
+    key_first_session_key,
+    key_first_window_key,
+    session_key,
+    split_key_first_session_key,
+    split_key_first_window_key,
+    split_session_key,
+    split_time_first_session_key,
+    split_time_first_window_key,
+    split_versioned_key,
+    split_window_key,
+    split_windowed_key,
+    time_first_session_key,
+    time_first_window_key,
+    versioned_key,
+    window_key,
+    windowed_key,
+)
+from kstore_core.codec.partitioner import murmur2, partition
+from kstore_core.codec.records import (
+    AggregationWithHeaders,
+    ValueAndTimestamp,
+    ValueTimestampHeaders,
+    VersionedRecord,
+    VersionedRecordWithHeaders,
+)
+from kstore_core.codec.values import (
+    decode_aggregation_with_headers,
+    decode_latest,
+    decode_value_and_timestamp,
+    decode_value_timestamp_headers,
+    encode_aggregation_with_headers,
+    encode_latest,
+    encode_value_and_timestamp,
+    encode_value_timestamp_headers,
+)
+from kstore_core.codec.varints import (
+    decode_unsigned_varint,
+    decode_varint,
+    decode_varlong,
+    encode_unsigned_varint,
+    encode_varint,
+    encode_varlong,
+)

@@ -1,0 +1,244 @@
+# cython: language_level=3
+"""Bytes by hand: big-endian integers, zig-zag varints and a bounds-checked reader. No Python objects, no GIL.
+
+Nothing here raises. A reader that cannot go on returns a fault and leaves its position where the faulty
+field starts; `faults.raise_fault` turns that into a FormatError, out of the hot path.
+"""
+
+from libc.stdint cimport INT32_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+
+cdef enum Fault:
+    SOUND = 0
+    TRUNCATED_VARINT        # the bytes end inside a varint
+    LONG_VARINT             # the last byte a varint may have says that more follow
+    SURPLUS_BITS            # the last byte of a varint holds bits that do not fit the number
+    NEGATIVE_SIZE           # a length below 0 (below -1 where a null is allowed)
+    SIZE_BEYOND_END         # a length larger than what is left
+    NEGATIVE_COUNT          # a header count below 0
+    COUNT_BEYOND_END        # a header count that the bytes left cannot hold
+    TRAILING_BYTES          # bytes after the last header
+    TRUNCATED_FIELD         # the bytes end inside a field of fixed width
+    ROW_TOO_SHORT           # a segment row without room for one version
+    ROW_ENDS_IN_ENTRIES     # no entry of a segment row has the row's minimum timestamp
+    ROW_OUT_OF_ORDER        # the entries of a segment row are not newest first
+    ROW_SIZE_MISMATCH       # the value sizes of a segment row do not add up to its length
+
+
+cdef struct Reader:
+    const uint8_t *start
+    const uint8_t *here
+    const uint8_t *end
+    int64_t number          # the length, count or size that a fault is about
+
+
+cdef inline void open_reader(Reader *reader, const uint8_t *data, Py_ssize_t size) noexcept nogil:
+    reader.start = data
+    reader.here = data
+    reader.end = data + size
+    reader.number = 0
+
+
+cdef inline Py_ssize_t left(const Reader *reader) noexcept nogil:
+    return reader.end - reader.here
+
+
+# ---------------------------------------------------------------- fixed width, big-endian
+
+cdef inline uint64_t load_u64(const uint8_t *data) noexcept nogil:
+    return (
+        (<uint64_t>data[0] << 56) | (<uint64_t>data[1] << 48)
+        | (<uint64_t>data[2] << 40) | (<uint64_t>data[3] << 32)
+        | (<uint64_t>data[4] << 24) | (<uint64_t>data[5] << 16)
+        | (<uint64_t>data[6] << 8) | <uint64_t>data[7]
+    )
+
+
+cdef inline int64_t load_i64(const uint8_t *data) noexcept nogil:
+    return <int64_t>load_u64(data)
+
+
+cdef inline int32_t load_i32(const uint8_t *data) noexcept nogil:
+    return <int32_t>(
+        (<uint32_t>data[0] << 24) | (<uint32_t>data[1] << 16)
+        | (<uint32_t>data[2] << 8) | <uint32_t>data[3]
+    )
+
+
+cdef inline uint8_t *store_i64(uint8_t *data, int64_t number) noexcept nogil:
+    """Write 8 bytes; returns the address behind them."""
+    cdef uint64_t bits = <uint64_t>number
+    data[0] = <uint8_t>(bits >> 56)
+    data[1] = <uint8_t>(bits >> 48)
+    data[2] = <uint8_t>(bits >> 40)
+    data[3] = <uint8_t>(bits >> 32)
+    data[4] = <uint8_t>(bits >> 24)
+    data[5] = <uint8_t>(bits >> 16)
+    data[6] = <uint8_t>(bits >> 8)
+    data[7] = <uint8_t>bits
+    return data + 8
+
+
+cdef inline uint8_t *store_i32(uint8_t *data, int32_t number) noexcept nogil:
+    """Write 4 bytes; returns the address behind them."""
+    cdef uint32_t bits = <uint32_t>number
+    data[0] = <uint8_t>(bits >> 24)
+    data[1] = <uint8_t>(bits >> 16)
+    data[2] = <uint8_t>(bits >> 8)
+    data[3] = <uint8_t>bits
+    return data + 4
+
+
+# ---------------------------------------------------------------- varints
+
+cdef inline uint64_t zigzag(int64_t number) noexcept nogil:
+    return (<uint64_t>number << 1) ^ <uint64_t>(number >> 63)
+
+
+cdef inline int64_t unzigzag(uint64_t bits) noexcept nogil:
+    return <int64_t>((bits >> 1) ^ (0 - (bits & 1)))
+
+
+cdef inline Py_ssize_t unsigned_size(uint64_t bits) noexcept nogil:
+    """How many bytes the unsigned varint of `bits` takes: 1 to 10."""
+    cdef Py_ssize_t size = 1
+    while bits >= 0x80:
+        bits >>= 7
+        size += 1
+    return size
+
+
+cdef inline Py_ssize_t varint_size(int64_t number) noexcept nogil:
+    """How many bytes the zig-zag varint of `number` takes: 1 to 10."""
+    return unsigned_size(zigzag(number))
+
+
+cdef inline uint8_t *store_unsigned(uint8_t *data, uint64_t bits) noexcept nogil:
+    while bits >= 0x80:
+        data[0] = <uint8_t>(bits | 0x80)
+        data += 1
+        bits >>= 7
+    data[0] = <uint8_t>bits
+    return data + 1
+
+
+cdef inline uint8_t *store_varint(uint8_t *data, int64_t number) noexcept nogil:
+    """Write the zig-zag varint of `number`; returns the address behind it."""
+    return store_unsigned(data, zigzag(number))
+
+
+cdef inline Fault read_unsigned(Reader *reader, int width, uint64_t *bits) noexcept nogil:
+    """Read an unsigned varint of `width` (32 or 64) bits. Padding with zeros is read as Kafka reads it."""
+    cdef const uint8_t *here = reader.here
+    cdef uint64_t total = 0
+    cdef uint64_t byte
+    cdef int shift = 0
+    while here < reader.end:
+        byte = here[0]
+        here += 1
+        if shift + 7 > width:               # the last byte there may be
+            if byte & 0x80:
+                return LONG_VARINT
+            if byte >> (width - shift):
+                return SURPLUS_BITS
+            bits[0] = total | (byte << shift)
+            reader.here = here
+            return SOUND
+        total |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            bits[0] = total
+            reader.here = here
+            return SOUND
+        shift += 7
+    return TRUNCATED_VARINT
+
+
+cdef inline Fault read_varint(Reader *reader, int32_t *number) noexcept nogil:
+    """Read a zig-zag varint of 32 bits."""
+    cdef uint64_t bits = 0
+    cdef Fault fault
+    if reader.here < reader.end and reader.here[0] < 0x80:
+        bits = reader.here[0]
+        reader.here += 1
+    else:
+        fault = read_unsigned(reader, 32, &bits)
+        if fault != SOUND:
+            return fault
+    number[0] = <int32_t>unzigzag(bits)
+    return SOUND
+
+
+cdef inline Fault read_size(Reader *reader, int32_t least, Py_ssize_t *size) noexcept nogil:
+    """Read a length of at least `least` (0, or -1 where null is allowed) that the bytes left can hold."""
+    cdef const uint8_t *field = reader.here
+    cdef int32_t number = 0
+    cdef Fault fault = read_varint(reader, &number)
+    if fault != SOUND:
+        return fault
+    if number < least or number > reader.end - reader.here:
+        reader.number = number
+        fault = NEGATIVE_SIZE if number < least else SIZE_BEYOND_END
+        if fault == NEGATIVE_SIZE:
+            reader.here = field
+        return fault
+    size[0] = number
+    return SOUND
+
+
+# ---------------------------------------------------------------- headers
+
+cdef inline Fault read_count(Reader *reader, int32_t *count) noexcept nogil:
+    """Read the header count. A header takes two bytes at least, which bounds what a count may claim."""
+    cdef const uint8_t *field = reader.here
+    cdef Fault fault = read_varint(reader, count)
+    if fault != SOUND:
+        return fault
+    if count[0] < 0 or count[0] > (reader.end - reader.here) // 2:
+        reader.number = count[0]
+        if count[0] < 0:
+            reader.here = field
+            return NEGATIVE_COUNT
+        return COUNT_BEYOND_END
+    return SOUND
+
+
+cdef inline Fault read_header(
+    Reader *reader,
+    const uint8_t **key, Py_ssize_t *key_size,
+    const uint8_t **value, Py_ssize_t *value_size,
+) noexcept nogil:
+    """Read one header; the value size is -1 for a null value."""
+    cdef Fault fault = read_size(reader, 0, key_size)
+    if fault != SOUND:
+        return fault
+    key[0] = reader.here
+    reader.here += key_size[0]
+    fault = read_size(reader, -1, value_size)
+    if fault != SOUND:
+        return fault
+    value[0] = reader.here
+    if value_size[0] > 0:
+        reader.here += value_size[0]
+    return SOUND
+
+
+cdef inline Fault walk_headers(Reader *reader, int32_t *count) noexcept nogil:
+    """Check header bytes from the first to the last; no bytes at all are no headers."""
+    cdef int32_t i
+    cdef const uint8_t *data = NULL
+    cdef Py_ssize_t size = 0
+    cdef Fault fault
+    count[0] = 0
+    if reader.here == reader.end:
+        return SOUND
+    fault = read_count(reader, count)
+    if fault != SOUND:
+        return fault
+    for i in range(count[0]):
+        fault = read_header(reader, &data, &size, &data, &size)
+        if fault != SOUND:
+            return fault
+    if reader.here != reader.end:
+        reader.number = reader.end - reader.here
+        return TRAILING_BYTES
+    return SOUND

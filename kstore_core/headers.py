@@ -1,0 +1,9 @@
+"""Record headers (KIP-82): the pair `Header` and the ordered list `Headers`, decoded when looked at."""
+
+from __future__ import annotations
+
+from kstore_core.codec.header import Header
+from kstore_core.codec.headers import Headers
+from kstore_core.errors import ReadOnlyHeadersError
+
+__all__ = ["Header", "Headers", "ReadOnlyHeadersError"]
