@@ -1,0 +1,113 @@
+"""Columns of serialised keys and values, as columns of the type that their serde names.
+
+Needs pyarrow (``pip install 'kstore[arrow]'``), which is imported when a function is called.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kstore_core import serdes
+from kstore_core.codec import Headers
+from kstore_core.errors import FormatError
+from kstore_core.serdes import Serde
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["HEADERS_FIELDS", "headers_type", "to_binary", "to_typed"]
+
+HEADERS_FIELDS = ("key", "value")
+"""The fields of a header in a headers column."""
+
+_NUMBERS = {"int32": ">i4", "int64": ">i8", "float64": ">f8"}
+
+
+def headers_type() -> pa.DataType:
+    """The type of a headers column: ``list<element: struct<key: string, value: binary>>``."""
+    import pyarrow as pa
+
+    header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+    return pa.list_(pa.field("element", header))
+
+
+def to_typed(serde: Serde[Any], column: pa.Array) -> pa.Array:
+    """Deserialise a binary column; null stays null.
+
+    Raises
+    ------
+    FormatError
+        A value is not what the serde writes.
+    """
+    import pyarrow as pa
+
+    if serde is serdes.BYTES:
+        return column
+    if serde is serdes.UTF8 or serde is serdes.JSON:
+        try:
+            return column.cast(pa.string())
+        except pa.ArrowInvalid as error:
+            raise FormatError(f"a stored value is not UTF-8: {error}") from error
+    if serde.name in _NUMBERS and serde is serdes.BUILT_IN.get(serde.name):
+        return _to_numbers(column, _NUMBERS[serde.name], serde)
+    no_headers = Headers()
+    return pa.array(
+        [None if v is None else serde.deserialize(v, no_headers) for v in column.to_pylist()],
+        serde.arrow_type,
+    )
+
+
+def _to_numbers(column: pa.Array, big_endian: str, serde: Serde[Any]) -> pa.Array:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    dtype = np.dtype(big_endian)
+    filled = pc.fill_null(column, b"\0" * dtype.itemsize) if column.null_count else column
+    sizes = pc.binary_length(filled)
+    if len(filled) and not pc.all(pc.equal(sizes, dtype.itemsize)).as_py():
+        raise FormatError(f"serdes.{serde.name.upper()} reads {dtype.itemsize} bytes a value")
+    fixed = filled.cast(pa.binary(dtype.itemsize))
+    numbers = np.frombuffer(
+        fixed.buffers()[1] or b"", dtype, count=len(fixed), offset=fixed.offset * dtype.itemsize
+    )
+    mask = pc.is_null(column).to_numpy(zero_copy_only=False) if column.null_count else None
+    return pa.array(numbers.astype(dtype.newbyteorder("=")), serde.arrow_type, mask=mask)
+
+
+def to_binary(serde: Serde[Any], column: pa.Array) -> pa.Array:
+    """Serialise a typed column; null stays null.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A value is not what the serde takes.
+    """
+    import pyarrow as pa
+
+    if serde is serdes.BYTES:
+        return column.cast(pa.binary())
+    if serde is serdes.UTF8:
+        return column.cast(pa.string()).cast(pa.binary())
+    if serde.name in _NUMBERS and serde is serdes.BUILT_IN.get(serde.name):
+        return _from_numbers(column.cast(serde.arrow_type), _NUMBERS[serde.name])
+    no_headers = Headers()
+    return pa.array(
+        [None if v is None else serde.serialize(v, no_headers) for v in column.to_pylist()],
+        pa.binary(),
+    )
+
+
+def _from_numbers(column: pa.Array, big_endian: str) -> pa.Array:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    dtype = np.dtype(big_endian)
+    filled = pc.fill_null(column, 0) if column.null_count else column
+    data = np.asarray(filled).astype(dtype).tobytes()
+    fixed = pa.Array.from_buffers(
+        pa.binary(dtype.itemsize), len(filled), [None, pa.py_buffer(data)]
+    )
+    binary = fixed.cast(pa.binary())
+    return pc.if_else(pc.is_null(column), None, binary) if column.null_count else binary

@@ -1,0 +1,57 @@
+"""Stream time: the greatest record time seen, and what is too late because of it.
+
+A store's clock is read in one place, its typed edge, in arrival order: what is refused there never
+reaches a layer, a log or the engine.
+"""
+
+from __future__ import annotations
+
+__all__ = ["StreamClock", "segment_id"]
+
+START = -1
+"""Stream time before the first record, as in Kafka Streams."""
+
+
+def segment_id(timestamp: int, interval_ms: int) -> int:
+    """The segment of a time in ms. Division truncates toward zero, as Kafka's does."""
+    return timestamp // interval_ms if timestamp >= 0 else -(-timestamp // interval_ms)
+
+
+class StreamClock:
+    """The stream time of one store.
+
+    Parameters
+    ----------
+    retention_ms : int
+        How long a record is accepted after stream time has passed it; the bound is inclusive.
+
+    Attributes
+    ----------
+    observed : int
+        Greatest time seen, ms since the epoch; -1 before the first.
+    horizon : int
+        ``observed - retention_ms``: the oldest time that is not too late.
+    late : int
+        Records refused since the store was opened.
+    """
+
+    __slots__ = ("horizon", "late", "observed", "retention_ms")
+
+    def __init__(self, retention_ms: int, observed: int = START) -> None:
+        self.retention_ms = retention_ms
+        self.observed = observed
+        self.horizon = observed - retention_ms
+        self.late = 0
+
+    def advance(self, timestamp: int) -> None:
+        """Move stream time forward; a time before it changes nothing."""
+        if timestamp > self.observed:
+            self.observed = timestamp
+            self.horizon = timestamp - self.retention_ms
+
+    def accepts(self, timestamp: int) -> bool:
+        """Whether a record of this time is in time; one that is not is counted."""
+        if timestamp < self.horizon:
+            self.late += 1
+            return False
+        return True

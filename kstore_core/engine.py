@@ -1,0 +1,291 @@
+"""The engine SPI: what a storage engine supplies, and nothing that core can do once for all of them.
+
+An :class:`Engine` opens :class:`Database` objects, one a store. A database holds :class:`Namespace`
+objects, ordered maps of bytes (RocksDB: column families; LMDB: named databases), and writes to
+several of them in one atomic batch. Order is unsigned lexicographic everywhere; internal ranges are
+half-open, ``lo <= key < hi``, and ``None`` leaves an end open.
+
+Staging, tables, versions, upgrades and offsets are core's. An engine never sees a header or a time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, get_args
+
+from kstore_core.errors import SpecError
+
+__all__ = [
+    "DURABILITY_LEVELS",
+    "Capabilities",
+    "Chunk",
+    "Database",
+    "Durability",
+    "Engine",
+    "EngineOptions",
+    "Namespace",
+    "Rows",
+    "Snapshot",
+]
+
+Durability = Literal["process", "power", "changelog"]
+"""What a commit survives: SIGKILL, a power cut, or what Kafka's own stores survive."""
+
+DURABILITY_LEVELS: tuple[Durability, ...] = get_args(Durability)
+
+Chunk = tuple[list[bytes], list[bytes]]
+"""Keys and their values, parallel, in scan order, never empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What an engine can do, as data. What it cannot is refused when a store is built.
+
+    Attributes
+    ----------
+    persistent : bool
+        Rows survive the process.
+    process_local : bool
+        A database can be seen only by the process that opened it, so no other process, such as a
+        Spark worker, can read it.
+    max_key_bytes : int or None
+        The longest key that the engine holds; None for no limit.
+    empty_keys : bool
+        The empty key can be stored.
+    durability : tuple of Durability
+        The levels that differ here; any other is treated as ``"process"``.
+    checkpoint : bool
+        :meth:`Database.checkpoint` makes a consistent copy of a live database.
+    bulk_load : bool
+        :meth:`Database.load` is faster than writing the same rows in batches.
+    """
+
+    persistent: bool
+    process_local: bool
+    max_key_bytes: int | None = None
+    empty_keys: bool = True
+    durability: tuple[Durability, ...] = ("process",)
+    checkpoint: bool = True
+    bulk_load: bool = False
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """Base of an engine's options: a frozen dataclass whose every field has a default."""
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any] | EngineOptions | None) -> Self:
+        """Options from a mapping, refusing a name that the engine does not know.
+
+        Raises
+        ------
+        SpecError
+            An unknown name (the text gives the nearest one), a value of another type, or the
+            options of another engine.
+        """
+        if given is None:
+            return cls()
+        if isinstance(given, EngineOptions):
+            if not isinstance(given, cls):
+                raise SpecError(f"{type(given).__name__} given where {cls.__name__} is wanted")
+            return given
+        known = {f.name: f for f in dataclasses.fields(cls)}
+        for name, value in given.items():
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"
+                raise SpecError(f"{cls.__name__} has no option {name!r}; {hint}")
+            default = known[name].default
+            if default is not dataclasses.MISSING and default is not None:
+                wanted = type(default)
+                if type(value) is not wanted:
+                    raise SpecError(
+                        f"option {name!r} takes {wanted.__name__}, not {type(value).__name__}"
+                    )
+        return cls(**given)
+
+
+@dataclass(slots=True)
+class Rows:
+    """What one batch does to one namespace: first the ranges are deleted, then the rows are written.
+
+    Attributes
+    ----------
+    keys, values : list
+        Parallel and sorted by key without repeats; a value of None deletes its key.
+    deleted_ranges : list of (lo, hi)
+        Half-open; ``hi`` None reaches to the end.
+    """
+
+    keys: list[bytes] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
+    deleted_ranges: list[tuple[bytes, bytes | None]] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.keys or self.deleted_ranges)
+
+
+class Namespace(ABC):
+    """An ordered map of bytes inside a database."""
+
+    name: str
+
+    @abstractmethod
+    def get(self, key: bytes) -> bytes | None:
+        """The value of ``key``, or None."""
+
+    @abstractmethod
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of ``keys``, in their order; fastest when they are sorted."""
+
+    @abstractmethod
+    def scan(
+        self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[Chunk]:
+        """Chunks of the rows with ``lo <= key < hi``, as of this call, whatever is written later.
+
+        A scan reads everything or raises: it never ends early on a fault. The iterator may offer
+        ``close()``; dropping it frees what it holds. Chunks start small and grow, so that a reader
+        who wants one row does not pay for a thousand.
+        """
+
+    def first(
+        self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
+    ) -> tuple[bytes, bytes] | None:
+        """The first row of a scan, or None where it is empty."""
+        for keys, values in self.scan(lo, hi, reverse=reverse):
+            return keys[0], values[0]
+        return None
+
+    @abstractmethod
+    def approximate_count(self) -> int:
+        """How many rows there are, about."""
+
+
+class Snapshot(ABC):
+    """One moment of a whole database, all its namespaces together."""
+
+    @abstractmethod
+    def namespace(self, name: str) -> Namespace:
+        """The namespace as it was; raises KeyError where there was none."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the moment. Closing twice is fine."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Database(ABC):
+    """One store's rows: namespaces that are written to together."""
+
+    path: Path
+
+    @abstractmethod
+    def namespaces(self) -> list[str]:
+        """The names that exist, ``"default"`` among them, in no particular order."""
+
+    @abstractmethod
+    def namespace(self, name: str) -> Namespace:
+        """The namespace of this name, made where it is missing.
+
+        Raises
+        ------
+        KeyError
+            It is missing and the database is read-only.
+        """
+
+    @abstractmethod
+    def drop_namespace(self, name: str) -> None:
+        """Remove a namespace and its rows. ``"default"`` cannot be dropped."""
+
+    @abstractmethod
+    def write(self, batch: Mapping[str, Rows]) -> None:
+        """Write to several namespaces at once: all of it or nothing, as durable as the level says.
+
+        The rows are not kept: the caller may change its lists afterwards.
+        """
+
+    @abstractmethod
+    def load(self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]) -> int:
+        """Bulk load ascending rows; returns how many.
+
+        Not atomic: for filling a store whose offsets are committed afterwards. Existing rows of
+        the same keys are replaced.
+
+        Raises
+        ------
+        ValueError
+            The keys are not strictly ascending.
+        """
+
+    @abstractmethod
+    def snapshot(self) -> Snapshot:
+        """One moment of all namespaces."""
+
+    @abstractmethod
+    def checkpoint(self, target: Path) -> None:
+        """A consistent copy in ``target``, which must not exist yet, openable as a database.
+
+        Raises
+        ------
+        FileExistsError
+            ``target`` exists.
+        """
+
+    @abstractmethod
+    def sync(self) -> None:
+        """Make all that was written durable against a power cut."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the files; scans and snapshots still open end with StoreClosedError.
+
+        Closing twice is fine.
+        """
+
+
+class Engine(ABC):
+    """A kind of storage. Instances hold options, and are cheap until they open something."""
+
+    name: ClassVar[str]
+    capabilities: ClassVar[Capabilities]
+    options_type: ClassVar[type[EngineOptions]] = EngineOptions
+
+    def __init__(self, options: Mapping[str, Any] | EngineOptions | None = None) -> None:
+        self.options = self.options_type.parse(options)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.options!r})"
+
+    @abstractmethod
+    def stores(self, root: Path) -> list[str]:
+        """The names of the stores that this engine finds in the state directory ``root``, sorted.
+
+        Looks at names only: opens, locks and writes nothing.
+        """
+
+    @abstractmethod
+    def open(
+        self, root: Path, store: str, *, durability: Durability = "process", read_only: bool = False
+    ) -> Database:
+        """Open a store's database in the state directory ``root``, making it where it is missing.
+
+        Raises
+        ------
+        FileNotFoundError
+            It is missing and ``read_only`` is set.
+        EngineLockedError
+            Another process or handle holds it for writing, and this is not read-only.
+        CorruptionError
+            Its files cannot be trusted.
+        """

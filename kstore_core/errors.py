@@ -1,0 +1,159 @@
+"""Every error that kstore raises of its own accord: one tree, so that one ``except`` catches it.
+
+::
+
+    KStoreError
+    ├── EngineError                  something went wrong below the tables
+    │   ├── EngineUnavailableError   the engine is known, its library cannot be loaded
+    │   ├── EngineLockedError        another process or handle holds the directory (``.pid``)
+    │   ├── CorruptionError          bytes on disk are not what was written
+    │   ├── StoreClosedError         used after close
+    │   ├── ForkedHandleError        an open handle was carried over a fork
+    │   ├── StorageFullError         no space left
+    │   └── KeyTooLongError          the engine cannot hold a key of this length
+    ├── FormatError                  bytes that no format allows (``.offset``; also ValueError)
+    ├── StateError                   a state directory that cannot be used as asked
+    │   ├── FormatDowngradeError     the directory holds a newer format
+    │   ├── InconsistentStateError   the directory holds what cannot be true at once
+    │   └── UncommittedLimitError    a transaction outgrew ``uncommitted_max_bytes``
+    ├── SpecError                    a store description that is wrong or does not fit (also ValueError)
+    ├── UnknownEngineError           no engine of this name is installed (also LookupError)
+    ├── RetentionExceededError       a read before the history that is kept
+    ├── UnsupportedError             the engine or shape cannot do this
+    ├── ReadOnlyHeadersError         a change to headers that a store handed out (also TypeError)
+    └── CommitConflictError          somebody else published this version first
+
+A message says what happened, where, why, and what to do next.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "CommitConflictError",
+    "CorruptionError",
+    "EngineError",
+    "EngineLockedError",
+    "EngineUnavailableError",
+    "ForkedHandleError",
+    "FormatDowngradeError",
+    "FormatError",
+    "InconsistentStateError",
+    "KStoreError",
+    "KeyTooLongError",
+    "ReadOnlyHeadersError",
+    "RetentionExceededError",
+    "SpecError",
+    "StateError",
+    "StorageFullError",
+    "StoreClosedError",
+    "UncommittedLimitError",
+    "UnknownEngineError",
+    "UnsupportedError",
+]
+
+
+class KStoreError(Exception):
+    """Root of the tree."""
+
+
+class EngineError(KStoreError):
+    """A storage engine failed."""
+
+
+class EngineUnavailableError(EngineError):
+    """The engine's plug-in is installed, the library that it needs is not."""
+
+
+class EngineLockedError(EngineError):
+    """The directory is held by another process, or by another handle of this one.
+
+    Attributes
+    ----------
+    pid : int or None
+        The holder, where it could be found out.
+    """
+
+    def __init__(self, message: str, *, pid: int | None = None) -> None:
+        super().__init__(message)
+        self.pid = pid
+
+
+class CorruptionError(EngineError):
+    """Stored bytes fail a checksum or a structural check."""
+
+
+class StoreClosedError(EngineError):
+    """The store, scan or directory has been closed."""
+
+
+class ForkedHandleError(EngineError):
+    """An engine that was opened before a fork was used after it."""
+
+
+class StorageFullError(EngineError):
+    """The disk or the engine's map is full; what was committed before is intact."""
+
+
+class KeyTooLongError(EngineError):
+    """A key exceeds what the engine can hold; nothing of its batch was written."""
+
+
+class FormatError(KStoreError, ValueError):
+    """Bytes that are not in the format they are said to be in.
+
+    Attributes
+    ----------
+    offset : int or None
+        Where in the input the fault was found, in bytes from its start.
+    """
+
+    def __init__(self, message: str, *, offset: int | None = None) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_format_error, (str(self), self.offset))
+
+
+def _format_error(message: str, offset: int | None) -> FormatError:
+    return FormatError(message, offset=offset)
+
+
+class StateError(KStoreError):
+    """A state directory cannot be used as asked."""
+
+
+class FormatDowngradeError(StateError):
+    """The store on disk is of a newer format than the one it is opened as."""
+
+
+class InconsistentStateError(StateError):
+    """A state directory contradicts itself; nothing in it was changed."""
+
+
+class UncommittedLimitError(StateError):
+    """A transactional state directory holds more uncommitted bytes than it may."""
+
+
+class SpecError(KStoreError, ValueError):
+    """A store description is invalid, or differs from what the directory holds."""
+
+
+class UnknownEngineError(KStoreError, LookupError):
+    """No installed distribution provides an engine of this name."""
+
+
+class RetentionExceededError(KStoreError):
+    """A read as of a time before the history that the store keeps."""
+
+
+class UnsupportedError(KStoreError):
+    """An operation that this engine or this shape of store does not offer."""
+
+
+class ReadOnlyHeadersError(KStoreError, TypeError):
+    """Headers that a store handed out are read-only; ``headers.copy()`` is not."""
+
+
+class CommitConflictError(KStoreError):
+    """A version of this number was published by another writer in the meantime."""

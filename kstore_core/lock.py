@@ -1,0 +1,113 @@
+"""The writer's lock on a state directory: one file, which also says which engine wrote it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+import weakref
+from pathlib import Path
+from typing import Any
+
+from kstore_core.errors import EngineLockedError
+
+__all__ = ["LOCK_FILE", "DirectoryLock", "recorded_engine"]
+
+LOCK_FILE = ".kstore.lock"
+_POLL_S = 0.02
+
+
+class DirectoryLock:
+    """Held from construction until :meth:`release`, across processes and within one.
+
+    The file stays behind when the lock is released; what it says about the engine is how
+    ``open_state(engine=None)`` knows it again.
+
+    Parameters
+    ----------
+    directory : Path
+        Must exist.
+    engine : str
+        Recorded in the file.
+    timeout_s : float
+        How long to wait for another holder.
+
+    Raises
+    ------
+    EngineLockedError
+        Somebody else still holds it; ``.pid`` says who.
+    """
+
+    def __init__(self, directory: Path, engine: str, timeout_s: float = 0) -> None:
+        self.path = directory / LOCK_FILE
+        self._fd: int | None = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    self._abandon()
+                    pid = _read(self.path).get("pid")
+                    who = "this process" if pid == os.getpid() else f"process {pid or '(unknown)'}"
+                    raise EngineLockedError(
+                        f"{directory} is open for writing in {who}; close it there, wait with "
+                        "lock_timeout_s=…, or open it with read_only=True",
+                        pid=pid,
+                    ) from None
+                time.sleep(_POLL_S)
+            except OSError:
+                self._abandon()
+                raise
+        self._write({"engine": engine, "pid": os.getpid()})
+        self._engine = engine
+        _held.add(self)
+
+    def release(self) -> None:
+        """Let others in. Releasing twice is fine."""
+        if self._fd is not None:
+            self._write({"engine": self._engine, "pid": None})
+            _held.discard(self)
+            self._abandon()
+
+    def _write(self, content: dict[str, Any]) -> None:
+        assert self._fd is not None
+        data = json.dumps(content).encode() + b"\n"
+        os.pwrite(self._fd, data, 0)
+        os.ftruncate(self._fd, len(data))
+
+    def _abandon(self) -> None:
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            os.close(fd)
+
+
+_held: weakref.WeakSet[DirectoryLock] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """Drop the inherited descriptors, or a child would go on holding its dead parent's locks."""
+    for lock in list(_held):
+        with contextlib.suppress(OSError):
+            lock._abandon()
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def recorded_engine(directory: Path) -> str | None:
+    """The engine that last opened ``directory`` for writing, or None where nothing says so."""
+    engine = _read(directory / LOCK_FILE).get("engine")
+    return engine if isinstance(engine, str) else None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}

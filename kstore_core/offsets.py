@@ -1,0 +1,142 @@
+"""The offsets namespace: what a store keeps beside its rows.
+
+Kafka's entries are the open marker, the position and an offset a changelog partition. kstore adds
+its own under names that begin with ``kstore.``; Kafka reads past them.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kstore_core.engine import Namespace, Rows
+from kstore_core.errors import CorruptionError
+from kstore_core.position import decode_position, encode_position
+from kstore_core.spec import StoredSpec, StoreSpec
+
+__all__ = ["CLOSED", "OPEN", "STATUS", "Partition", "StoreRecord", "commit_rows", "read_record"]
+
+Partition = tuple[str, int]
+"""Topic and partition number."""
+
+STATUS = b"status"
+POSITION = b"position"
+SPEC = b"kstore.spec"
+STREAM_TIME = b"kstore.stream-time"
+
+_LONG = struct.Struct(">q")
+OPEN = _LONG.pack(1)
+CLOSED = _LONG.pack(0)
+
+
+@dataclass(slots=True)
+class StoreRecord:
+    """What a store's offsets namespace says.
+
+    Attributes
+    ----------
+    offsets : dict
+        The last offset of each partition whose effects the rows contain.
+    position : dict
+        The last input offset that was applied, by topic and partition.
+    spec : StoredSpec or None
+        None where Kafka wrote the store.
+    stream_time : int or None
+        Milliseconds; None where nothing stored it.
+    """
+
+    offsets: dict[Partition, int] = field(default_factory=dict)
+    position: dict[str, dict[int, int]] = field(default_factory=dict)
+    spec: StoredSpec | None = None
+    stream_time: int | None = None
+
+
+def read_record(namespace: Namespace) -> StoreRecord:
+    """Everything that the namespace says.
+
+    Raises
+    ------
+    CorruptionError
+        An entry that cannot be one.
+    """
+    record = StoreRecord()
+    for keys, values in namespace.scan():
+        for key, value in zip(keys, values, strict=True):
+            if key == POSITION:
+                record.position = decode_position(value)
+            elif key == SPEC:
+                record.spec = StoredSpec.parse(value)
+            elif key == STREAM_TIME:
+                record.stream_time = _long(key, value)
+            elif key != STATUS and not key.startswith(b"kstore."):
+                record.offsets[_partition(key)] = _long(key, value)
+    return record
+
+
+def _long(key: bytes, value: bytes) -> int:
+    if len(value) != _LONG.size:
+        raise CorruptionError(
+            f"the entry {key!r} of the offsets namespace has {len(value)} bytes, not 8; "
+            "restore the store from its changelog"
+        )
+    number: int = _LONG.unpack(value)[0]
+    return number
+
+
+def _partition(key: bytes) -> Partition:
+    topic, dash, number = key.decode(errors="replace").rpartition("-")
+    if not dash or not number.isdecimal():
+        raise CorruptionError(
+            f"the entry {key!r} of the offsets namespace names no partition; "
+            "restore the store from its changelog"
+        )
+    return topic, int(number)
+
+
+def commit_rows(
+    record: StoreRecord,
+    *,
+    offsets: Mapping[Partition, int | None] | None,
+    position: Mapping[str, Mapping[int, int]] | None,
+    stream_time: int | None,
+    spec: StoreSpec | None,
+) -> Rows:
+    """The entries that a commit writes, sorted. What is None stays as it is.
+
+    Empty ``offsets`` clear what is stored, an offset of None clears one, as Kafka's commit does.
+    """
+    entries: dict[bytes, bytes | None] = {}
+    if offsets is not None:
+        if not offsets:
+            entries |= dict.fromkeys(map(_offset_key, record.offsets))
+        for partition, offset in offsets.items():
+            entries[_offset_key(partition)] = None if offset is None else _LONG.pack(offset)
+    if position is not None:
+        entries[POSITION] = encode_position(position)
+    if stream_time is not None:
+        entries[STREAM_TIME] = _LONG.pack(stream_time)
+    if spec is not None:
+        entries[SPEC] = json.dumps(spec.describe(), separators=(",", ":"), sort_keys=True).encode()
+    keys = sorted(entries)
+    return Rows(keys, [entries[key] for key in keys])
+
+
+def _offset_key(partition: Partition) -> bytes:
+    topic, number = partition
+    return f"{topic}-{number}".encode()
+
+
+def common_offsets(records: Iterable[StoreRecord]) -> dict[Partition, int]:
+    """The least offset of each partition over several stores.
+
+    A store that records no offset at all contains nothing, so beside it nothing is common.
+    """
+    common: dict[Partition, int] = {}
+    for record in records:
+        if not record.offsets:
+            return {}
+        for partition, offset in record.offsets.items():
+            common[partition] = min(offset, common.get(partition, offset))
+    return common

@@ -1,0 +1,149 @@
+"""Putting one store together: database, table, shape. The only place that knows the order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from kstore_core.clock import START, StreamClock
+from kstore_core.engine import Durability, Engine, Rows
+from kstore_core.errors import StateError
+from kstore_core.offsets import (
+    CLOSED,
+    OPEN,
+    STATUS,
+    Partition,
+    StoreRecord,
+    commit_rows,
+    read_record,
+)
+from kstore_core.position import merge_positions
+from kstore_core.spec import StoreSpec
+from kstore_core.staging import Staging
+from kstore_core.tables import OFFSETS, NamespaceTable, open_table
+from kstore_core.typed.key_value import KeyValueStore
+from kstore_core.typed.store import RecordSlot, StoreHome
+from kstore_core.typed.versioned import VersionedStore
+from kstore_core.versioned import VersionedTable
+
+__all__ = ["OpenStore"]
+
+
+class OpenStore:
+    """A store that is open: its database, what is committed, and the face that its user sees.
+
+    Attributes
+    ----------
+    spec : StoreSpec
+    home : StoreHome
+    store : KeyValueStore or VersionedStore
+    """
+
+    def __init__(
+        self,
+        spec: StoreSpec,
+        root: Path,
+        engine: Engine,
+        staging: Staging,
+        slot: RecordSlot,
+        *,
+        durability: Durability,
+        read_only: bool,
+    ) -> None:
+        self.spec = spec
+        self._read_only = read_only
+        self._marks = not (read_only or staging.transactional)
+        try:
+            self._database = engine.open(
+                root, spec.name, durability=durability, read_only=read_only
+            )
+        except FileNotFoundError as error:
+            raise StateError(f"{root} has no store {spec.name!r}: {error}") from error
+        self._rows: NamespaceTable | None = None
+        try:
+            record = self._read_record()
+            if record.spec is not None:
+                record.spec.check(spec, f"the store {spec.name!r} in {root}")
+            self._rows = open_table(self._database, staging, spec.format, writable=not read_only)
+            position: dict[str, dict[int, int]] = {}
+            merge_positions(position, record.position)
+            self.home = StoreHome(slot, record, position)
+            self._clock = self._make_clock(record)
+            self.store = self._make_store(self._rows)
+            if self._marks:
+                self._database.write({OFFSETS: Rows([STATUS], [OPEN])})
+        except BaseException:
+            self._marks = False
+            self.close()
+            raise
+        self._committed_stream_time = record.stream_time
+        self._spec_is_stored = record.spec is not None and record.spec.describes(spec)
+
+    def _read_record(self) -> StoreRecord:
+        if self._read_only and OFFSETS not in self._database.namespaces():
+            return StoreRecord()
+        return read_record(self._database.namespace(OFFSETS))
+
+    def _make_clock(self, record: StoreRecord) -> StreamClock | None:
+        if self.spec.history_retention_ms is None:
+            return None
+        observed = START if record.stream_time is None else record.stream_time
+        return StreamClock(self.spec.history_retention_ms, observed)
+
+    def _make_store(self, rows: NamespaceTable) -> KeyValueStore | VersionedStore:  # type: ignore[type-arg]
+        if self._clock is None:
+            return KeyValueStore(self.spec, rows, self.home)
+        assert self.spec.segment_interval_ms is not None
+        table = VersionedTable(rows, self.spec.segment_interval_ms, self._clock)
+        return VersionedStore(self.spec, table, self.home)
+
+    def commit(self, offsets: Mapping[Partition, int | None] | None) -> None:
+        """Write what is staged, and the entries beside it, in one batch."""
+        assert self._rows is not None
+        home = self.home
+        stream_time = None if self._clock is None else self._clock.observed
+        if stream_time == self._committed_stream_time or stream_time == START:
+            stream_time = None
+        entries = commit_rows(
+            home.record,
+            offsets=offsets,
+            position=home.position if home.moved else None,
+            stream_time=stream_time,
+            spec=None if self._spec_is_stored else self.spec,
+        )
+        staged = self._rows.rows.staged()
+        batch = {self._rows.rows.name: staged} if staged else {}
+        if entries:
+            batch[OFFSETS] = entries
+        if not batch:
+            return
+        self._database.write(batch)
+        self._rows.rows.clear()
+        self._spec_is_stored = True
+        home.moved = False
+        merge_positions(home.record.position, home.position)
+        if stream_time is not None:
+            home.record.stream_time = self._committed_stream_time = stream_time
+        if offsets is not None:
+            _apply(home.record.offsets, offsets)
+
+    def close(self) -> None:
+        """Mark the store as closed cleanly and let go of its files. Closing twice is fine."""
+        try:
+            if self._rows is not None:
+                self._rows.rows.close()
+            if self._marks:
+                self._marks = False
+                self._database.write({OFFSETS: Rows([STATUS], [CLOSED])})
+        finally:
+            self._database.close()
+
+
+def _apply(known: dict[Partition, int], offsets: Mapping[Partition, int | None]) -> None:
+    if not offsets:
+        known.clear()
+    for partition, offset in offsets.items():
+        if offset is None:
+            known.pop(partition, None)
+        else:
+            known[partition] = offset

@@ -1,0 +1,38 @@
+cdef class OrderedRows:
+    cdef readonly dict rows
+    cdef dict _pending
+    cdef list _chunks
+    cdef list _firsts
+    cdef unsigned long _epoch
+    cdef bint _pinned
+
+    cpdef void put(self, bytes key, object value)
+    cpdef bint remove(self, bytes key)
+    cpdef OrderedView view(self)
+    cdef void _merge(self)
+    cdef void _rebuild(self)
+    cdef void _place(self, bytes key, object value)
+
+
+cdef class OrderedView:
+    cdef list _chunks
+    cdef list _firsts
+
+    cpdef OrderedScan scan(self, bytes lo=*, bytes hi=*, bint reverse=*)
+    cdef Py_ssize_t _chunk_of(self, bytes key) noexcept
+
+
+cdef class OrderedScan:
+    cdef list _chunks
+    cdef Py_ssize_t _chunk
+    cdef Py_ssize_t _last_chunk
+    cdef Py_ssize_t _lo_index
+    cdef Py_ssize_t _hi_index
+    cdef bint _reverse
+    cdef bint _done
+
+    cpdef tuple next_chunk(self)
+
+
+cdef int compare(bytes a, bytes b) noexcept
+cdef Py_ssize_t bisect_left(list keys, bytes key) noexcept

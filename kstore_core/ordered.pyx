@@ -1,0 +1,255 @@
+# cython: language_level=3
+"""An ordered map of bytes that sorts only when somebody looks.
+
+A put costs what a dict costs. The first scan sorts; each later one merges in only the keys that
+changed since, so that a put followed by a scan, record after record, stays cheap. A view is a
+moment of the map: chunks that a view holds are copied before they are changed.
+
+Staging keeps its uncommitted rows in one of these, the memory engine all of its rows.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.string cimport memcmp
+
+__all__ = ["OrderedRows", "OrderedScan", "OrderedView"]
+
+cdef object _GONE = object()
+cdef Py_ssize_t _CHUNK = 256  # rows in a chunk after a rebuild; a chunk of twice as many is split
+
+
+cdef int compare(bytes a, bytes b) noexcept:
+    """Unsigned lexicographic order: negative, zero or positive."""
+    cdef Py_ssize_t a_size = PyBytes_GET_SIZE(a)
+    cdef Py_ssize_t b_size = PyBytes_GET_SIZE(b)
+    cdef int order = memcmp(
+        PyBytes_AS_STRING(a), PyBytes_AS_STRING(b), a_size if a_size < b_size else b_size
+    )
+    if order != 0:
+        return order
+    return (a_size > b_size) - (a_size < b_size)
+
+
+cdef Py_ssize_t bisect_left(list keys, bytes key) noexcept:
+    """The index of the first of ``keys`` that is not below ``key``."""
+    cdef Py_ssize_t lo = 0, hi = len(keys), middle
+    while lo < hi:
+        middle = (lo + hi) // 2
+        if compare(<bytes>keys[middle], key) < 0:
+            lo = middle + 1
+        else:
+            hi = middle
+    return lo
+
+
+cdef class _Chunk:
+    """Parallel keys and values in order; changed in place only in the epoch it was made in."""
+
+    cdef list keys
+    cdef list values
+    cdef unsigned long epoch
+
+    def __cinit__(self, list keys, list values, unsigned long epoch):
+        self.keys = keys
+        self.values = values
+        self.epoch = epoch
+
+
+cdef class OrderedRows:
+    """A map from bytes to values, readable in key order both ways, with free snapshots.
+
+    Attributes
+    ----------
+    rows : dict
+        All rows, unordered. Read it; change it only through the methods.
+    """
+
+    def __cinit__(self):
+        self.rows = {}
+        self._pending = {}
+        self._chunks = []
+        self._firsts = []
+        self._epoch = 0
+        self._pinned = False
+
+    def __len__(self):
+        return len(self.rows)
+
+    cpdef void put(self, bytes key, object value):
+        """Set ``key`` to ``value``, which may be any object."""
+        self.rows[key] = value
+        if self._chunks:
+            self._pending[key] = value
+
+    cpdef bint remove(self, bytes key):
+        """Forget ``key``; tells whether it was there."""
+        if self.rows.pop(key, _GONE) is _GONE:
+            return False
+        if self._chunks:
+            self._pending[key] = _GONE
+        return True
+
+    cpdef OrderedView view(self):
+        """This moment of the map, in order, whatever is put afterwards."""
+        if not self._chunks:
+            if self.rows:
+                self._rebuild()
+        elif self._pending:
+            self._merge()
+        cdef OrderedView view = OrderedView.__new__(OrderedView)
+        view._chunks = self._chunks
+        view._firsts = self._firsts
+        self._pinned = True
+        self._epoch += 1
+        return view
+
+    cdef void _rebuild(self):
+        cdef list keys = sorted(self.rows)
+        cdef dict rows = self.rows
+        cdef Py_ssize_t start
+        cdef list part
+        self._chunks = []
+        self._firsts = []
+        self._pinned = False
+        for start in range(0, len(keys), _CHUNK):
+            part = keys[start : start + _CHUNK]
+            self._chunks.append(_Chunk(part, [rows[key] for key in part], self._epoch))
+            self._firsts.append(part[0])
+        self._pending.clear()
+
+    cdef void _merge(self):
+        if len(self._pending) * 4 > len(self.rows):
+            self._rebuild()
+            return
+        if self._pinned:
+            self._chunks = list(self._chunks)
+            self._firsts = list(self._firsts)
+            self._pinned = False
+        for key in sorted(self._pending):
+            self._place(<bytes>key, self._pending[key])
+        self._pending.clear()
+
+    cdef void _place(self, bytes key, object value):
+        cdef Py_ssize_t index, where
+        cdef _Chunk chunk
+        if not self._chunks:
+            if value is not _GONE:
+                self._chunks.append(_Chunk([key], [value], self._epoch))
+                self._firsts.append(key)
+            return
+        index = bisect_left(self._firsts, key)
+        if index == len(self._firsts) or compare(<bytes>self._firsts[index], key) != 0:
+            index -= 1
+        if index < 0:
+            index = 0
+        chunk = <_Chunk>self._chunks[index]
+        if chunk.epoch != self._epoch:
+            chunk = _Chunk(list(chunk.keys), list(chunk.values), self._epoch)
+            self._chunks[index] = chunk
+        where = bisect_left(chunk.keys, key)
+        if where < len(chunk.keys) and compare(<bytes>chunk.keys[where], key) == 0:
+            if value is not _GONE:
+                chunk.values[where] = value
+                return
+            del chunk.keys[where]
+            del chunk.values[where]
+            if not chunk.keys:
+                del self._chunks[index]
+                del self._firsts[index]
+            return
+        if value is _GONE:
+            return
+        chunk.keys.insert(where, key)
+        chunk.values.insert(where, value)
+        if where == 0:
+            self._firsts[index] = key
+        if len(chunk.keys) > 2 * _CHUNK:
+            self._chunks.insert(
+                index + 1, _Chunk(chunk.keys[_CHUNK:], chunk.values[_CHUNK:], self._epoch)
+            )
+            self._firsts.insert(index + 1, chunk.keys[_CHUNK])
+            del chunk.keys[_CHUNK:]
+            del chunk.values[_CHUNK:]
+
+
+cdef class OrderedView:
+    """A moment of an :class:`OrderedRows`."""
+
+    cpdef OrderedScan scan(self, bytes lo=None, bytes hi=None, bint reverse=False):
+        """The rows with ``lo <= key < hi`` in chunks; None leaves an end open."""
+        cdef OrderedScan scan = OrderedScan.__new__(OrderedScan)
+        cdef Py_ssize_t chunks = len(self._chunks)
+        cdef Py_ssize_t first = 0, last = chunks - 1, lo_index = 0, hi_index = 0
+        scan._chunks = self._chunks
+        scan._reverse = reverse
+        scan._done = chunks == 0
+        if scan._done:
+            return scan
+        hi_index = len((<_Chunk>self._chunks[last]).keys)
+        if lo is not None:
+            first = self._chunk_of(lo)
+            lo_index = bisect_left((<_Chunk>self._chunks[first]).keys, lo)
+        if hi is not None:
+            last = self._chunk_of(hi)
+            hi_index = bisect_left((<_Chunk>self._chunks[last]).keys, hi)
+        if first > last or (first == last and lo_index >= hi_index):
+            scan._done = True
+        scan._lo_index = lo_index
+        scan._hi_index = hi_index
+        scan._chunk = last if reverse else first
+        scan._last_chunk = first if reverse else last
+        return scan
+
+    cdef Py_ssize_t _chunk_of(self, bytes key) noexcept:
+        """The chunk in which ``key`` is, or would be put."""
+        cdef Py_ssize_t index = bisect_left(self._firsts, key)
+        if index < len(self._firsts) and compare(<bytes>self._firsts[index], key) == 0:
+            return index
+        return index - 1 if index > 0 else 0
+
+
+cdef class OrderedScan:
+    """Chunks of a view's rows: an iterator of ``(keys, values)``."""
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef tuple chunk = self.next_chunk()
+        if chunk is None:
+            raise StopIteration
+        return chunk
+
+    cpdef tuple next_chunk(self):
+        """The next chunk, never empty, or None at the end."""
+        cdef _Chunk chunk
+        cdef Py_ssize_t start, end
+        cdef list keys, values
+        while not self._done:
+            chunk = <_Chunk>self._chunks[self._chunk]
+            start = 0
+            end = len(chunk.keys)
+            # The bounds cut the scan's outermost chunks only.
+            if self._reverse:
+                if self._chunk == self._last_chunk:
+                    start = self._lo_index
+                    self._done = True
+                if self._hi_index >= 0:
+                    end = self._hi_index
+                    self._hi_index = -1
+                self._chunk -= 1
+            else:
+                if self._chunk == self._last_chunk:
+                    end = self._hi_index
+                    self._done = True
+                if self._lo_index >= 0:
+                    start = self._lo_index
+                    self._lo_index = -1
+                self._chunk += 1
+            if start < end:
+                keys = chunk.keys[start:end]
+                values = chunk.values[start:end]
+                if self._reverse:
+                    keys.reverse()
+                    values.reverse()
+                return keys, values
+        return None

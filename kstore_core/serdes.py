@@ -1,0 +1,222 @@
+"""Serdes: how keys and values become bytes. The built-in ones write what Kafka's own write."""
+
+from __future__ import annotations
+
+import json
+import struct
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, runtime_checkable
+
+from kstore_core.codec import Headers
+from kstore_core.errors import FormatError, SpecError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "BUILT_IN",
+    "BYTES",
+    "FLOAT64",
+    "INT32",
+    "INT64",
+    "JSON",
+    "UTF8",
+    "BuiltInSerde",
+    "Serde",
+    "StateSerdes",
+    "by_name",
+]
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@runtime_checkable
+class Serde(Protocol[T]):
+    """Turns values of one type into bytes and back.
+
+    Attributes
+    ----------
+    name : str
+        Kept with the store's spec, for whoever reads the directory later.
+    arrow_type : pyarrow.DataType
+        The type of a column of such values.
+    """
+
+    name: str
+
+    @property
+    def arrow_type(self) -> pa.DataType: ...
+
+    def serialize(self, value: T, headers: Headers) -> bytes | None:
+        """The bytes of ``value``; None means that there is nothing to store.
+
+        Headers that are added here are stored with the record.
+        """
+
+    def deserialize(self, data: bytes, headers: Headers) -> T | None:
+        """The value of ``data``, with the headers that were stored with it."""
+
+
+class BuiltInSerde(Generic[T]):
+    """A serde of :mod:`kstore_core.serdes`: pickled by name, and blind to headers.
+
+    ``encode`` and ``decode`` are the plain functions behind ``serialize`` and ``deserialize``.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        arrow_type: str,
+        encode: Callable[[T], bytes],
+        decode: Callable[[bytes], T],
+    ) -> None:
+        self.name = name
+        self.encode = encode
+        self.decode = decode
+        self._arrow_type = arrow_type
+
+    def __repr__(self) -> str:
+        return f"serdes.{self.name.upper()}"
+
+    def __reduce__(self) -> tuple[Callable[[str], object], tuple[str]]:
+        return (by_name, (self.name,))
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        import pyarrow as pa
+
+        return pa.type_for_alias(self._arrow_type)
+
+    def serialize(self, value: T, headers: Headers | None = None) -> bytes:
+        return self.encode(value)
+
+    def deserialize(self, data: bytes, headers: Headers | None = None) -> T:
+        return self.decode(data)
+
+
+def _bytes(value: bytes) -> bytes:
+    if type(value) is bytes:
+        return value
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    raise TypeError(f"serdes.BYTES takes bytes, not {type(value).__name__}")
+
+
+def _utf8(value: str) -> bytes:
+    if not isinstance(value, str):
+        raise TypeError(f"serdes.UTF8 takes str, not {type(value).__name__}")
+    return value.encode()
+
+
+def _from_utf8(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise FormatError(f"stored bytes are not UTF-8: {error}", offset=error.start) from error
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def _from_json(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError as error:
+        raise FormatError(f"stored bytes are not JSON: {error}") from error
+
+
+def _number(name: str, form: str) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
+    packer = struct.Struct(form)
+
+    def encode(value: Any) -> bytes:
+        try:
+            return packer.pack(value)
+        except struct.error as error:
+            raise ValueError(f"serdes.{name} cannot hold {value!r}: {error}") from error
+
+    def decode(data: bytes) -> Any:
+        try:
+            return packer.unpack(data)[0]
+        except struct.error as error:
+            raise FormatError(
+                f"serdes.{name} reads {packer.size} bytes, not {len(data)}", offset=0
+            ) from error
+
+    return encode, decode
+
+
+BYTES: BuiltInSerde[bytes] = BuiltInSerde("bytes", "binary", _bytes, _bytes)
+"""Bytes as they are."""
+UTF8: BuiltInSerde[str] = BuiltInSerde("utf8", "string", _utf8, _from_utf8)
+"""Text; Kafka's StringSerializer."""
+JSON: BuiltInSerde[Any] = BuiltInSerde("json", "string", _json, _from_json)
+"""Any JSON value, compact, UTF-8; NaN and infinities are refused."""
+INT32: BuiltInSerde[int] = BuiltInSerde("int32", "int32", *_number("INT32", ">i"))
+"""4 bytes big-endian; Kafka's IntegerSerializer. Negative numbers sort after positive ones."""
+INT64: BuiltInSerde[int] = BuiltInSerde("int64", "int64", *_number("INT64", ">q"))
+"""8 bytes big-endian; Kafka's LongSerializer. Negative numbers sort after positive ones."""
+FLOAT64: BuiltInSerde[float] = BuiltInSerde("float64", "float64", *_number("FLOAT64", ">d"))
+"""8 bytes big-endian IEEE 754; Kafka's DoubleSerializer."""
+
+BUILT_IN: dict[str, BuiltInSerde[Any]] = {
+    serde.name: serde for serde in (BYTES, UTF8, JSON, INT32, INT64, FLOAT64)
+}
+
+
+def by_name(name: str) -> BuiltInSerde[Any]:
+    """The built-in serde of this name.
+
+    Raises
+    ------
+    SpecError
+        There is none.
+    """
+    try:
+        return BUILT_IN[name]
+    except KeyError:
+        raise SpecError(f"no built-in serde {name!r}; there are: {', '.join(BUILT_IN)}") from None
+
+
+class StateSerdes(Generic[K, V]):
+    """A key serde and a value serde, under Kafka's names (KIP-1271).
+
+    Parameters
+    ----------
+    key, value : Serde
+    """
+
+    def __init__(self, key: Serde[K], value: Serde[V]) -> None:
+        self.key = key
+        self.value = value
+
+    def raw_key(self, key: K, headers: Headers | None = None) -> bytes | None:
+        """The bytes of a key. Without headers: deprecated, an empty list is passed on."""
+        return self.key.serialize(key, _given(headers, "raw_key"))
+
+    def raw_value(self, value: V, headers: Headers | None = None) -> bytes | None:
+        """The bytes of a value. Without headers: deprecated, an empty list is passed on."""
+        return self.value.serialize(value, _given(headers, "raw_value"))
+
+    def key_from(self, data: bytes, headers: Headers | None = None) -> K | None:
+        """The key of bytes. Without headers: deprecated, an empty list is passed on."""
+        return self.key.deserialize(data, _given(headers, "key_from"))
+
+    def value_from(self, data: bytes, headers: Headers | None = None) -> V | None:
+        """The value of bytes. Without headers: deprecated, an empty list is passed on."""
+        return self.value.deserialize(data, _given(headers, "value_from"))
+
+
+def _given(headers: Headers | None, method: str) -> Headers:
+    if headers is None:
+        warnings.warn(
+            f"StateSerdes.{method} without headers is deprecated (KIP-1271); pass the record's "
+            "headers",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+        return Headers()
+    return cast("Headers", headers)

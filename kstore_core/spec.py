@@ -1,0 +1,195 @@
+"""What a store is: a frozen, picklable description that travels and is kept with the data."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kstore_core import formats, serdes
+from kstore_core.errors import FormatDowngradeError, SpecError
+from kstore_core.formats import ValueFormat
+from kstore_core.serdes import Serde
+
+__all__ = ["SPEC_VERSION", "Shape", "StoreSpec", "StoredSpec"]
+
+SPEC_VERSION = 1
+"""Of the JSON under ``kstore.spec``. A directory with a higher one is refused."""
+
+Shape = Literal["key_value", "versioned"]
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSpec:
+    """A store's description. Make one with the factories of :mod:`kstore_core.stores`.
+
+    Attributes
+    ----------
+    name : str
+        Kafka's rule: 1 to 249 of ``A-Za-z0-9._-``, neither ``.`` nor ``..``.
+    shape : {"key_value", "versioned"}
+    format : ValueFormat
+    key, value : Serde
+    history_retention_ms : int or None
+        Versioned stores: how long old versions are kept, and how late a record may come.
+    segment_interval_ms : int or None
+        Versioned stores: width of a segment, at least 1.
+    """
+
+    name: str
+    shape: Shape
+    format: ValueFormat
+    key: Serde[Any] = serdes.BYTES
+    value: Serde[Any] = serdes.BYTES
+    history_retention_ms: int | None = None
+    segment_interval_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        for role, serde in (("key", self.key), ("value", self.value)):
+            if not callable(getattr(serde, "serialize", None)) or not callable(
+                getattr(serde, "deserialize", None)
+            ):
+                raise SpecError(
+                    f"the {role} serde of store {self.name!r} is {serde!r}, which has no serialize "
+                    "and deserialize; see kstore_core.serdes"
+                )
+
+    def describe(self) -> dict[str, Any]:
+        """What is kept in the state directory, as JSON types."""
+        described: dict[str, Any] = {
+            "version": SPEC_VERSION,
+            "name": self.name,
+            "shape": self.shape,
+            "format": self.format.name,
+            "key": self.key.name,
+            "value": self.value.name,
+        }
+        if self.history_retention_ms is not None:
+            described["history_retention_ms"] = self.history_retention_ms
+        if self.segment_interval_ms is not None:
+            described["segment_interval_ms"] = self.segment_interval_ms
+        return described
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSpec:
+    """A description as a state directory holds it: serdes are names, which may be unknown here."""
+
+    name: str
+    shape: str
+    format: ValueFormat
+    key: str
+    value: str
+    history_retention_ms: int | None = None
+    segment_interval_ms: int | None = None
+
+    @classmethod
+    def parse(cls, data: bytes) -> StoredSpec:
+        """From the JSON under ``kstore.spec``.
+
+        Raises
+        ------
+        FormatDowngradeError
+            A newer kstore wrote it.
+        SpecError
+            It is damaged.
+        """
+        try:
+            stored = json.loads(data)
+            version = stored["version"]
+            if version > SPEC_VERSION:
+                raise FormatDowngradeError(
+                    f"the store's description has version {version}, and this kstore reads up to "
+                    f"{SPEC_VERSION}; open it with the kstore that wrote it, or a newer one"
+                )
+            return cls(
+                name=stored["name"],
+                shape=stored["shape"],
+                format=formats.by_name(stored["format"]),
+                key=stored["key"],
+                value=stored["value"],
+                history_retention_ms=stored.get("history_retention_ms"),
+                segment_interval_ms=stored.get("segment_interval_ms"),
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise SpecError(f"the description stored under kstore.spec is damaged: {error}") from error
+
+    def spec(self) -> StoreSpec:
+        """The description with its serdes.
+
+        Raises
+        ------
+        SpecError
+            A serde is not one of the built-in ones.
+        """
+        return StoreSpec(
+            self.name,
+            "versioned" if self.format.versioned else "key_value",
+            self.format,
+            serdes.by_name(self.key),
+            serdes.by_name(self.value),
+            self.history_retention_ms,
+            self.segment_interval_ms,
+        )
+
+    def describes(self, spec: StoreSpec) -> bool:
+        """Whether ``spec`` says the same."""
+        return (
+            self.name == spec.name
+            and self.shape == spec.shape
+            and self.format == spec.format
+            and self.key == spec.key.name
+            and self.value == spec.value.name
+            and self.history_retention_ms == spec.history_retention_ms
+            and self.segment_interval_ms == spec.segment_interval_ms
+        )
+
+    def check(self, spec: StoreSpec, where: str) -> None:
+        """Refuse to open this store as ``spec`` where the two cannot be reconciled.
+
+        The format may move along an upgrade edge; retention and serdes may change.
+
+        Raises
+        ------
+        SpecError
+            Another shape or segment interval.
+        FormatDowngradeError
+            The stored format is newer.
+        """
+        if self.shape != spec.shape:
+            raise SpecError(
+                f"{where} is a {self.shape} store and was opened as {spec.shape}; "
+                "a store does not change its shape. Open it as what it is, or use another name"
+            )
+        if self.segment_interval_ms != spec.segment_interval_ms:
+            raise SpecError(
+                f"{where} has segment_interval_ms={self.segment_interval_ms} and was opened with "
+                f"{spec.segment_interval_ms}; its rows lie in segments of the former. Pass "
+                f"segment_interval_ms={self.segment_interval_ms}"
+            )
+        if self.format == spec.format or self.format.name in spec.format.upgrades_from:
+            return
+        raise FormatDowngradeError(
+            f"{where} has the format {self.format.name!r} and was opened as "
+            f"{spec.format.name!r}; a store is not downgraded in place. Open it as "
+            f"{self.format.name!r}"
+        )
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that Kafka would refuse, or that leaves its directory.
+
+    Raises
+    ------
+    SpecError
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or name in (".", ".."):
+        raise SpecError(
+            f"{name!r} is not a store name: 1 to 249 of A-Z a-z 0-9 . _ -, and neither . nor .."
+        )
+    if ".checkpoint".startswith(name):
+        raise SpecError(f"{name!r} is not a store name: Kafka Streams keeps it for its own files")

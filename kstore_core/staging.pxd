@@ -1,0 +1,48 @@
+from kstore_core.ordered cimport OrderedRows, OrderedScan
+
+
+cdef class Staging:
+    cdef readonly long long max_bytes
+    cdef readonly bint transactional
+    cdef public long long staged_bytes
+    cdef readonly long long spills
+    cdef readonly list namespaces
+
+    cdef int _grow(self, long long size) except -1
+
+
+cdef class StagedNamespace:
+    cdef readonly object database
+    cdef readonly str name
+    cdef readonly object base
+    cdef object _base_get
+    cdef Staging _staging
+    cdef OrderedRows _rows
+    cdef list _ranges
+    cdef long long _bytes
+    cdef bint _writable
+    cdef bint _open
+
+    cdef void _count(self, long long growth) noexcept
+    cdef int _check_open(self) except -1
+    cdef int _check_writable(self) except -1
+    cdef bint _in_deleted_range(self, bytes key) except -1
+    cpdef object get(self, bytes key)
+    cpdef object put(self, bytes key, bytes value)
+
+
+cdef class MergedScan:
+    cdef OrderedScan _staged
+    cdef object _stored
+    cdef tuple _ranges
+    cdef bint _reverse
+    cdef list _staged_keys
+    cdef list _staged_values
+    cdef Py_ssize_t _staged_at
+    cdef list _stored_keys
+    cdef list _stored_values
+    cdef Py_ssize_t _stored_at
+
+    cdef int _pull_staged(self) except -1
+    cdef int _pull_stored(self) except -1
+    cdef bint _hidden(self, bytes key) except -1

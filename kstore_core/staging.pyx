@@ -1,0 +1,349 @@
+# cython: language_level=3
+"""Rows not yet committed: read-your-writes over an engine's namespaces, and the flush that ends it.
+
+Every write of a state directory lands here first. Reads see staged rows before the engine's; a
+commit writes all of them, sorted, in one engine batch. When the staged bytes exceed the budget, the
+rows are spilled to the engine without offsets, or a transaction is refused.
+"""
+
+from kstore_core.engine import Rows
+from kstore_core.errors import StoreClosedError, UncommittedLimitError, UnsupportedError
+from kstore_core.ordered cimport OrderedRows, OrderedScan, compare
+
+__all__ = ["MergedScan", "StagedNamespace", "Staging"]
+
+cdef object _MISSING = object()
+
+
+cdef class Staging:
+    """The staged bytes of one state directory, and what happens when they are too many.
+
+    Parameters
+    ----------
+    max_bytes : int
+        Keys and values that may be staged, in bytes; negative for no limit.
+    transactional : bool
+        Refuse what exceeds the limit instead of spilling it.
+
+    Attributes
+    ----------
+    staged_bytes : int
+        Keys and values that are staged now.
+    spills : int
+        How often rows were written to the engine before their commit.
+    """
+
+    def __cinit__(self, long long max_bytes, bint transactional=False):
+        self.max_bytes = max_bytes
+        self.transactional = transactional
+        self.staged_bytes = 0
+        self.spills = 0
+        self.namespaces = []
+
+    cdef int _grow(self, long long size) except -1:
+        """Make room for ``size`` more bytes; tells whether the staged rows were spilled for it."""
+        if self.max_bytes >= 0 and size > 0 and self.staged_bytes + size > self.max_bytes:
+            if self.transactional:
+                raise UncommittedLimitError(
+                    f"{self.staged_bytes + size} uncommitted bytes exceed uncommitted_max_bytes="
+                    f"{self.max_bytes}; the last write was not made. Commit more often or raise "
+                    "the limit"
+                )
+            if self.staged_bytes > 0:
+                self.spill()
+                return 1
+        return 0
+
+    def spill(self):
+        """Write all staged rows to their databases, without offsets, and stage nothing more.
+
+        What was spilled survives as the durability level says, whether or not it is committed.
+        """
+        cdef StagedNamespace namespace
+        databases = {}
+        for namespace in self.namespaces:
+            rows = namespace.staged()
+            if rows:
+                databases.setdefault(id(namespace.database), (namespace.database, {}))[1][
+                    namespace.name
+                ] = rows
+        for database, batch in databases.values():
+            database.write(batch)
+        for namespace in self.namespaces:
+            namespace.clear()
+        self.spills += 1
+
+
+cdef class StagedNamespace:
+    """One namespace of a database with the rows staged over it.
+
+    Parameters
+    ----------
+    staging : Staging
+        The directory's budget.
+    database : kstore_core.engine.Database
+    name : str
+        The namespace, made where it is missing.
+    writable : bool
+        Refuse writes otherwise.
+    """
+
+    def __cinit__(self, Staging staging, database, str name, bint writable=True):
+        self.database = database
+        self.name = name
+        self.base = database.namespace(name)
+        self._base_get = self.base.get
+        self._staging = staging
+        self._rows = OrderedRows.__new__(OrderedRows)
+        self._ranges = []
+        self._writable = writable
+        self._open = True
+        staging.namespaces.append(self)
+
+    def __repr__(self):
+        return f"<StagedNamespace {self.name!r}, {len(self._rows.rows)} rows staged>"
+
+    cdef int _check_open(self) except -1:
+        if not self._open:
+            raise StoreClosedError(f"the store with namespace {self.name!r} has been closed")
+        return 0
+
+    cdef int _check_writable(self) except -1:
+        self._check_open()
+        if not self._writable:
+            raise UnsupportedError(
+                f"the state directory was opened with read_only=True; nothing in {self.name!r} "
+                "can be written"
+            )
+        return 0
+
+    cdef bint _in_deleted_range(self, bytes key) except -1:
+        for lo, hi in self._ranges:
+            if compare(<bytes>lo, key) <= 0 and (hi is None or compare(key, <bytes>hi) < 0):
+                return True
+        return False
+
+    cdef void _count(self, long long growth) noexcept:
+        self._bytes += growth
+        self._staging.staged_bytes += growth
+
+    cpdef object get(self, bytes key):
+        """The value of ``key``, staged or stored, or None."""
+        if not self._open:
+            self._check_open()
+        cdef object value = self._rows.rows.get(key, _MISSING)
+        if value is not _MISSING:
+            return value
+        if self._ranges and self._in_deleted_range(key):
+            return None
+        return self._base_get(key)
+
+    def get_many(self, list keys):
+        """The values of ``keys``, in their order; None where there is none."""
+        self._check_open()
+        cdef dict rows = self._rows.rows
+        cdef list values = [rows.get(key, _MISSING) for key in keys]
+        cdef list missing = []
+        cdef Py_ssize_t index
+        for index in range(len(keys)):
+            if values[index] is _MISSING:
+                if self._ranges and self._in_deleted_range(<bytes>keys[index]):
+                    values[index] = None
+                else:
+                    missing.append(index)
+        if missing:
+            missing.sort(key=keys.__getitem__)
+            found = self.base.get_many([keys[index] for index in missing])
+            for index, value in zip(missing, found):
+                values[index] = value
+        return values
+
+    cpdef object put(self, bytes key, bytes value):
+        """Stage ``value`` for ``key``; None deletes."""
+        if not (self._open and self._writable):
+            self._check_writable()
+        cdef object old = self._rows.rows.get(key, _MISSING)
+        cdef long long size = 0 if value is None else len(value)
+        cdef long long growth = size
+        if old is _MISSING:
+            growth += len(key)
+        elif old is not None:
+            growth -= len(<bytes>old)
+        if self._staging._grow(growth):
+            growth = size + len(key)
+        self._rows.put(key, value)
+        self._count(growth)
+
+    def delete_range(self, bytes lo, bytes hi):
+        """Stage the deletion of ``lo <= key < hi``; ``hi`` None reaches to the end."""
+        self._check_writable()
+        cdef list doomed = []
+        for keys, _ in self._rows.view().scan(lo, hi):
+            doomed += keys
+        for key in doomed:
+            value = self._rows.rows[key]
+            self._count(-len(<bytes>key) - (0 if value is None else len(<bytes>value)))
+            self._rows.remove(key)
+        # A range that the new one covers says nothing more.
+        self._ranges = [
+            (first, last)
+            for first, last in self._ranges
+            if first < lo or (hi is not None and (last is None or last > hi))
+        ]
+        self._ranges.append((lo, hi))
+
+    def scan(self, bytes lo=None, bytes hi=None, *, bint reverse=False):
+        """Chunks of the rows with ``lo <= key < hi``, staged ones first, as of this call."""
+        self._check_open()
+        if not self._rows.rows and not self._ranges:
+            return self.base.scan(lo, hi, reverse=reverse)
+        return MergedScan(
+            self._rows.view().scan(lo, hi, reverse),
+            self.base.scan(lo, hi, reverse=reverse),
+            tuple(self._ranges),
+            reverse,
+        )
+
+    def first(self, bytes lo=None, bytes hi=None, *, bint reverse=False):
+        """The first row of a scan, or None where it is empty."""
+        self._check_open()
+        if not self._rows.rows and not self._ranges:
+            return self.base.first(lo, hi, reverse=reverse)
+        for keys, values in self.scan(lo, hi, reverse=reverse):
+            return keys[0], values[0]
+        return None
+
+    def load(self, chunks):
+        """Bulk load ascending rows past the staging; rows that are staged stay above them."""
+        self._check_writable()
+        return self.database.load(self.name, chunks)
+
+    def approximate_count(self):
+        """How many rows there are, about: stored rows, and staged ones counted as new."""
+        self._check_open()
+        cdef Py_ssize_t staged = 0
+        for value in self._rows.rows.values():
+            staged += 1 if value is not None else 0
+        return self.base.approximate_count() + staged
+
+    def staged(self):
+        """What a commit has to write, sorted: a :class:`kstore_core.engine.Rows`."""
+        cdef list keys = []
+        cdef list values = []
+        cdef OrderedScan scan
+        cdef tuple chunk
+        if self._rows.rows:
+            scan = self._rows.view().scan(None, None, False)
+            chunk = scan.next_chunk()
+            while chunk is not None:
+                keys.extend(<list>chunk[0])
+                values.extend(<list>chunk[1])
+                chunk = scan.next_chunk()
+        return Rows(keys, values, list(self._ranges))
+
+    def clear(self):
+        """Forget what is staged. Scans that are open keep the rows that they saw."""
+        self._count(-self._bytes)
+        self._rows = OrderedRows.__new__(OrderedRows)
+        self._ranges = []
+
+    def close(self):
+        """Refuse every further use. What is staged is forgotten."""
+        if self._open:
+            self.clear()
+            self._open = False
+            self._staging.namespaces.remove(self)
+
+
+cdef class MergedScan:
+    """Staged rows over stored ones, in one order: an iterator of chunks.
+
+    On equal keys the staged row wins; a staged None hides; so does a deleted range, for what is
+    stored.
+    """
+
+    def __cinit__(self, OrderedScan staged, stored, tuple ranges, bint reverse):
+        self._staged = staged
+        self._stored = iter(stored)
+        self._ranges = ranges
+        self._reverse = reverse
+        self._pull_staged()
+        self._pull_stored()
+
+    cdef int _pull_staged(self) except -1:
+        cdef tuple chunk = self._staged.next_chunk()
+        self._staged_keys, self._staged_values = (None, None) if chunk is None else chunk
+        self._staged_at = 0
+        return 0
+
+    cdef int _pull_stored(self) except -1:
+        chunk = next(self._stored, None)
+        self._stored_keys, self._stored_values = (None, None) if chunk is None else chunk
+        self._stored_at = 0
+        return 0
+
+    cdef bint _hidden(self, bytes key) except -1:
+        for lo, hi in self._ranges:
+            if compare(<bytes>lo, key) <= 0 and (hi is None or compare(key, <bytes>hi) < 0):
+                return True
+        return False
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef list keys = [], values = []
+        cdef int order
+        while not keys:
+            if self._staged_keys is None and self._stored_keys is None:
+                raise StopIteration
+            if self._staged_keys is None and not self._ranges:
+                keys = self._stored_keys[self._stored_at :]
+                values = self._stored_values[self._stored_at :]
+                self._pull_stored()
+                continue
+            # One output chunk ends where either input's chunk ends.
+            while True:
+                if self._staged_keys is not None and self._staged_at == len(self._staged_keys):
+                    self._pull_staged()
+                    break
+                if self._stored_keys is not None and self._stored_at == len(self._stored_keys):
+                    self._pull_stored()
+                    break
+                if self._staged_keys is None and self._stored_keys is None:
+                    break
+                if self._staged_keys is None:
+                    order = 1
+                elif self._stored_keys is None:
+                    order = -1
+                else:
+                    order = compare(
+                        <bytes>self._staged_keys[self._staged_at],
+                        <bytes>self._stored_keys[self._stored_at],
+                    )
+                    if self._reverse:
+                        order = -order
+                if order <= 0:
+                    if self._staged_values[self._staged_at] is not None:
+                        keys.append(self._staged_keys[self._staged_at])
+                        values.append(self._staged_values[self._staged_at])
+                    self._staged_at += 1
+                    if order == 0:
+                        self._stored_at += 1
+                else:
+                    if not self._ranges or not self._hidden(
+                        <bytes>self._stored_keys[self._stored_at]
+                    ):
+                        keys.append(self._stored_keys[self._stored_at])
+                        values.append(self._stored_values[self._stored_at])
+                    self._stored_at += 1
+        return keys, values
+
+    def close(self):
+        """Let go of the engine's iterator."""
+        self._staged_keys = None
+        self._stored_keys = None
+        close = getattr(self._stored, "close", None)
+        self._stored = iter(())
+        if close is not None:
+            close()

@@ -1,0 +1,342 @@
+"""The state directory: one task's stores, the record that is being worked on, and the commit."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from kstore_core.codec import Headers
+from kstore_core.engine import DURABILITY_LEVELS, Durability, Engine
+from kstore_core.errors import (
+    ForkedHandleError,
+    SpecError,
+    StateError,
+    StoreClosedError,
+    UnsupportedError,
+)
+from kstore_core.lock import DirectoryLock, recorded_engine
+from kstore_core.offsets import Partition, StoreRecord, common_offsets, read_record
+from kstore_core.open_store import OpenStore
+from kstore_core.registry import make_engine
+from kstore_core.spec import StoredSpec, StoreSpec, check_name
+from kstore_core.staging import Staging
+from kstore_core.tables import OFFSETS
+from kstore_core.typed.store import RecordSlot
+from kstore_core.types import RecordContext, Time, to_millis
+
+__all__ = ["DEFAULT_UNCOMMITTED_MAX_BYTES", "StateDirectory", "open_state"]
+
+DEFAULT_UNCOMMITTED_MAX_BYTES = 64 * 1024 * 1024
+
+
+def open_state(
+    path: str | os.PathLike[str],
+    *,
+    engine: str | Engine | None = None,
+    durability: Durability = "process",
+    transactional: bool = False,
+    read_only: bool = False,
+    options: Mapping[str, Any] | None = None,
+    changelog: None = None,
+    uncommitted_max_bytes: int = DEFAULT_UNCOMMITTED_MAX_BYTES,
+    lock_timeout_s: float = 0,
+) -> StateDirectory:
+    """Open a state directory: a Kafka Streams task directory, or a new one.
+
+    Leaving ``with open_state(…)`` normally commits; leaving it by an exception discards what is not
+    committed. So does :meth:`StateDirectory.close` without a commit before it.
+
+    Parameters
+    ----------
+    path : path-like
+        The directory; made where it is missing, unless ``read_only``.
+    engine : str or Engine, optional
+        A name, or an object. Left out: what the directory records, else RocksDB where it holds a
+        Kafka layout.
+    durability : {"process", "power", "changelog"}
+        What a commit survives: SIGKILL; and a power cut; or what Kafka's own stores survive, where
+        a crash may lose a tail, data and offsets together.
+    transactional : bool
+        Never write before the commit: a write beyond ``uncommitted_max_bytes`` is refused.
+    read_only : bool
+        Write nothing, lock nothing; may be used while another process writes.
+    options : mapping, optional
+        The engine's; with an engine object they belong to its constructor.
+    changelog : None
+        Not built yet.
+    uncommitted_max_bytes : int
+        Keys and values that may be staged; beyond it they are written before the commit, without
+        offsets. Negative for no limit.
+    lock_timeout_s : float
+        How long to wait for another writer.
+
+    Raises
+    ------
+    EngineLockedError
+        Another writer holds the directory.
+    SpecError
+        No engine is given and the directory tells none; an unknown option.
+    StateError
+        ``read_only`` and there is no such directory.
+    UnknownEngineError, EngineUnavailableError
+        The engine is not installed, or cannot be loaded.
+    """
+    if changelog is not None:
+        raise UnsupportedError("changelogs are not built yet; see docs/compatibility.md")
+    if durability not in DURABILITY_LEVELS:
+        raise ValueError(f"durability is one of {', '.join(DURABILITY_LEVELS)}, not {durability!r}")
+    root = Path(os.path.abspath(path))
+    if engine is None:
+        engine = _engine_of(root)
+    made = make_engine(engine, options)
+    lock = None
+    if made.capabilities.persistent:
+        if read_only and not root.is_dir():
+            raise StateError(f"no state directory at {root}")
+        if not read_only:
+            try:
+                root.mkdir(parents=True, exist_ok=True)
+            except (FileExistsError, NotADirectoryError) as error:
+                raise StateError(f"{root} is not a directory: {error}") from error
+            lock = DirectoryLock(root, made.name, lock_timeout_s)
+    return StateDirectory(
+        root,
+        made,
+        lock,
+        Staging(uncommitted_max_bytes, transactional),
+        durability=durability,
+        read_only=read_only,
+    )
+
+
+def _engine_of(root: Path) -> str:
+    recorded = recorded_engine(root)
+    if recorded is not None:
+        return recorded
+    # Kafka's layouts: rocksdb/<store> for key-value stores, <store>/<store>.<ms> for segments.
+    if any(root.glob("rocksdb/*/CURRENT")) or any(root.glob("*/*/CURRENT")):
+        return "rocksdb"
+    raise SpecError(
+        f"no engine is given, and {root} holds nothing that tells one; "
+        'pass engine="rocksdb" or another that `kstore engines` lists'
+    )
+
+
+class StateDirectory:
+    """The stores of one task, committed together. Made by :func:`open_state`.
+
+    Attributes
+    ----------
+    path : Path
+    engine : Engine
+    read_only : bool
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        engine: Engine,
+        lock: DirectoryLock | None,
+        staging: Staging,
+        *,
+        durability: Durability,
+        read_only: bool,
+    ) -> None:
+        self.path = path
+        self.engine = engine
+        self.read_only = read_only
+        self._lock = lock
+        self._staging = staging
+        self._durability = durability
+        self._slot = RecordSlot()
+        self._stores: dict[str, OpenStore] = {}
+        self._open = True
+        self._pid = os.getpid()
+
+    def __repr__(self) -> str:
+        state = "open" if self._open else "closed"
+        return f"<StateDirectory {str(self.path)!r} on {self.engine.name}, {state}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None and self._open and not self.read_only:
+                self.commit()
+        finally:
+            self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_open", False) and self._pid == os.getpid():
+            warnings.warn(f"{self!r} was never closed", ResourceWarning, source=self, stacklevel=1)
+
+    @property
+    def staged_bytes(self) -> int:
+        """Keys and values that are written and not committed, in bytes."""
+        return self._staging.staged_bytes
+
+    def open(self, spec: StoreSpec) -> Any:
+        """Open a store, making it where it is missing; opening it again gives the same object.
+
+        Returns
+        -------
+        KeyValueStore or VersionedStore
+
+        Raises
+        ------
+        SpecError
+            The store on disk is of another shape or segment interval, or the name is open already
+            with another spec.
+        FormatDowngradeError, InconsistentStateError
+            The store on disk is of a newer format, or of none.
+        StateError
+            The directory is read-only and has no such store.
+        """
+        self._check()
+        if not isinstance(spec, StoreSpec):
+            raise TypeError(f"a store is opened by a StoreSpec of kstore_core.stores, not {spec!r}")
+        known = self._stores.get(spec.name)
+        if known is None:
+            known = OpenStore(
+                spec,
+                self.path,
+                self.engine,
+                self._staging,
+                self._slot,
+                durability=self._durability,
+                read_only=self.read_only,
+            )
+            self._stores[spec.name] = known
+        elif known.spec != spec:
+            raise SpecError(
+                f"the store {spec.name!r} is open already with another spec: {known.spec}"
+            )
+        return known.store
+
+    def stores(self) -> list[str]:
+        """The names of the stores that are open or on disk, sorted."""
+        self._check()
+        return sorted({*self._stores, *self.engine.stores(self.path)})
+
+    def stored_spec(self, name: str) -> StoredSpec | None:
+        """What the directory says of a store; None where Kafka wrote it, or it is new.
+
+        Raises
+        ------
+        StateError
+            There is no such store.
+        """
+        return self._record_of(name).spec
+
+    def offsets(self, name: str | None = None) -> dict[Partition, int]:
+        """The last committed offset of each partition whose effects are contained.
+
+        Over all stores the least one; a store without offsets contains nothing, so beside it there
+        are none. With a name, that store's.
+        """
+        self._check()
+        if name is not None:
+            return dict(self._record_of(name).offsets)
+        return common_offsets([self._record_of(store) for store in self.stores()])
+
+    def _record_of(self, name: str) -> StoreRecord:
+        self._check()
+        if name in self._stores:
+            return self._stores[name].home.record
+        check_name(name)
+        if name not in self.engine.stores(self.path):
+            raise StateError(
+                f"{self.path} has no store {name!r}; it has: {', '.join(self.stores()) or 'none'}"
+            )
+        database = self.engine.open(self.path, name, read_only=True)
+        try:
+            if OFFSETS not in database.namespaces():
+                return StoreRecord()
+            return read_record(database.namespace(OFFSETS))
+        finally:
+            database.close()
+
+    @contextlib.contextmanager
+    def record(
+        self,
+        *,
+        topic: str | None = None,
+        partition: int = -1,
+        offset: int = -1,
+        timestamp: Time | None = None,
+        headers: Any = (),
+    ) -> Iterator[RecordContext]:
+        """The input record that the writes within this block come from.
+
+        Positions move on to it; it lends its timestamp and headers to a put that gives none.
+        """
+        self._check()
+        context = RecordContext(
+            topic,
+            partition,
+            offset,
+            None if timestamp is None else to_millis(timestamp),
+            headers if isinstance(headers, Headers) else Headers(headers),
+        )
+        before, self._slot.current = self._slot.current, context
+        try:
+            yield context
+        finally:
+            self._slot.current = before
+
+    def commit(self, offsets: Mapping[Partition, int | None] | None = None) -> None:
+        """Write all staged rows, and with them offsets, position and stream time.
+
+        Returns when they are as durable as asked. A store's rows and offsets are one atomic batch.
+        Where one store fails, what it has staged stays staged, and a later commit writes it.
+
+        Parameters
+        ----------
+        offsets : mapping of (topic, partition) to int or None, optional
+            The last offset that is now contained. Left out, those of before are kept; None for one
+            forgets it; an empty mapping forgets all.
+
+        Raises
+        ------
+        StorageFullError, EngineError
+            The engine failed; nothing of that store's batch was written.
+        """
+        self._check()
+        if self.read_only:
+            raise UnsupportedError(f"{self.path} was opened with read_only=True")
+        for store in self._stores.values():
+            store.commit(offsets)
+
+    def close(self) -> None:
+        """Close the stores and let the next writer in; what is not committed is discarded.
+
+        Closing twice is fine.
+        """
+        if not self._open:
+            return
+        self._open = False
+        with contextlib.ExitStack() as stack:
+            if self._lock is not None:
+                stack.callback(self._lock.release)
+            for store in self._stores.values():
+                stack.callback(store.close)
+
+    def _check(self) -> None:
+        if not self._open:
+            raise StoreClosedError(f"the state directory {self.path} has been closed")
+        if os.getpid() != self._pid:
+            raise ForkedHandleError(
+                f"{self.path} was opened by process {self._pid} and is used in {os.getpid()}, a "
+                "fork of it; open the state directory in the process that uses it"
+            )

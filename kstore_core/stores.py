@@ -1,0 +1,120 @@
+"""The factories: a description of each kind of store, checked when it is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kstore_core import formats, serdes
+from kstore_core.errors import SpecError
+from kstore_core.formats import ValueFormat
+from kstore_core.serdes import Serde
+from kstore_core.spec import StoreSpec
+
+__all__ = [
+    "StoreSpec",
+    "default_segment_interval",
+    "key_value",
+    "timestamped_key_value",
+    "timestamped_key_value_with_headers",
+    "versioned_key_value",
+    "versioned_key_value_with_headers",
+]
+
+
+def key_value(
+    name: str, *, key: Serde[Any] = serdes.BYTES, value: Serde[Any] = serdes.BYTES
+) -> StoreSpec:
+    """A key-value store of bare values (Kafka: ``persistentKeyValueStore``)."""
+    return StoreSpec(name, "key_value", formats.PLAIN, key, value)
+
+
+def timestamped_key_value(
+    name: str, *, key: Serde[Any] = serdes.BYTES, value: Serde[Any] = serdes.BYTES
+) -> StoreSpec:
+    """A key-value store of values with their time (KIP-258)."""
+    return StoreSpec(name, "key_value", formats.TIMESTAMPED, key, value)
+
+
+def timestamped_key_value_with_headers(
+    name: str, *, key: Serde[Any] = serdes.BYTES, value: Serde[Any] = serdes.BYTES
+) -> StoreSpec:
+    """A key-value store of values with their time and headers (KIP-1271)."""
+    return StoreSpec(name, "key_value", formats.TIMESTAMPED_HEADERS, key, value)
+
+
+def versioned_key_value(
+    name: str,
+    history_retention_ms: int,
+    segment_interval_ms: int | None = None,
+    *,
+    key: Serde[Any] = serdes.BYTES,
+    value: Serde[Any] = serdes.BYTES,
+) -> StoreSpec:
+    """A key-value store that keeps old versions for a time (KIP-889).
+
+    Parameters
+    ----------
+    history_retention_ms : int
+        How long a version is kept after stream time has passed its end, and how late a record may
+        come; 0 or more.
+    segment_interval_ms : int, optional
+        Width of a segment, in which versions expire together; 1 or more. Kafka's default for the
+        retention where it is left out.
+
+    Raises
+    ------
+    SpecError
+        A bad name, a negative retention, an interval below 1.
+    """
+    return _versioned(formats.VERSIONED, name, history_retention_ms, segment_interval_ms, key, value)
+
+
+def versioned_key_value_with_headers(
+    name: str,
+    history_retention_ms: int,
+    segment_interval_ms: int | None = None,
+    *,
+    key: Serde[Any] = serdes.BYTES,
+    value: Serde[Any] = serdes.BYTES,
+) -> StoreSpec:
+    """A versioned store whose versions keep their headers.
+
+    Kafka Streams has none, so the layout is kstore's own and provisional; see docs/formats.md.
+    Parameters and errors are those of :func:`versioned_key_value`.
+    """
+    return _versioned(
+        formats.VERSIONED_HEADERS, name, history_retention_ms, segment_interval_ms, key, value
+    )
+
+
+def default_segment_interval(history_retention_ms: int) -> int:
+    """Kafka's segment interval for a versioned store of this retention, in ms."""
+    if history_retention_ms <= 60_000:
+        return max(history_retention_ms // 3, 2_000)
+    if history_retention_ms <= 300_000:
+        return max(history_retention_ms // 5, 20_000)
+    if history_retention_ms <= 3_600_000:
+        return max(history_retention_ms // 12, 60_000)
+    return max(history_retention_ms // 24, 300_000)
+
+
+def _versioned(
+    value_format: ValueFormat,
+    name: str,
+    retention: int,
+    interval: int | None,
+    key: Serde[Any],
+    value: Serde[Any],
+) -> StoreSpec:
+    _check_millis("history_retention_ms", retention, least=0)
+    if interval is None:
+        interval = default_segment_interval(retention)
+    _check_millis("segment_interval_ms", interval, least=1)
+    return StoreSpec(name, "versioned", value_format, key, value, retention, interval)
+
+
+def _check_millis(name: str, millis: int, *, least: int) -> None:
+    if type(millis) is not int:
+        raise SpecError(f"{name} is int milliseconds, not {type(millis).__name__}")
+    if not least <= millis < 2**63:
+        raise SpecError(f"{name} is {millis}; it must be at least {least} and fit 64 bits")

@@ -1,0 +1,150 @@
+"""The key-value store: one value a key, of any format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Generic, TypeAlias, TypeVar, cast
+
+from kstore_core.spec import StoreSpec
+from kstore_core.tables import Bounds, NamespaceTable
+from kstore_core.typed.scan import Scan
+from kstore_core.typed.store import Store, StoreHome
+from kstore_core.typed.values import values_of
+from kstore_core.types import Time, ValueAndTimestamp, ValueTimestampHeaders
+
+__all__ = [
+    "KeyValueStore",
+    "TimestampedKeyValueStore",
+    "TimestampedKeyValueStoreWithHeaders",
+]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class KeyValueStore(Store[K], Generic[K, V]):
+    """A key-value store. ``V`` is the value, or the wrapper that its format gives it.
+
+    Ranges are inclusive at both ends and in the order of the serialised keys; None leaves an end
+    open. Times are int milliseconds or aware datetimes.
+
+    Attributes
+    ----------
+    table : NamespaceTable
+        The bytes below.
+    """
+
+    def __init__(self, spec: StoreSpec, table: NamespaceTable, home: StoreHome) -> None:
+        super().__init__(spec, home)
+        self.table = table
+        values = values_of(spec, home.slot)
+        self._row = values.write
+        self._read = values.read
+        self._item = values.item
+        self._table_of = values.table
+        self._get = table.get
+        self._put = table.put_one
+
+    def get(self, key: K) -> V | None:
+        """The value of ``key``, or None.
+
+        Raises
+        ------
+        TypeError
+            ``key`` is None.
+        FormatError
+            The stored bytes are not of the store's format.
+        """
+        raw = self._get(self._raw_key(key))
+        return None if raw is None else cast("V | None", self._read(raw))
+
+    def get_many(self, keys: Iterable[K]) -> list[V | None]:
+        """The values of ``keys``, in their order; None where there is none."""
+        raws = self.table.get_many([self._raw_key(key) for key in keys])
+        return [None if raw is None else self._read(raw) for raw in raws]
+
+    def put(
+        self, key: K, value: Any, *, timestamp: Time | None = None, headers: Any = None
+    ) -> None:
+        """Set ``key`` to ``value``; None deletes.
+
+        Parameters
+        ----------
+        value
+            The wrapper of the store's format, or the bare value with ``timestamp`` and ``headers``
+            beside it.
+        timestamp : int or datetime, optional
+            Left out, it is the input record's, where there is one.
+        headers : Headers or iterable of (str, bytes or None), optional
+            Left out, they are the input record's, or none.
+
+        Raises
+        ------
+        TypeError
+            ``key`` is None; a timestamp is missing; the format does not keep what was given.
+        UncommittedLimitError
+            The state is transactional and holds too much.
+        """
+        self._put(*self._row(key, value, timestamp, headers))
+        if self._slot.current is not None:
+            self._touch()
+
+    def put_if_absent(
+        self, key: K, value: Any, *, timestamp: Time | None = None, headers: Any = None
+    ) -> V | None:
+        """Put where ``key`` has no value; returns the value that it had, or None."""
+        old = self.get(key)
+        if old is None and value is not None:
+            self.put(key, value, timestamp=timestamp, headers=headers)
+        return old
+
+    def put_all(self, pairs: Iterable[tuple[K, Any]] | Mapping[K, Any]) -> None:
+        """Put many; every pair is checked before any is written."""
+        given = pairs.items() if isinstance(pairs, Mapping) else pairs
+        rows = [self._row(key, value, None, None) for key, value in given]
+        for raw_key, raw in rows:
+            self._put(raw_key, raw)
+        if rows:
+            self._touch()
+
+    def delete(self, key: K) -> V | None:
+        """Delete ``key``; returns the value that it had, or None."""
+        old = self.get(key)
+        self._put(self._raw_key(key), None)
+        self._touch()
+        return old
+
+    def range(self, lo: K | None, hi: K | None, *, reverse: bool = False) -> Scan[K, V]:
+        """The items with ``lo <= key <= hi``; none where ``lo`` lies after ``hi``."""
+        first = None if lo is None else self._raw_key(lo)
+        last = None if hi is None else self._raw_key(hi)
+        return self._scan(Bounds(first, None if last is None else last + b"\0", reverse))
+
+    def all(self, *, reverse: bool = False) -> Scan[K, V]:
+        """All items."""
+        return self._scan(Bounds(reverse=reverse))
+
+    def prefix_scan(self, prefix: Any, *, reverse: bool = False) -> Scan[K, V]:
+        """The items whose serialised key begins with ``prefix``: bytes, or a value of the key serde."""
+        first = bytes(prefix) if isinstance(prefix, (bytes, bytearray)) else self._raw_key(prefix)
+        return self._scan(Bounds(first, after_prefix(first), reverse))
+
+    def approximate_num_entries(self) -> int:
+        """About how many keys there are: an estimate of the engine, and what is staged."""
+        return self.table.approximate_count()
+
+    def _scan(self, bounds: Bounds) -> Scan[K, V]:
+        return Scan(self.table.rows, self.table.scan(bounds), self._item, self._table_of)
+
+
+def after_prefix(prefix: bytes) -> bytes | None:
+    """The least byte string above all that begin with ``prefix``; None where there is none."""
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
+
+
+TimestampedKeyValueStore: TypeAlias = KeyValueStore[K, ValueAndTimestamp[V]]
+"""A key-value store of values with their time (KIP-258)."""
+
+TimestampedKeyValueStoreWithHeaders: TypeAlias = KeyValueStore[K, ValueTimestampHeaders[V]]
+"""A key-value store of values with their time and headers (KIP-1271)."""

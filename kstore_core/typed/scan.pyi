@@ -1,0 +1,32 @@
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar, final
+
+import pyarrow as pa
+
+from kstore_core.staging import StagedNamespace
+
+K = TypeVar("K")
+R = TypeVar("R")
+
+@final
+class Scan(Generic[K, R]):
+    def __init__(
+        self,
+        rows: StagedNamespace,
+        chunks: Iterator[tuple[list[bytes], list[Any]]],
+        item: Callable[[bytes, Any], tuple[K, R]],
+        table: Callable[[list[bytes], list[Any]], pa.Table],
+    ) -> None: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> tuple[K, R]: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+    def peek(self) -> tuple[K, R]: ...
+    def to_arrow(self) -> pa.Table: ...
+    def close(self) -> None: ...

@@ -1,0 +1,282 @@
+"""The versioned store: a key's value at any time within the history that is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cast
+
+from kstore_core.clock import StreamClock
+from kstore_core.codec import (
+    Headers,
+    decode_aggregation_with_headers,
+    encode_aggregation_with_headers,
+)
+from kstore_core.errors import RetentionExceededError
+from kstore_core.serdes import BuiltInSerde
+from kstore_core.spec import StoreSpec
+from kstore_core.tables import Bounds
+from kstore_core.typed.scan import Scan
+from kstore_core.typed.store import Store, StoreHome, checked_key
+from kstore_core.types import NOT_PUT, Time, VersionedRecord, VersionedRecordWithHeaders, to_millis
+from kstore_core.versioned import Version, VersionedTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "OnExpired",
+    "VersionedKeyValueStore",
+    "VersionedKeyValueStoreWithHeaders",
+    "VersionedStore",
+]
+
+K = TypeVar("K")
+R = TypeVar("R")
+V = TypeVar("V")
+
+OnExpired = Literal["none", "raise"]
+"""What a read before the history that is kept does: answer as Kafka does, or raise."""
+
+_MAX_TIME = 2**63 - 1
+
+
+class VersionedStore(Store[K], Generic[K, R]):
+    """A versioned key-value store. ``R`` is the record that its format gives.
+
+    A version is valid from its timestamp, inclusive, until the next one's, exclusive; a tombstone
+    ends it. What is older than stream time less the retention is refused when it is written. Times
+    are int milliseconds or aware datetimes, not negative when written.
+
+    Reads take ``on_expired``: ``"none"``, as in Kafka, answers a read before the retained history
+    from the latest version, where that is old enough, or with None; ``"raise"`` raises
+    RetentionExceededError.
+
+    Attributes
+    ----------
+    table : VersionedTable
+        The bytes below.
+    clock : StreamClock
+    """
+
+    def __init__(self, spec: StoreSpec, table: VersionedTable, home: StoreHome) -> None:
+        super().__init__(spec, home)
+        self.table = table
+        self.clock = table.clock
+        self._value = spec.value
+        self._keeps_headers = spec.format.headers
+        self._blind = isinstance(spec.key, BuiltInSerde) and isinstance(spec.value, BuiltInSerde)
+
+    def _clock(self) -> StreamClock:
+        return self.clock
+
+    def put(self, key: K, value: Any, *, timestamp: Time, headers: Any = ()) -> int:
+        """Put the version of ``key`` that begins at ``timestamp``; None is a tombstone.
+
+        Parameters
+        ----------
+        headers : Headers or iterable of (str, bytes or None)
+            Kept with the version, in a store with headers.
+
+        Returns
+        -------
+        int
+            When the new version ends (ms): the next one's timestamp, LATEST (-1), or NOT_PUT
+            (-2**63) where it came too late and was not stored.
+
+        Raises
+        ------
+        TypeError
+            ``key`` is None, or headers are given to a store that keeps none.
+        ValueError
+            The timestamp is negative, or beyond 64 bits.
+        """
+        millis = _version_time(timestamp)
+        raw_key, raw = self._row(key, value, headers)
+        clock = self.clock
+        if self._slot.current is not None:
+            self._touch()
+        if not clock.accepts(millis):
+            return NOT_PUT
+        clock.advance(millis)
+        return self.table.put(raw_key, raw, millis)
+
+    def delete(self, key: K, *, timestamp: Time) -> R | None:
+        """Put a tombstone; returns the record that was valid at ``timestamp`` before, or None.
+
+        A delete that comes too late does nothing and returns None.
+        """
+        millis = _version_time(timestamp)
+        raw_key = self._raw_key(key)
+        if not self.clock.accepts(millis):
+            return None
+        old = self.table.get_as_of(raw_key, millis)
+        self.clock.advance(millis)
+        self._touch()
+        self.table.put(raw_key, None, millis)
+        return self._record(old)
+
+    def get(
+        self, key: K, as_of: Time | None = None, *, on_expired: OnExpired = "none"
+    ) -> R | None:
+        """The latest version, or the one valid at ``as_of``; None where there is none."""
+        raw_key = self._raw_key(key)
+        if as_of is None:
+            return self._record(self.table.get(raw_key))
+        millis = as_of if type(as_of) is int else to_millis(as_of)
+        self._check_expired(millis, on_expired)
+        return self._record(self.table.get_as_of(raw_key, millis))
+
+    def get_many(
+        self, keys: Iterable[K], as_of: Time | None = None, *, on_expired: OnExpired = "none"
+    ) -> list[R | None]:
+        """The versions of ``keys``, latest or as of one time, in their order."""
+        millis = self._as_of(as_of, on_expired)
+        raw_keys = [self._raw_key(key) for key in keys]
+        return [self._record(version) for version in self.table.get_many(raw_keys, millis)]
+
+    def history(
+        self,
+        key: K,
+        from_ts: Time | None = None,
+        to_ts: Time | None = None,
+        *,
+        reverse: bool = False,
+        on_expired: OnExpired = "none",
+    ) -> list[R]:
+        """The versions valid at some time in ``[from_ts, to_ts]``, oldest first.
+
+        Both ends are inclusive, None leaves one open. Tombstones are left out.
+
+        Raises
+        ------
+        ValueError
+            ``from_ts`` lies after ``to_ts``.
+        """
+        lo = None if from_ts is None else to_millis(from_ts)
+        hi = None if to_ts is None else to_millis(to_ts)
+        if lo is not None and hi is not None and lo > hi:
+            raise ValueError(f"from_ts {lo} lies after to_ts {hi}")
+        if hi is not None:
+            self._check_expired(hi, on_expired)
+        versions = self.table.history(self._raw_key(key), lo, hi, reverse=reverse)
+        return [cast("R", self._record(version)) for version in versions]
+
+    def range(
+        self,
+        lo: K | None,
+        hi: K | None,
+        as_of: Time | None = None,
+        *,
+        reverse: bool = False,
+        on_expired: OnExpired = "none",
+    ) -> Scan[K, R]:
+        """The keys with ``lo <= key <= hi`` and their versions, latest or as of one time."""
+        first = None if lo is None else self._raw_key(lo)
+        last = None if hi is None else self._raw_key(hi)
+        bounds = Bounds(first, None if last is None else last + b"\0", reverse)
+        millis = self._as_of(as_of, on_expired)
+        chunks = (
+            self.table.scan_latest(bounds)
+            if millis is None
+            else self.table.scan_as_of(bounds, millis)
+        )
+        return Scan(self.table.rows.rows, chunks, self._item, self._table_of)
+
+    def all(
+        self, as_of: Time | None = None, *, reverse: bool = False, on_expired: OnExpired = "none"
+    ) -> Scan[K, R]:
+        """All keys and their versions, latest or as of one time."""
+        return self.range(None, None, as_of, reverse=reverse, on_expired=on_expired)
+
+    def _row(self, key: K, value: Any, headers: Any) -> tuple[bytes, bytes | None]:
+        if not self._keeps_headers:
+            if headers:
+                raise TypeError(
+                    "this store keeps no headers; see stores.versioned_key_value_with_headers"
+                )
+            headers = self._context_headers()
+        if self._blind:
+            raw_key = self._raw_key(key)
+            raw = None if value is None else self._value.serialize(value, None)
+        else:
+            headers = Headers(headers or ())
+            raw_key = checked_key(self._spec.key, key, headers)
+            raw = None if value is None else self._value.serialize(value, headers)
+        return raw_key, encode_aggregation_with_headers(raw, headers) if self._keeps_headers else raw
+
+    def _context_headers(self) -> Any:
+        context = self._slot.current
+        return None if context is None else context.headers
+
+    def _as_of(self, as_of: Time | None, on_expired: OnExpired) -> int | None:
+        if as_of is None:
+            return None
+        millis = to_millis(as_of)
+        self._check_expired(millis, on_expired)
+        return millis
+
+    def _check_expired(self, millis: int, on_expired: OnExpired) -> None:
+        if on_expired == "none":
+            return
+        if on_expired != "raise":
+            raise ValueError(f'on_expired is "none" or "raise", not {on_expired!r}')
+        if self.table.expired(millis):
+            raise RetentionExceededError(
+                f"{millis} lies before {self.clock.horizon}, where the history of store "
+                f"{self.name!r} begins: stream time {self.clock.observed} less "
+                f"{self.clock.retention_ms} ms. Ask for a later time or keep a longer history"
+            )
+
+    def _record(self, version: Version | None) -> R | None:
+        if version is None:
+            return None
+        data, timestamp, valid_to = version
+        if not self._keeps_headers:
+            value = self._value.deserialize(data, Headers())
+            return None if value is None else cast("R", VersionedRecord(value, timestamp, valid_to))
+        data, headers = decode_aggregation_with_headers(data)
+        value = self._value.deserialize(data, headers)
+        if value is None:
+            return None
+        return cast("R", VersionedRecordWithHeaders(value, timestamp, valid_to, headers))
+
+    def _item(self, raw_key: bytes, version: Version) -> tuple[K, R]:
+        record = self._record(version)
+        headers = getattr(record, "headers", None) or Headers()
+        return cast("tuple[K, R]", (self._spec.key.deserialize(raw_key, headers), record))
+
+    def _table_of(self, keys: list[bytes], versions: list[Version]) -> pa.Table:
+        import pyarrow as pa
+
+        from kstore_core import arrow
+        from kstore_core.codec import decode_column
+
+        values = pa.array([version.value for version in versions], pa.binary())
+        headers = None
+        if self._keeps_headers:
+            values, _, headers = decode_column(values, layout="aggregation_with_headers")
+        columns = {
+            "key": arrow.to_typed(self._spec.key, pa.array(keys, pa.binary())),
+            "value": arrow.to_typed(self._value, values),
+            "timestamp": pa.array([version.timestamp for version in versions], pa.int64()),
+            "valid_to": pa.array([version.valid_to for version in versions], pa.int64()),
+        }
+        if headers is not None:
+            columns["headers"] = headers
+        return pa.table(columns)
+
+
+def _version_time(timestamp: Time) -> int:
+    millis = timestamp if type(timestamp) is int else to_millis(timestamp)
+    if not 0 <= millis <= _MAX_TIME:
+        raise ValueError(
+            f"a version's timestamp is {millis}; it must not be negative and must fit 64 bits"
+        )
+    return millis
+
+
+VersionedKeyValueStore: TypeAlias = VersionedStore[K, VersionedRecord[V]]
+"""A versioned store (KIP-889)."""
+
+VersionedKeyValueStoreWithHeaders: TypeAlias = VersionedStore[K, VersionedRecordWithHeaders[V]]
+"""A versioned store whose versions keep their headers."""

@@ -1,0 +1,101 @@
+"""The values that kstore hands in and out.
+
+The record classes are extension types of :mod:`kstore_core.codec`; here they have their home name.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from kstore_core.codec import (
+    AggregationWithHeaders,
+    Header,
+    Headers,
+    ValueAndTimestamp,
+    ValueTimestampHeaders,
+    VersionedRecord,
+    VersionedRecordWithHeaders,
+)
+
+__all__ = [
+    "LATEST",
+    "NOT_PUT",
+    "AggregationWithHeaders",
+    "Header",
+    "Headers",
+    "Position",
+    "RecordContext",
+    "Time",
+    "ValueAndTimestamp",
+    "ValueTimestampHeaders",
+    "VersionedRecord",
+    "VersionedRecordWithHeaders",
+    "to_millis",
+]
+
+LATEST = -1
+"""What a versioned put returns when the version is the latest (Kafka: PUT_RETURN_CODE_VALID_TO_UNDEFINED)."""
+
+NOT_PUT = -(2**63)
+"""What a versioned put returns when the version was too late (Kafka: PUT_RETURN_CODE_NOT_PUT)."""
+
+Time = int | datetime
+"""Milliseconds since the epoch, or an aware datetime."""
+
+Position = Mapping[str, Mapping[int, int]]
+"""Topic to partition to the last offset whose record has been applied."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def to_millis(time: Time) -> int:
+    """Milliseconds since the epoch; a datetime is rounded down.
+
+    Raises
+    ------
+    ValueError
+        A naive datetime, whose instant nobody knows.
+    TypeError
+        Neither an integer nor a datetime.
+    """
+    if isinstance(time, datetime):
+        if time.utcoffset() is None:
+            raise ValueError(
+                f"{time!r} is naive, so its instant is not known; give it a tzinfo, such as "
+                "datetime.UTC"
+            )
+        return (time - _EPOCH) // _MILLISECOND
+    if isinstance(time, bool):
+        raise TypeError("a time is int milliseconds or an aware datetime, not bool")
+    try:
+        return operator.index(time)
+    except TypeError:
+        raise TypeError(
+            f"a time is int milliseconds or an aware datetime, not {type(time).__name__}"
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordContext:
+    """The input record that is being processed: where it came from, its time and its headers.
+
+    Attributes
+    ----------
+    topic : str or None
+        None where the record did not come from a topic; then the position does not move.
+    partition, offset : int
+    timestamp : int or None
+        Milliseconds since the epoch.
+    headers : Headers
+    """
+
+    topic: str | None = None
+    partition: int = -1
+    offset: int = -1
+    timestamp: int | None = None
+    headers: Any = field(default_factory=Headers)

@@ -1,0 +1,14 @@
+"""The memory engine of kstore: ordered rows in this process, gone when the engine object is."""
+
+from __future__ import annotations
+
+from kstore_core.hookspecs import EngineRegistrar, hookimpl
+from kstore_memory.engine import MemoryEngine
+
+__all__ = ["MemoryEngine", "kstore_register_engines"]
+
+
+@hookimpl
+def kstore_register_engines(registrar: EngineRegistrar) -> None:
+    """Offer :class:`MemoryEngine`."""
+    registrar.add(MemoryEngine)

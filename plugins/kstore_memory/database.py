@@ -1,0 +1,215 @@
+"""A database of the memory engine: ordered rows by namespace."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn, cast
+
+from kstore_core.engine import Chunk, Database, Namespace, Rows, Snapshot
+from kstore_core.errors import ForkedHandleError, StoreClosedError, UnsupportedError
+from kstore_core.ordered import OrderedRows, OrderedView
+
+__all__ = ["MemoryDatabase", "StoredRows"]
+
+
+class StoredRows:
+    """What outlives a close: the rows, and whether a writer holds them."""
+
+    def __init__(self) -> None:
+        self.namespaces: dict[str, OrderedRows] = {"default": OrderedRows()}
+        self.held = False
+
+
+class MemoryNamespace(Namespace):
+    """A live namespace. ``get`` is the dict's own."""
+
+    def __init__(self, name: str, rows: OrderedRows) -> None:
+        self.name = name
+        self._rows = rows
+        self.get = rows.rows.get  # type: ignore[method-assign]
+
+    def get(self, key: bytes) -> bytes | None:
+        return self._rows.rows.get(key)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        return list(map(self.get, keys))
+
+    def scan(
+        self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[Chunk]:
+        return self._rows.view().scan(lo, hi, reverse)
+
+    def approximate_count(self) -> int:
+        return len(self._rows)
+
+    def close(self) -> None:
+        """Refuse every further use."""
+        for name in ("get", "get_many", "scan", "first", "approximate_count"):
+            setattr(self, name, _closed)
+
+
+def _closed(*_: object, **__: object) -> NoReturn:
+    raise StoreClosedError("this database of the memory engine has been closed")
+
+
+class MemoryView(Namespace):
+    """A namespace as it was at one moment."""
+
+    def __init__(self, name: str, view: OrderedView) -> None:
+        self.name = name
+        self._view = view
+
+    def get(self, key: bytes) -> bytes | None:
+        for keys, values in self._view.scan(key, key + b"\0"):
+            return values[0] if keys else None
+        return None
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        return [self.get(key) for key in keys]
+
+    def scan(
+        self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[Chunk]:
+        return self._view.scan(lo, hi, reverse)
+
+    def approximate_count(self) -> int:
+        return sum(len(keys) for keys, _ in self._view.scan())
+
+
+class MemorySnapshot(Snapshot):
+    """One moment of a memory database."""
+
+    def __init__(self, stored: StoredRows) -> None:
+        self._views = {name: rows.view() for name, rows in stored.namespaces.items()}
+
+    def namespace(self, name: str) -> Namespace:
+        return MemoryView(name, self._views[name])
+
+    def close(self) -> None:
+        self._views = {}
+
+
+class MemoryDatabase(Database):
+    """Namespaces of one store. Writes check everything before they change anything."""
+
+    def __init__(
+        self, path: Path, stored: StoredRows, siblings: dict[Path, StoredRows], *, read_only: bool
+    ) -> None:
+        self.path = path
+        self._stored = stored
+        self._siblings = siblings
+        self._read_only = read_only
+        self._handles: dict[str, MemoryNamespace] = {}
+        self._open = True
+        self._pid = os.getpid()
+
+    def namespaces(self) -> list[str]:
+        self._check()
+        return list(self._stored.namespaces)
+
+    def namespace(self, name: str) -> Namespace:
+        self._check()
+        if name not in self._handles:
+            if name not in self._stored.namespaces:
+                if self._read_only:
+                    raise KeyError(name)
+                self._stored.namespaces[name] = OrderedRows()
+            self._handles[name] = MemoryNamespace(name, self._stored.namespaces[name])
+        return self._handles[name]
+
+    def drop_namespace(self, name: str) -> None:
+        self._check_writable()
+        if name == "default":
+            raise UnsupportedError("the namespace 'default' cannot be dropped")
+        if self._stored.namespaces.pop(name, None) is None:
+            raise KeyError(name)
+        handle = self._handles.pop(name, None)
+        if handle is not None:
+            handle.close()
+
+    def write(self, batch: Mapping[str, Rows]) -> None:
+        self._check_writable()
+        for name, rows in batch.items():
+            if name not in self._stored.namespaces:
+                raise KeyError(name)
+            if len(rows.keys) != len(rows.values):
+                raise ValueError(f"{len(rows.keys)} keys and {len(rows.values)} values")
+            _check_bytes(rows.keys)
+            _check_bytes(value for value in rows.values if value is not None)
+        for name, rows in batch.items():
+            target = self._stored.namespaces[name]
+            for lo, hi in rows.deleted_ranges:
+                for keys, _ in target.view().scan(lo, hi):
+                    for key in keys:
+                        target.remove(key)
+            for key, value in zip(rows.keys, rows.values, strict=True):
+                if value is None:
+                    target.remove(key)
+                else:
+                    target.put(key, value)
+
+    def load(self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]) -> int:
+        self._check_writable()
+        target = cast("MemoryNamespace", self.namespace(namespace))._rows
+        last: bytes | None = None
+        count = 0
+        for keys, values in chunks:
+            for key, value in zip(keys, values, strict=True):
+                if last is not None and key <= last:
+                    raise ValueError(f"keys are not ascending: {key!r} after {last!r}")
+                target.put(key, value)
+                last = key
+                count += 1
+        return count
+
+    def snapshot(self) -> Snapshot:
+        self._check()
+        return MemorySnapshot(self._stored)
+
+    def checkpoint(self, target: Path) -> None:
+        """Copy to another path of the same engine object."""
+        self._check()
+        target = Path(target).absolute()
+        if target in self._siblings:
+            raise FileExistsError(f"{target} holds a store already")
+        copy = StoredRows()
+        for name, rows in self._stored.namespaces.items():
+            copy.namespaces[name] = OrderedRows()
+            for key, value in rows.rows.items():
+                copy.namespaces[name].put(key, value)
+        self._siblings[target] = copy
+
+    def sync(self) -> None:
+        self._check()
+
+    def close(self) -> None:
+        if not self._open:
+            return
+        self._open = False
+        for handle in self._handles.values():
+            handle.close()
+        if not self._read_only:
+            self._stored.held = False
+
+    def _check(self) -> None:
+        if not self._open:
+            _closed()
+        if os.getpid() != self._pid:
+            raise ForkedHandleError(
+                f"{self.path} was opened by process {self._pid} and is used in {os.getpid()}, a "
+                "fork of it, whose changes nobody else would see; open a state directory in the "
+                "process that uses it"
+            )
+
+    def _check_writable(self) -> None:
+        self._check()
+        if self._read_only:
+            raise UnsupportedError(f"{self.path} was opened read-only")
+
+
+def _check_bytes(values: Iterable[object]) -> None:
+    for value in values:
+        if type(value) is not bytes:
+            raise TypeError(f"rows are bytes, not {type(value).__name__}")

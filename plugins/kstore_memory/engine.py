@@ -1,0 +1,52 @@
+"""Databases that live as long as their engine object does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+from kstore_core.engine import Capabilities, Durability, Engine
+from kstore_core.errors import EngineLockedError
+from kstore_memory.database import MemoryDatabase, StoredRows
+
+__all__ = ["MemoryEngine"]
+
+
+class MemoryEngine(Engine):
+    """Rows in this process's memory, with the semantics of the persistent engines.
+
+    Databases are kept by the engine object: hand the same object to ``open_state`` again and what
+    was committed is there. ``open_state(engine="memory")`` makes a new object each time.
+    """
+
+    name: ClassVar[str] = "memory"
+    capabilities: ClassVar[Capabilities] = Capabilities(persistent=False, process_local=True)
+
+    def __init__(self, options: Any = None) -> None:
+        super().__init__(options)
+        self._stored: dict[Path, StoredRows] = {}
+
+    def stores(self, root: Path) -> list[str]:
+        home = _home(root)
+        return sorted(path.name for path in self._stored if path.parent == home)
+
+    def open(
+        self, root: Path, store: str, *, durability: Durability = "process", read_only: bool = False
+    ) -> MemoryDatabase:
+        path = _home(root) / store
+        if path not in self._stored:
+            if read_only:
+                raise FileNotFoundError(f"no store {store!r} of {root} in this {self.name} engine")
+            self._stored[path] = StoredRows()
+        stored = self._stored[path]
+        if not read_only:
+            if stored.held:
+                raise EngineLockedError(
+                    f"the store {store!r} of {root} is open for writing; close it first"
+                )
+            stored.held = True
+        return MemoryDatabase(path, stored, self._stored, read_only=read_only)
+
+
+def _home(root: Path) -> Path:
+    return Path(root).absolute() / "memory"

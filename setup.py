@@ -1,0 +1,81 @@
+"""Build of kstore: the Cython extension modules and the engine packages under plugins/.
+
+Everything else (metadata, dependencies, entry points, tool settings) stands in pyproject.toml.
+"""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from pathlib import Path
+
+from setuptools import Extension, find_namespace_packages, find_packages, setup
+from setuptools.command.build_ext import build_ext
+
+HERE = Path(__file__).parent
+PLUGINS = ("kstore_memory", "kstore_rocksdb")
+
+
+def extension_modules() -> list[Extension]:
+    """One extension per .pyx below kstore_core. Given as .pyx, so that the sdist carries them."""
+    sources = sorted((HERE / "kstore_core").rglob("*.pyx"))
+    return [
+        Extension(
+            ".".join(source.relative_to(HERE).with_suffix("").parts),
+            [source.relative_to(HERE).as_posix()],
+            extra_compile_args=[] if sys.platform == "win32" else ["-O3", "-fwrapv"],
+        )
+        for source in sources
+    ]
+
+
+class BuildExtensions(build_ext):
+    """build_ext that names the missing package when a compiler or Python.h is not there."""
+
+    def run(self) -> None:
+        header = Path(sysconfig.get_path("include"), "Python.h")
+        if not header.exists():
+            raise SystemExit(
+                f"kstore: {header} is missing, so the codec cannot be compiled.\n"
+                "  Debian/Ubuntu: apt-get install python3-dev    Fedora: dnf install python3-devel"
+            )
+        try:
+            super().run()
+        except Exception as error:
+            missing = ("command" in str(error) and "failed" in str(error)) or isinstance(
+                error, FileNotFoundError
+            )
+            if missing and not _compiler_found():
+                raise SystemExit(
+                    "kstore: no C compiler was found, so the codec cannot be compiled.\n"
+                    "  Debian/Ubuntu: apt-get install gcc    Fedora: dnf install gcc    "
+                    "macOS: xcode-select --install\n"
+                    f"  ({error})"
+                ) from error
+            raise
+
+
+def _compiler_found() -> bool:
+    import os
+    import shutil
+
+    command = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
+    return shutil.which(command.split()[0]) is not None
+
+
+setup(
+    packages=[
+        *find_packages(include=["kstore_core", "kstore_core.*"]),
+        *PLUGINS,
+        *(
+            f"{plugin}.{package}"
+            for plugin in PLUGINS
+            for package in find_namespace_packages(f"plugins/{plugin}")
+            if "__pycache__" not in package
+        ),
+    ],
+    package_dir={plugin: f"plugins/{plugin}" for plugin in PLUGINS},
+    package_data={"": ["py.typed", "*.pxd", "*.pyi"]},
+    ext_modules=extension_modules(),
+    cmdclass={"build_ext": BuildExtensions},
+)
