@@ -51,6 +51,7 @@ class OpenStore:
         read_only: bool,
     ) -> None:
         self.spec = spec
+        self._staging = staging
         self._read_only = read_only
         self._marks = not (read_only or staging.transactional)
         try:
@@ -76,7 +77,8 @@ class OpenStore:
             self._marks = False
             self.close()
             raise
-        self._committed_stream_time = record.stream_time
+        self._written_stream_time = START if record.stream_time is None else record.stream_time
+        staging.stores.append(self)
         self._spec_is_stored = record.spec is not None and record.spec.describes(spec)
 
     def _read_record(self) -> StoreRecord:
@@ -99,39 +101,59 @@ class OpenStore:
 
     def commit(self, offsets: Mapping[Partition, int | None] | None) -> None:
         """Write what is staged, and the entries beside it, in one batch."""
-        assert self._rows is not None
         home = self.home
-        stream_time = None if self._clock is None else self._clock.observed
-        if stream_time == self._committed_stream_time or stream_time == START:
-            stream_time = None
-        entries = commit_rows(
-            home.record,
-            offsets=offsets,
-            position=home.position if home.moved else None,
-            stream_time=stream_time,
-            spec=None if self._spec_is_stored else self.spec,
+        self._write(
+            commit_rows(
+                home.record,
+                offsets=offsets,
+                position=home.position if home.moved else None,
+                stream_time=self._stream_time(),
+                spec=None if self._spec_is_stored else self.spec,
+            )
         )
+        self._spec_is_stored = True
+        home.moved = False
+        merge_positions(home.record.position, home.position)
+        if offsets is not None:
+            _apply(home.record.offsets, offsets)
+
+    def spill(self) -> None:
+        """Write what is staged before its commit: the rows and their stream time, no offsets."""
+        self._write(
+            commit_rows(
+                self.home.record,
+                offsets=None,
+                position=None,
+                stream_time=self._stream_time(),
+                spec=None,
+            )
+        )
+
+    def _stream_time(self) -> int | None:
+        """Stream time, where it has moved since it was last written."""
+        if self._clock is None or self._clock.observed == self._written_stream_time:
+            return None
+        return self._clock.observed
+
+    def _write(self, entries: Rows) -> None:
+        assert self._rows is not None
         staged = self._rows.rows.staged()
         batch = {self._rows.rows.name: staged} if staged else {}
         if entries:
             batch[OFFSETS] = entries
-        if not batch:
-            return
-        self._database.write(batch)
-        self._rows.rows.clear()
-        self._spec_is_stored = True
-        home.moved = False
-        merge_positions(home.record.position, home.position)
-        if stream_time is not None:
-            home.record.stream_time = self._committed_stream_time = stream_time
-        if offsets is not None:
-            _apply(home.record.offsets, offsets)
+        if batch:
+            self._database.write(batch)
+            self._rows.rows.clear()
+        if self._clock is not None:
+            self._written_stream_time = self._clock.observed
 
     def close(self) -> None:
         """Mark the store as closed cleanly and let go of its files. Closing twice is fine."""
         try:
             if self._rows is not None:
                 self._rows.rows.close()
+            if self in self._staging.stores:
+                self._staging.stores.remove(self)
             if self._marks:
                 self._marks = False
                 self._database.write({OFFSETS: Rows([STATUS], [CLOSED])})

@@ -6,7 +6,7 @@ cdef class Staging:
     cdef readonly bint transactional
     cdef public long long staged_bytes
     cdef readonly long long spills
-    cdef readonly list namespaces
+    cdef readonly list stores
 
     cdef int _grow(self, long long size) except -1
 

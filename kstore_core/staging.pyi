@@ -1,8 +1,11 @@
 from collections.abc import Iterable, Iterator, Sequence
-from typing import final
+from typing import Protocol, final
 
 from kstore_core.engine import Chunk, Database, Namespace, Rows
 from kstore_core.ordered import OrderedScan
+
+class Spills(Protocol):
+    def spill(self) -> None: ...
 
 @final
 class Staging:
@@ -15,7 +18,7 @@ class Staging:
     @property
     def spills(self) -> int: ...
     @property
-    def namespaces(self) -> list[StagedNamespace]: ...
+    def stores(self) -> list[Spills]: ...
     def spill(self) -> None: ...
 
 @final

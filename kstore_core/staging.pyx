@@ -27,6 +27,8 @@ cdef class Staging:
 
     Attributes
     ----------
+    stores : list
+        What stages here; each has ``spill()``, which writes its rows.
     staged_bytes : int
         Keys and values that are staged now.
     spills : int
@@ -38,7 +40,7 @@ cdef class Staging:
         self.transactional = transactional
         self.staged_bytes = 0
         self.spills = 0
-        self.namespaces = []
+        self.stores = []
 
     cdef int _grow(self, long long size) except -1:
         """Make room for ``size`` more bytes; tells whether the staged rows were spilled for it."""
@@ -55,22 +57,12 @@ cdef class Staging:
         return 0
 
     def spill(self):
-        """Write all staged rows to their databases, without offsets, and stage nothing more.
+        """Have every store write what it has staged, without offsets, and stage nothing more.
 
         What was spilled survives as the durability level says, whether or not it is committed.
         """
-        cdef StagedNamespace namespace
-        databases = {}
-        for namespace in self.namespaces:
-            rows = namespace.staged()
-            if rows:
-                databases.setdefault(id(namespace.database), (namespace.database, {}))[1][
-                    namespace.name
-                ] = rows
-        for database, batch in databases.values():
-            database.write(batch)
-        for namespace in self.namespaces:
-            namespace.clear()
+        for store in self.stores:
+            store.spill()
         self.spills += 1
 
 
@@ -98,7 +90,6 @@ cdef class StagedNamespace:
         self._ranges = []
         self._writable = writable
         self._open = True
-        staging.namespaces.append(self)
 
     def __repr__(self):
         return f"<StagedNamespace {self.name!r}, {len(self._rows.rows)} rows staged>"
@@ -252,7 +243,6 @@ cdef class StagedNamespace:
         if self._open:
             self.clear()
             self._open = False
-            self._staging.namespaces.remove(self)
 
 
 cdef class MergedScan:
