@@ -1,0 +1,92 @@
+"""Arrow columns between Spark and a store: keys to bytes, times to Spark timestamps and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kstore_core import arrow, serdes
+from kstore_core.errors import FormatError, SpecError
+
+if TYPE_CHECKING:
+    from kstore_core.serdes import Serde
+
+__all__ = [
+    "TIMESTAMP",
+    "combined",
+    "integers",
+    "millis",
+    "serialized",
+    "timestamps",
+]
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+"""A column of Spark timestamps."""
+
+
+def serialized(serde: Serde[Any], column: pa.Array) -> pa.Array:
+    """The bytes of a column: as they are where it is binary, else through the serde.
+
+    A text column of a JSON serde holds JSON, as it is read back, so its text is what is stored.
+    """
+    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+        return column.cast(pa.binary())
+    return arrow.to_binary(serdes.UTF8 if serde is serdes.JSON else serde, column)
+
+
+def timestamps(column: pa.Array, *, as_millis: bool) -> pa.Array:
+    """A column of times in ms, as Spark timestamps or as they are.
+
+    Raises
+    ------
+    FormatError
+        A time that a Spark timestamp, microseconds in 64 bits, cannot hold.
+    """
+    if as_millis:
+        return column
+    try:
+        return pc.multiply_checked(column, pa.scalar(1000, pa.int64())).cast(TIMESTAMP)
+    except pa.ArrowInvalid as error:
+        raise FormatError(
+            "a stored time does not fit into a Spark timestamp; read with timestamps='millis'"
+        ) from error
+
+
+def millis(column: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Times in ms of a column of timestamps or of ms: rounded down, and rounded up.
+
+    Where the column is null, anything.
+    """
+    if not pa.types.is_timestamp(column.type):
+        exact = integers(column)
+        return exact, exact
+    micros = integers(column.cast(pa.timestamp("us", tz=column.type.tz)).cast(pa.int64()))
+    return micros // 1000, -(-micros // 1000)
+
+
+def integers(column: pa.Array) -> npt.NDArray[np.int64]:
+    """A column of integers; 0 where it is null."""
+    filled = column.fill_null(0) if column.null_count else column
+    return np.asarray(filled.to_numpy(zero_copy_only=False), np.int64)
+
+
+def combined(column: pa.ChunkedArray, what: str) -> pa.Array:
+    """One array of a column's chunks.
+
+    Raises
+    ------
+    SpecError
+        It would exceed what an Arrow array with 32-bit offsets holds.
+    """
+    whole = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):
+        if whole.num_chunks != 1:
+            raise SpecError(
+                f"the column {what!r} of one shard takes more than 2 GiB; use more partitions"
+            )
+        whole = whole.chunk(0)
+    return whole

@@ -1,0 +1,155 @@
+"""What a shard holds, as Arrow columns: opened read-only on a worker, decoded chunk by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kstore_core import arrow
+from kstore_core.clock import segment_id
+from kstore_core.codec import decode_column, explode_versions
+from kstore_core.spark.columns import combined, integers
+from kstore_core.spark.manifest import Shard
+from kstore_core.spark.roots import Root
+from kstore_core.spark.snapshots import FOREVER, Snapshot
+from kstore_core.spec import StoreSpec
+from kstore_core.tables import Bounds
+from kstore_core.versioned import LATEST_PREFIX
+
+__all__ = ["Selection", "ShardReader", "snapshot_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which versions of a versioned store are read; everything of another store.
+
+    Attributes
+    ----------
+    as_of : int or None
+        Those valid at this time, ms.
+    history : bool
+        All of them, or those valid at some time in ``[from_ts, to_ts]``, ms, None open. Without it
+        and without ``as_of``, the latest.
+    """
+
+    as_of: int | None = None
+    history: bool = False
+    from_ts: int | None = None
+    to_ts: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShardReader:
+    """Reads the shards of one version of a store."""
+
+    root: Root
+    spec: StoreSpec
+    engine: str
+
+    @contextmanager
+    def open(self, shard: Shard) -> Iterator[Any]:
+        """The shard's store, read-only."""
+        from kstore_core import open_state
+
+        assert shard.path is not None
+        path = self.root.check(shard.path, shard.files)
+        with open_state(path, engine=self.engine, read_only=True) as state:
+            yield state.open(self.spec)
+
+    def chunks(self, shard: Shard, selection: Selection) -> Iterator[pa.Table]:
+        """Tables of key and value (binary), and of timestamp, valid_to (ms) and headers as kept."""
+        if shard.path is None:
+            return
+        with self.open(shard) as store:
+            if self.spec.format.versioned:
+                yield from _versions(store, selection, headers=True)
+            else:
+                yield from _latest(store)
+
+
+def _latest(store: Any) -> Iterator[pa.Table]:
+    value_format = store.spec.format
+    for keys, rows in store.table.scan(Bounds()):
+        columns = {"key": pa.array(keys, pa.binary()), "value": pa.array(rows, pa.binary())}
+        if value_format.headers:
+            columns["value"], columns["timestamp"], columns["headers"] = decode_column(
+                columns["value"]
+            )
+        elif value_format.timestamped:
+            columns["value"], columns["timestamp"], _ = decode_column(
+                columns["value"], layout="value_and_timestamp"
+            )
+        yield pa.table(columns)
+
+
+def _versions(store: Any, selection: Selection, *, headers: bool) -> Iterator[pa.Table]:
+    for keys, rows in store.table.rows.scan(Bounds(_first_row(store, selection))):
+        exploded = explode_versions(pa.array(keys, pa.binary()), pa.array(rows, pa.binary()))
+        table = pa.table(exploded, names=["key", "timestamp", "valid_to", "value"])
+        table = table.filter(_wanted(selection, table))
+        if not table.num_rows:
+            continue
+        if store.spec.format.headers:
+            values, _, lists = decode_column(
+                combined(table["value"], "value"), layout="aggregation_with_headers"
+            )
+            table = table.set_column(3, "value", values)
+            if headers:
+                table = table.append_column("headers", lists)
+        yield table
+
+
+def _first_row(store: Any, selection: Selection) -> bytes | None:
+    """Where the rows that can hold what is selected begin: versions lie by valid-to."""
+    if not selection.history:
+        time, begin = selection.as_of, selection.as_of
+        if time is None:
+            return LATEST_PREFIX
+    else:
+        time, begin = selection.to_ts, selection.from_ts
+    if time is not None and store.table.expired(time):
+        return LATEST_PREFIX
+    if begin is None or begin < 0:
+        return None
+    return segment_id(begin, store.spec.segment_interval_ms).to_bytes(8, "big")
+
+
+def _wanted(selection: Selection, table: pa.Table) -> pa.ChunkedArray:
+    wanted = pc.is_valid(table["value"])
+    first, last = selection.as_of, selection.as_of
+    if selection.history:
+        first, last = selection.from_ts, selection.to_ts
+    if last is not None:
+        wanted = pc.and_(wanted, pc.less_equal(table["timestamp"], last))
+    if first is not None:
+        still = pc.fill_null(pc.greater(table["valid_to"], first), True)
+        wanted = pc.and_(wanted, still)
+    return wanted
+
+
+def snapshot_of(reader: ShardReader, shard: Shard, *, headers: bool) -> Snapshot:
+    """What a temporal join needs of a shard: the versions that its store still answers with."""
+    spec = reader.spec
+    if shard.path is None:
+        return Snapshot.empty(spec.value.arrow_type, headers=headers)
+    with reader.open(shard) as store:
+        horizon = store.clock.horizon
+        since = Selection(history=True, from_ts=horizon)
+        tables = list(_versions(store, since, headers=headers))
+    if not tables:
+        return Snapshot.empty(spec.value.arrow_type, headers=headers)
+    whole = pa.concat_tables(tables)
+    columns = {name: combined(whole[name], name) for name in whole.column_names}
+    return Snapshot.of(
+        columns["key"],
+        integers(columns["timestamp"]),
+        integers(columns["valid_to"].fill_null(FOREVER)),
+        arrow.to_typed(spec.value, columns["value"]),
+        columns.get("headers"),
+        horizon,
+    )

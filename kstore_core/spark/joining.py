@@ -1,0 +1,226 @@
+"""temporal_join: to each row of a DataFrame the version of its key that was valid at its time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from kstore_core.errors import SpecError, UnsupportedError
+from kstore_core.spark.frames import HEADERS_DDL, by_shard, shard_column, spark_type
+from kstore_core.spark.manifest import Shard
+from kstore_core.spark.reading import manifest_spec
+from kstore_core.spark.roots import Root
+from kstore_core.spec import StoreSpec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from kstore_core.spark.contents import ShardReader
+    from kstore_core.spark.snapshots import Snapshot
+
+__all__ = ["temporal_join"]
+
+How = Literal["left", "inner"]
+_SHARD = "__kstore_shard"
+
+
+def temporal_join(
+    df: DataFrame,
+    root: str | os.PathLike[str],
+    *,
+    key: str,
+    timestamp: str,
+    how: How = "left",
+    tolerance_ms: int | None = None,
+    headers: bool = True,
+    prefix: str = "table_",
+    version: int | None = None,
+    spec: StoreSpec | None = None,
+    cache_bytes: int = 512 * 1024 * 1024,
+) -> DataFrame:
+    """Join each row with the version of its key that was valid at its time.
+
+    A version is valid from its own time, inclusive, until the next version's or a tombstone's,
+    exclusive. Rows may come in any order. A row matches one version or none: none before the first
+    version, after a tombstone, and where its key or time is null. A row from before the history
+    that the shard keeps matches the version that is the latest still, if that is old enough.
+
+    The rows are brought to their keys' shards by murmur2, and looked up there, many at once, in an
+    Arrow snapshot of the shard's history, which a Python worker keeps for its next tasks.
+
+    Parameters
+    ----------
+    df : DataFrame
+    root : path
+        Of a partitioned versioned store.
+    key, timestamp : str
+        Columns of ``df``: the key, binary or of the type that the store's key serde names; and the
+        time, a timestamp or long milliseconds.
+    how : {"left", "inner"}
+        Whether a row without a match stays, with nulls, or goes.
+    tolerance_ms : int, optional
+        How long before the row the version may have begun, inclusive.
+    headers : bool
+        Whether to add the version's headers, where the store keeps them.
+    prefix : str
+        What the names of the added columns begin with.
+    version : int, optional
+        Another version of the store than the newest.
+    spec : StoreSpec, optional
+        The store's description; needed where its serdes are not built in.
+    cache_bytes : int
+        What the snapshots kept by one Python worker may take. One that takes more is made anew by
+        every task.
+
+    Returns
+    -------
+    DataFrame
+        The columns of ``df`` and ``<prefix>value``, ``<prefix>timestamp``, ``<prefix>valid_to``
+        (null: still valid) and ``<prefix>headers``; times of the type of ``timestamp``.
+
+    Raises
+    ------
+    StateError
+        There is no manifest, or not that version.
+    SpecError
+        A column is missing, of another type, or there already.
+    UnsupportedError
+        The store keeps no history.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from kstore_core.spark.contents import ShardReader
+
+    home = Root.at(root)
+    manifest = home.load(version)
+    spec = manifest_spec(manifest, spec, str(home.path))
+    if how not in ("left", "inner"):
+        raise ValueError(f"how={how!r}; there are: 'left', 'inner'")
+    if tolerance_ms is not None and tolerance_ms < 0:
+        raise ValueError(f"tolerance_ms={tolerance_ms}; it is 0 or more, or None for no limit")
+    if not spec.format.versioned:
+        raise UnsupportedError(
+            f"the store {spec.name!r} has the format {spec.format.name!r}, which keeps no history; "
+            "join what read_store gives with DataFrame.join"
+        )
+    schema = _schema(df, spec, key, timestamp, prefix, headers=headers and spec.format.headers)
+    task = JoinTask(
+        ShardReader(home, spec, manifest.engine),
+        f"{home.path}@{manifest.version}.{manifest.job}",
+        manifest.shards,
+        df.columns.index(key),
+        df.columns.index(timestamp),
+        inner=how == "inner",
+        tolerance_ms=tolerance_ms,
+        headers=headers and spec.format.headers,
+        cache_bytes=cache_bytes,
+    )
+    placed = df.withColumn(_SHARD, shard_column(F.col(f"`{key}`"), spec.key, manifest.partitions))
+    return by_shard(placed, manifest.partitions, _SHARD).mapInArrow(task.join, schema)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinTask:
+    """What the tasks of a join do; :meth:`join` is what ``mapInArrow`` runs.
+
+    Attributes
+    ----------
+    reader : ShardReader
+    store : str
+        Names the version; snapshots are kept under it.
+    shards : tuple of Shard
+    key, timestamp : int
+        Places of the columns.
+    """
+
+    reader: ShardReader
+    store: str
+    shards: tuple[Shard, ...]
+    key: int
+    timestamp: int
+    inner: bool
+    tolerance_ms: int | None
+    headers: bool
+    cache_bytes: int
+
+    def join(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Joined batches of the rows of one shard; their last column is the shard."""
+        import pyarrow as pa
+
+        from kstore_core.spark.columns import millis, serialized, timestamps
+
+        snapshot = None
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            if snapshot is None:
+                snapshot = self.snapshot(batch.column(batch.num_columns - 1)[0].as_py())
+            keys = serialized(self.reader.spec.key, batch.column(self.key))
+            when = batch.column(self.timestamp)
+            if when.null_count:
+                keys = pa.compute.if_else(when.is_valid(), keys, None)
+            times, rounded_up = millis(when)
+            found = snapshot.find(keys, times, latest=rounded_up, tolerance_ms=self.tolerance_ms)
+            rows = batch.columns[:-1]
+            if self.inner:
+                matched = found.is_valid()
+                rows = [column.filter(matched) for column in rows]
+                found = found.drop_null()
+            added = {name: column.take(found) for name, column in snapshot.columns.items()}
+            as_millis = not pa.types.is_timestamp(when.type)
+            for name in ("timestamp", "valid_to"):
+                added[name] = timestamps(added[name], as_millis=as_millis)
+            yield pa.RecordBatch.from_arrays(
+                [*rows, *added.values()], names=[*batch.schema.names[:-1], *added]
+            )
+
+    def snapshot(self, shard: int) -> Snapshot:
+        """The shard's history: kept from an earlier task, or made."""
+        from kstore_core.spark.snapshots import CACHE
+
+        CACHE.shrink(self.cache_bytes)
+        name = (self.store, shard, self.headers)
+        return CACHE.get(name, lambda: self._make(self.shards[shard]))
+
+    def _make(self, shard: Shard) -> Snapshot:
+        from kstore_core.spark.contents import snapshot_of
+
+        return snapshot_of(self.reader, shard, headers=self.headers)
+
+
+def _schema(
+    df: DataFrame, spec: StoreSpec, key: str, timestamp: str, prefix: str, *, headers: bool
+) -> StructType:
+    """The schema of the result, after a look at the columns."""
+    from pyspark.sql.types import StructType
+
+    names = df.columns
+    time = "timestamp"
+    allowed = {
+        key: ("binary", spark_type(spec.key.arrow_type).simpleString()),
+        timestamp: ("timestamp", "bigint"),
+    }
+    for name, kinds in allowed.items():
+        if names.count(name) != 1:
+            there = "two columns" if name in names else "no column"
+            raise SpecError(f"the DataFrame has {there} {name!r}; it has: {', '.join(names)}")
+        kind = df.schema[name].dataType.simpleString()
+        if kind not in kinds:
+            wanted = " or ".join(dict.fromkeys(kinds))
+            raise SpecError(f"the column {name!r} is {kind}, not {wanted}")
+    if df.schema[timestamp].dataType.simpleString() == "bigint":
+        time = "bigint"
+    added = StructType()
+    added.add(f"{prefix}value", spark_type(spec.value.arrow_type))
+    added.add(f"{prefix}timestamp", time).add(f"{prefix}valid_to", time)
+    if headers:
+        added.add(f"{prefix}headers", HEADERS_DDL)
+    taken = {name.lower() for name in names}
+    clash = [name for name in added.names if name.lower() in taken]
+    if clash:
+        raise SpecError(f"the DataFrame has a column {clash[0]!r} already; pass another prefix=")
+    return StructType([*df.schema.fields, *added.fields])

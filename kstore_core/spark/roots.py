@@ -1,0 +1,263 @@
+"""A store's root directory: versions, attempts, and publishing a version exactly once.
+
+::
+
+    <root>/_kstore/<version>.json               a manifest; the greatest version is the newest
+    <root>/attempts/<job>/<shard>-<attempt>/    what a task of a job uploaded
+
+Nothing here changes once it is published. A version appears with the appearance of its manifest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from kstore_core.errors import CommitConflictError, CorruptionError, StateError, UnsupportedError
+from kstore_core.spark.manifest import File, Manifest
+
+__all__ = ["Root"]
+
+_MANIFESTS = "_kstore"
+_ATTEMPTS = "attempts"
+_NAME = re.compile(r"([0-9]{1,19})\.json")
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Where the versions of one partitioned store are kept.
+
+    Attributes
+    ----------
+    path : Path
+        An absolute directory, which need not exist yet.
+    """
+
+    path: Path
+
+    @classmethod
+    def at(cls, where: str | os.PathLike[str]) -> Root:
+        """The root at a local path or a ``file:`` address.
+
+        Raises
+        ------
+        UnsupportedError
+            Another scheme.
+        """
+        text = os.fspath(where)
+        if not text:
+            raise ValueError("the root of a store is a path, not an empty string")
+        address = urlsplit(text)
+        if address.scheme == "file" and address.netloc in ("", "localhost"):
+            text = unquote(address.path)
+        elif re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", text):
+            raise UnsupportedError(
+                f"{text!r}: stores are kept on local or mounted file systems (a path, or file:) so "
+                "far; object stores (s3:, gs:, abfs:) and hdfs: come later, over fsspec"
+            )
+        return cls(Path(text).absolute())
+
+    def versions(self) -> list[int]:
+        """The published versions, ascending."""
+        try:
+            names = [path.name for path in (self.path / _MANIFESTS).iterdir()]
+        except FileNotFoundError:
+            return []
+        return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
+
+    def newest(self) -> Manifest | None:
+        """The manifest of the newest version, or None where nothing was published yet."""
+        versions = self.versions()
+        return self.load(versions[-1]) if versions else None
+
+    def load(self, version: int | None = None) -> Manifest:
+        """The manifest of a version; of the newest for None.
+
+        Raises
+        ------
+        StateError
+            There is no such version, or its manifest cannot be read.
+        """
+        versions = self.versions()
+        if not versions:
+            raise StateError(
+                f"{self.path} holds no store: there is no manifest in {self.path / _MANIFESTS}. "
+                "Write one with kstore_core.spark.write_store"
+            )
+        if version is None:
+            version = versions[-1]
+        if version not in versions:
+            raise StateError(
+                f"{self.path} has no version {version}; it has {versions[0]} to {versions[-1]}"
+            )
+        where = self._manifest(version)
+        return Manifest.from_json(where.read_text(encoding="utf-8"), str(where))
+
+    def check_unused(self) -> None:
+        """Refuse a directory without versions that somebody else uses.
+
+        Raises
+        ------
+        StateError
+            It holds other files than a root has.
+        """
+        try:
+            names = {path.name for path in self.path.iterdir()}
+        except FileNotFoundError:
+            return
+        except NotADirectoryError:
+            raise StateError(f"{self.path} is a file; a store's root is a directory") from None
+        others = sorted(names - {_MANIFESTS, _ATTEMPTS})
+        if others:
+            raise StateError(
+                f"{self.path} is not empty and holds no partitioned store: there is {others[0]!r}. "
+                "Give an empty directory, or one that does not exist"
+            )
+
+    def publish(self, manifest: Manifest) -> None:
+        """Make a version visible: put its manifest in place unless there is one.
+
+        Raises
+        ------
+        CommitConflictError
+            Another writer published this version first. Nothing was changed.
+        """
+        target = self._manifest(manifest.version)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".tmp")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(manifest.to_json())
+                file.flush()
+                os.fsync(file.fileno())
+            Path(scratch).chmod(0o644)
+            try:
+                os.link(scratch, target)
+            except FileExistsError:
+                raise CommitConflictError(
+                    f"{target} was published by another writer in the meantime, so nothing of this "
+                    "job was. Run it again to go on from that version"
+                ) from None
+        finally:
+            Path(scratch).unlink()
+        _sync(target.parent)
+
+    def attempts(self, job: str) -> Path:
+        """Where the tasks of a job upload to."""
+        return self.path / _ATTEMPTS / job
+
+    def begin(self, job: str) -> None:
+        """Make the directory that the tasks of ``job`` upload to."""
+        self.attempts(job).mkdir(parents=True)
+
+    def discard(self, job: str) -> None:
+        """Remove what a job uploaded, however little of it is there. Never raises for that."""
+        for _ in range(3):  # a task that is being cancelled may still add a file
+            shutil.rmtree(self.attempts(job), ignore_errors=True)
+        for directory in (self.attempts(job).parent, self.path):
+            with contextlib.suppress(OSError):
+                directory.rmdir()
+
+    def keep_only(self, job: str, manifest: Manifest) -> None:
+        """Remove the attempts of ``job`` that ``manifest`` does not refer to."""
+        kept = {self.path / shard.path for shard in manifest.shards if shard.path is not None}
+        for attempt in self.attempts(job).iterdir():
+            if not any(path.is_relative_to(attempt) for path in kept):
+                shutil.rmtree(attempt, ignore_errors=True)
+
+    def upload(self, source: Path, target: Path) -> tuple[File, ...]:
+        """Copy a closed directory into an attempt; durable, and hashed on the way.
+
+        Raises
+        ------
+        FileNotFoundError
+            The job was discarded meanwhile.
+        """
+        target.parent.mkdir()  # not its parents: a discarded job stays discarded
+        target.mkdir()
+        files = []
+        for directory, inner, names in os.walk(source):
+            here = Path(directory).relative_to(source)
+            for name in inner:
+                (target / here / name).mkdir()
+            files += [
+                _copy(source / here / name, target / here / name, here / name) for name in names
+            ]
+            _sync(target / here)
+        return tuple(sorted(files, key=lambda file: file.path))
+
+    def fetch(self, path: str, files: tuple[File, ...], target: Path) -> None:
+        """Copy a published shard to ``target``, checking every byte of it.
+
+        Raises
+        ------
+        CorruptionError
+            A file is missing, or is not what the manifest says.
+        """
+        source = self.path / path
+        target.mkdir(parents=True)
+        for file in files:
+            place = target / file.path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                copied = _copy(source / file.path, place, Path(file.path), durable=False)
+            except FileNotFoundError:
+                raise CorruptionError(f"{source / file.path} is missing") from None
+            if copied != file:
+                raise CorruptionError(
+                    f"{source / file.path} is not what its manifest says: {copied.bytes} bytes, "
+                    f"sha256 {copied.sha256}, instead of {file.bytes}, {file.sha256}"
+                )
+
+    def check(self, path: str, files: tuple[File, ...]) -> Path:
+        """The directory of a published shard, after a look at the sizes of its files.
+
+        Raises
+        ------
+        CorruptionError
+            A file is missing or of another size.
+        """
+        source = self.path / path
+        for file in files:
+            try:
+                size = (source / file.path).stat().st_size
+            except FileNotFoundError:
+                raise CorruptionError(f"{source / file.path} is missing") from None
+            if size != file.bytes:
+                raise CorruptionError(
+                    f"{source / file.path} has {size} bytes, its manifest says {file.bytes}"
+                )
+        return source
+
+    def _manifest(self, version: int) -> Path:
+        return self.path / _MANIFESTS / f"{version}.json"
+
+
+def _copy(source: Path, target: Path, name: Path, *, durable: bool = True) -> File:
+    digest = hashlib.sha256()
+    size = 0
+    with source.open("rb") as reader, target.open("xb") as writer:
+        while chunk := reader.read(_CHUNK):
+            digest.update(chunk)
+            writer.write(chunk)
+            size += len(chunk)
+        writer.flush()
+        if durable:
+            os.fsync(writer.fileno())
+    return File(name.as_posix(), size, digest.hexdigest())
+
+
+def _sync(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

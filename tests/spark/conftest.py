@@ -1,0 +1,44 @@
+"""One Spark session for all tests, and the marks that every test with Spark needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PANDAS = "ignore:PySpark does not yet fully support pandas:FutureWarning"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that take the session are marked ``spark``; PySpark's word on pandas 3 is no error."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.filterwarnings(_PANDAS))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A quiet local session with two cores, stopped at the end."""
+    from kstore_core.spark import local_session
+
+    scratch = tmp_path_factory.mktemp("spark")
+    session = local_session(
+        "kstore-tests",
+        shuffle_partitions=3,
+        driver_memory="1g",
+        config={"spark.sql.warehouse.dir": str(scratch / "warehouse")},
+    )
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A root that does not exist yet."""
+    return tmp_path / "root"
