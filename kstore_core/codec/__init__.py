@@ -6,6 +6,8 @@ a function that takes Arrow columns is called.
 """
 
 from kstore_core.codec import segment_rows
+from kstore_core.codec.column_decoder import decode_column, split_column
+from kstore_core.codec.column_encoder import encode_column
 from kstore_core.codec.conversions import (
     convert_from_plain_to_header_format,
     convert_to_header_format,

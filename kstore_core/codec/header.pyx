@@ -19,6 +19,7 @@ from kstore_core.codec.buffers cimport (
     reserve,
 )
 from kstore_core.codec.faults cimport raise_fault
+from kstore_core.codec.key_cache cimport KeyCache, cached_key
 from kstore_core.codec.wire cimport (
     SOUND,
     Fault,
@@ -35,7 +36,8 @@ from kstore_core.errors import FormatError
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
     object PyUnicode_FromObject(object text)
-    object PyUnicode_DecodeUTF8(const char *data, Py_ssize_t size, const char *errors)
+
+cdef KeyCache KEYS
 
 
 @cython.final
@@ -199,7 +201,7 @@ cdef tuple parse_headers(const uint8_t *data, Py_ssize_t size):
     for i in range(count):
         read_header(&reader, &key_data, &key_size, &value_data, &value_size)
         header = Header.__new__(Header)
-        header.key = <str>PyUnicode_DecodeUTF8(<const char *>key_data, key_size, "replace")
+        header.key = cached_key(&KEYS, key_data, key_size)
         if value_size >= 0:
             header.value = copy_bytes(value_data, value_size)
         Py_INCREF(header)

@@ -27,7 +27,8 @@ cdef enum:
     SHARED_BYTES = 1024         # how many bytes of a row, beside its headers, headers may keep alive
 
 @cython.final
-@cython.freelist(64)
+@cython.freelist(256)
+@cython.no_gc           # holds bytes and Header objects only, which cannot form a cycle
 cdef class Headers:
     """The headers of a record, in order, repeats kept: a sequence of `Header` pairs.
 
