@@ -12,11 +12,11 @@ import kstore_core
 
 ORDER = [
     "types errors codec headers serdes",
-    "engine keys formats ordered clock position",
+    "engine keys formats ordered clock position spec lock offsets arrow",
     "staging tables hookspecs",
     "segments versioned changelog registry",
     "layers typed",
-    "stores state",
+    "stores open_store state",
     "restore migrate query testing",
     "spark cli demo",
 ]

@@ -1,0 +1,19 @@
+"""The command ``kstore``: a look into state directories, whoever wrote them. It never writes."""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line; the entry point of the ``kstore`` script."""
+    try:
+        import click  # noqa: F401
+        import rich  # noqa: F401
+    except ModuleNotFoundError as error:
+        sys.exit(f"kstore: the command line needs {error.name}; try: pip install 'kstore[cli]'")
+    from kstore_core.cli.app import kstore
+
+    kstore.main(prog_name="kstore")

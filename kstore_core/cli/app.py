@@ -1,0 +1,66 @@
+"""The command group: imports a command when it is run, and turns errors into exit codes."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import click
+
+from kstore_core.cli.errors import exit_code
+from kstore_core.cli.rendering import json_text, printable
+from kstore_core.errors import KStoreError
+
+__all__ = ["COMMANDS", "kstore"]
+
+COMMANDS = ("demo", "dump", "engines", "get", "history", "inspect")
+
+
+class Commands(click.Group):
+    """The group of all commands, each in a module of its own."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"kstore_core.cli.{cmd_name}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise
+        except (KStoreError, OSError) as error:
+            _report(error, str(error), ctx)
+        except ModuleNotFoundError as error:
+            if error.name is not None and error.name.startswith("kstore"):
+                raise
+            _report(error, f"{error}; try: pip install 'kstore[all]'", ctx)
+        return None
+
+
+def _report(error: Exception, message: str, ctx: click.Context) -> None:
+    """Say what happened, on stderr, and end with the exit code that it has."""
+    code = exit_code(error)
+    if ctx.meta.get("kstore.json"):
+        document = {"error": type(error).__name__, "message": message, "exit_code": code}
+        click.echo(json_text(document), err=True)
+    else:
+        click.echo(f"kstore: {printable(message)}", err=True)
+    ctx.exit(code)
+
+
+@click.command(cls=Commands)
+@click.version_option(package_name="kstore", prog_name="kstore")
+def kstore() -> None:
+    """Look into state directories: Kafka Streams' own, and those that kstore wrote.
+
+    Nothing is ever written to them. PATH is a state directory, such as a task directory of Kafka
+    Streams (<state.dir>/<application>/0_0).
+
+    Exit codes: 0 ok, 1 findings or not found, 2 usage, 3 locked, 4 corrupt.
+    """

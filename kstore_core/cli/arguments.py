@@ -1,0 +1,88 @@
+"""What is typed on the command line: durations, times and keys."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from typing import Any
+
+import click
+
+from kstore_core.serdes import BuiltInSerde
+from kstore_core.types import to_millis
+
+__all__ = ["DURATION", "TIME", "key_bytes"]
+
+_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+class _Duration(click.ParamType[int]):
+    """A number and a unit; milliseconds where there is none."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        match = re.fullmatch(r"(\d+)(ms|s|m|h|d|)", str(value).strip())
+        if match is None:
+            self.fail(f"{value!r} is no duration; write 500ms, 60s, 5m, 12h or 30d", param, ctx)
+        return int(match[1]) * _UNITS[match[2] or "ms"]
+
+
+class _Time(click.ParamType[int]):
+    """Milliseconds since the epoch, or ISO 8601 with its offset."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        text = str(value).strip()
+        if re.fullmatch(r"-?\d+", text):
+            return int(text)
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            self.fail(
+                f"{value!r} is no time; write milliseconds since the epoch, or ISO 8601 such as "
+                "2015-01-15T16:00+01:00",
+                param,
+                ctx,
+            )
+        if moment.tzinfo is None:
+            self.fail(
+                f"{value!r} has no offset, so its instant is not known; add Z or +01:00", param, ctx
+            )
+        return to_millis(moment)
+
+
+DURATION = _Duration()
+TIME = _Time()
+
+
+def key_bytes(text: str, serde: BuiltInSerde[Any], *, is_hex: bool) -> bytes:
+    """The stored bytes of a key that was typed.
+
+    Raises
+    ------
+    click.BadParameter
+        The text is no hex, or not what the store's key serde takes.
+    """
+    try:
+        if is_hex:
+            return bytes.fromhex(text.removeprefix("0x"))
+        key: Any = text
+        if serde.name == "bytes":
+            key = text.encode()
+        elif serde.name in {"int32", "int64"}:
+            key = int(text)
+        elif serde.name == "float64":
+            key = float(text)
+        elif serde.name == "json":
+            key = json.loads(text)
+        return serde.serialize(key)
+    except ValueError as error:
+        wanted = "hex" if is_hex else f"a key of the serde {serde.name}"
+        raise click.BadParameter(f"{text!r} is not {wanted}: {error}", param_hint="KEY") from error

@@ -1,0 +1,37 @@
+"""What an error becomes on the command line: a message and an exit code."""
+
+from __future__ import annotations
+
+from kstore_core.errors import (
+    CorruptionError,
+    EngineLockedError,
+    FormatError,
+    InconsistentStateError,
+    KStoreError,
+    SpecError,
+    UnknownEngineError,
+    UnsupportedError,
+)
+
+__all__ = ["CORRUPT", "FINDINGS", "LOCKED", "USAGE", "NotFoundError", "exit_code"]
+
+FINDINGS, USAGE, LOCKED, CORRUPT = 1, 2, 3, 4
+
+_EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
+    (EngineLockedError, LOCKED),
+    (CorruptionError, CORRUPT),
+    (InconsistentStateError, CORRUPT),
+    (SpecError, USAGE),
+    (UnknownEngineError, USAGE),
+    (UnsupportedError, USAGE),
+    (FormatError, CORRUPT),
+)
+
+
+class NotFoundError(KStoreError):
+    """The store or key that was asked for is not there."""
+
+
+def exit_code(error: Exception) -> int:
+    """1 findings or not found, 2 usage, 3 locked, 4 corrupt."""
+    return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), FINDINGS)

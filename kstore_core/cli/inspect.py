@@ -1,0 +1,147 @@
+"""``kstore inspect``: what a directory holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kstore_core.cli.errors import NotFoundError
+from kstore_core.cli.looking import Sight, look, seen_format, segmented
+from kstore_core.cli.options import engine_option, json_option, path_argument
+from kstore_core.cli.output import print_fields, print_json
+from kstore_core.cli.places import places
+from kstore_core.cli.rendering import shown_time
+from kstore_core.formats import ValueFormat
+from kstore_core.state import open_state
+
+__all__ = ["inspect"]
+
+_SEGMENTED = "window or session"
+
+
+@click.command()
+@path_argument
+@engine_option
+@json_option
+def inspect(path: Path, engine: str | None, as_json: bool) -> None:
+    """Print which stores a directory holds, and what each of them is.
+
+    Of a store that Spark wrote, PATH may be the root: then its shards are inspected. Exit code 1 if
+    there is no store.
+    """
+    found = places(path)
+    directories = [_directory(directory, engine) for directory in found.directories]
+    if as_json:
+        print_json({"path": str(path), "version": found.version, "directories": directories})
+    else:
+        if found.version is not None:
+            click.echo(f"{path}: a store in {found.partitions} shards, version {found.version}\n")
+        for directory in directories:
+            _print(directory)
+    if not any(directory["stores"] for directory in directories):
+        raise NotFoundError(f"{path} holds no store")
+
+
+def _directory(root: Path, engine: str | None) -> dict[str, Any]:
+    with open_state(root, engine=engine, read_only=True) as state:
+        rows = [_store(look(state, name)) for name in state.stores()]
+        rows += [
+            _blank(name) | {"shape": _SEGMENTED, "segments": count}
+            for name, count in segmented(root).items()
+            if name not in state.stores()
+        ]
+        return {"path": str(root), "engine": state.engine.name, "stores": rows}
+
+
+def _blank(name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "shape": None,
+        "format": None,
+        "known_from": None,
+        "key_serde": None,
+        "value_serde": None,
+        "history_retention_ms": None,
+        "segment_interval_ms": None,
+        "stream_time": None,
+        "namespaces": {},
+        "offsets": [],
+        "position": [],
+        "segments": None,
+    }
+
+
+def _store(sight: Sight) -> dict[str, Any]:
+    record = sight.record
+    row = _blank(sight.name) | {
+        "namespaces": sight.namespaces,
+        "stream_time": record.stream_time,
+        "offsets": [
+            {"topic": topic, "partition": partition, "offset": offset}
+            for (topic, partition), offset in sorted(record.offsets.items())
+        ],
+        "position": [
+            {"topic": topic, "partition": partition, "offset": offset}
+            for topic, offsets in sorted(record.position.items())
+            for partition, offset in sorted(offsets.items())
+        ],
+    }
+    spec = record.spec
+    if spec is not None:
+        row |= {
+            "shape": spec.shape,
+            "format": spec.format.name,
+            "known_from": "spec",
+            "key_serde": spec.key,
+            "value_serde": spec.value,
+            "history_retention_ms": spec.history_retention_ms,
+            "segment_interval_ms": spec.segment_interval_ms,
+        }
+    elif (seen := seen_format(sight)) is not None:
+        row |= {"shape": _shape(seen), "format": seen.name, "known_from": "namespaces"}
+    return row
+
+
+def _shape(value_format: ValueFormat) -> str:
+    return "versioned" if value_format.versioned else "key_value"
+
+
+def _print(directory: dict[str, Any]) -> None:
+    click.secho(f"{directory['path']}  ({directory['engine']})", bold=True)
+    for store in directory["stores"]:
+        click.echo()
+        print_fields(_fields(store), indent=2)
+    click.echo()
+
+
+def _fields(store: dict[str, Any]) -> list[tuple[str, str]]:
+    """What is known of a store, for people."""
+    fields = [("store", store["name"]), ("is", _kind(store))]
+    if store["key_serde"]:
+        fields.append(("serdes", f"{store['key_serde']} -> {store['value_serde']}"))
+    if store["history_retention_ms"] is not None:
+        history = f"{store['history_retention_ms']} ms, by segments of"
+        fields.append(("history", f"{history} {store['segment_interval_ms']} ms"))
+    if store["namespaces"]:
+        counts = [f"{name} (about {count})" for name, count in store["namespaces"].items()]
+        fields.append(("rows", ", ".join(counts)))
+    if store["stream_time"] is not None:
+        fields.append(("stream time", shown_time(store["stream_time"])))
+    for title in ("offsets", "position"):
+        places = [f"{row['topic']}-{row['partition']}: {row['offset']}" for row in store[title]]
+        if places:
+            fields.append((title, ", ".join(places)))
+    return fields
+
+
+def _kind(store: dict[str, Any]) -> str:
+    if store["segments"] is not None:
+        return f"a window or session store of {store['segments']} segments; not readable yet"
+    if store["format"] is None:
+        return "a plain key-value store or a versioned one: reading it needs --shape"
+    kind = f"{store['shape'].replace('_', '-')}, {store['format']}"
+    if store["known_from"] == "namespaces":
+        kind += " (by its namespaces; no spec is stored)"
+    return kind

@@ -1,0 +1,206 @@
+"""What a state directory holds, as far as it can be seen without being told."""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from kstore_core import formats, stores
+from kstore_core.cli.errors import NotFoundError
+from kstore_core.errors import SpecError, UnsupportedError
+from kstore_core.formats import ValueFormat
+from kstore_core.offsets import StoreRecord, read_record
+from kstore_core.spec import StoreSpec
+from kstore_core.state import StateDirectory
+from kstore_core.tables import OFFSETS
+
+__all__ = [
+    "Described",
+    "Sight",
+    "describe",
+    "look",
+    "seen_format",
+    "segmented",
+]
+
+_SEGMENT = re.compile(r"(.+)[.:-](\d+)")
+_TELLING = {
+    value_format.namespace: value_format
+    for value_format in (
+        formats.VERSIONED_HEADERS,
+        formats.TIMESTAMPED_HEADERS,
+        formats.TIMESTAMPED,
+    )
+}
+"""Namespaces that only one kind of store has, the newer format first."""
+
+_NAMED = {
+    ("key-value", "plain"): formats.PLAIN,
+    ("key-value", "timestamped"): formats.TIMESTAMPED,
+    ("key-value", "headers"): formats.TIMESTAMPED_HEADERS,
+    ("versioned", "plain"): formats.VERSIONED,
+    ("versioned", "headers"): formats.VERSIONED_HEADERS,
+}
+"""What --shape and --format name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What can be seen of a store.
+
+    Attributes
+    ----------
+    name : str
+    namespaces : dict of str to int
+        Its namespaces and about how many rows each has.
+    record : StoreRecord
+        Offsets, position, stream time and the stored spec.
+    """
+
+    name: str
+    namespaces: dict[str, int]
+    record: StoreRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What a store is, and how that is known.
+
+    Attributes
+    ----------
+    spec : StoreSpec
+        With the serde of bytes for keys and values.
+    key_serde, value_serde : str
+        Names; of serdes that may not be known here.
+    known_from : str
+        ``"spec"``, ``"namespaces"`` or ``"options"``.
+    """
+
+    spec: StoreSpec
+    key_serde: str
+    value_serde: str
+    known_from: str
+
+
+def segmented(root: Path) -> dict[str, int]:
+    """Window and session stores of Kafka's layout: names, and how many segments each has."""
+    found: dict[str, int] = {}
+    for directory in sorted(root.iterdir()):
+        if directory.is_dir():
+            segments = [_SEGMENT.fullmatch(path.name) for path in directory.iterdir()]
+            count = sum(match is not None and match[1] == directory.name for match in segments)
+            if count:
+                found[directory.name] = count
+    return found
+
+
+def look(state: StateDirectory, store: str) -> Sight:
+    """What can be seen of a store.
+
+    Raises
+    ------
+    NotFoundError
+        There is none of this name.
+    UnsupportedError
+        It is a window or session store.
+    """
+    known = state.stores()
+    if store not in known:
+        if store in segmented(state.path):
+            raise UnsupportedError(
+                f"{store!r} is a window or session store, which kstore cannot read yet"
+            )
+        there = ", ".join(known) or "none"
+        raise NotFoundError(f"no store {store!r} in {state.path}; there are: {there}")
+    with closing(state.engine.open(state.path, store, read_only=True)) as database:
+        found = sorted(database.namespaces())
+        record = read_record(database.namespace(OFFSETS)) if OFFSETS in found else StoreRecord()
+        counts = {name: database.namespace(name).approximate_count() for name in found}
+    return Sight(store, counts, record)
+
+
+def describe(
+    sight: Sight,
+    *,
+    shape: str | None = None,
+    value_format: str | None = None,
+    history_retention_ms: int | None = None,
+    segment_interval_ms: int | None = None,
+    key_serde: str | None = None,
+    value_serde: str | None = None,
+) -> Described:
+    """What a store is: its stored spec, else what its namespaces tell, else the options given.
+
+    Raises
+    ------
+    SpecError
+        It cannot be told, and the options do not say; or they contradict what is known.
+    """
+    stored = sight.record.spec
+    known = seen_format(sight) if stored is None else stored.format
+    asked = _asked(shape, value_format)
+    if known is None and asked is None:
+        raise SpecError(
+            f"the store {sight.name!r} keeps no spec, and its namespaces "
+            f"({', '.join(sight.namespaces)}) are those of a plain key-value store and of a "
+            "versioned one: add --shape key-value, or --shape versioned with the "
+            "--history-retention that it was written with, such as 60s"
+        )
+    if known is not None and asked is not None and known != asked:
+        raise SpecError(
+            f"the store {sight.name!r} is {known.name}, by its "
+            f"{'namespaces' if stored is None else 'stored spec'}; leave --shape and --format out"
+        )
+    chosen = asked if known is None else known
+    assert chosen is not None
+    if stored is not None:
+        if segment_interval_ms not in (None, stored.segment_interval_ms):
+            raise SpecError(
+                f"the store {sight.name!r} has a segment interval of {stored.segment_interval_ms} "
+                "ms, by its stored spec; leave --segment-interval out"
+            )
+        key_serde = key_serde or stored.key
+        value_serde = value_serde or stored.value
+        segment_interval_ms = stored.segment_interval_ms
+        if history_retention_ms is None:
+            history_retention_ms = stored.history_retention_ms
+    if chosen.versioned and history_retention_ms is None:
+        raise SpecError(
+            f"the store {sight.name!r} does not say how long its history is: add "
+            "--history-retention, such as 60s or 30d, and --segment-interval if that was not "
+            "Kafka's default"
+        )
+    spec = _spec(sight.name, chosen, history_retention_ms, segment_interval_ms)
+    source = "options" if known is None else "namespaces" if stored is None else "spec"
+    return Described(spec, key_serde or "bytes", value_serde or "bytes", source)
+
+
+def seen_format(sight: Sight) -> ValueFormat | None:
+    """The format that the namespaces tell without doubt, or None."""
+    return next((_TELLING[name] for name in _TELLING if name in sight.namespaces), None)
+
+
+def _asked(shape: str | None, value_format: str | None) -> ValueFormat | None:
+    """The format that the options name, or None where they say nothing."""
+    if shape is None:
+        if value_format is not None:
+            raise SpecError("--format says nothing without --shape")
+        return None
+    given = value_format or "plain"
+    try:
+        return _NAMED[shape, given]
+    except KeyError:
+        raise SpecError(f"there is no {shape} store of the format {given}") from None
+
+
+def _spec(
+    name: str, value_format: ValueFormat, retention: int | None, interval: int | None
+) -> StoreSpec:
+    """A spec whose keys and values are bytes."""
+    if not value_format.versioned or retention is None:
+        return StoreSpec(name, "key_value", value_format)
+    if value_format == formats.VERSIONED:
+        return stores.versioned_key_value(name, retention, interval)
+    return stores.versioned_key_value_with_headers(name, retention, interval)

@@ -1,0 +1,82 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from kstore_core.cli.arguments import DURATION
+from kstore_core.serdes import BUILT_IN
+
+__all__ = ["engine_option", "json_option", "key_arguments", "path_argument", "store_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _remember(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
+    ctx.meta["kstore.json"] = value
+    return value
+
+
+json_option: Callable[[F], F] = click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    is_eager=True,
+    callback=_remember,
+    help="Print JSON; its shape is documented and stable.",
+)
+
+path_argument: Callable[[F], F] = click.argument(
+    "path", type=click.Path(exists=True, file_okay=False, path_type=Path)
+)
+
+engine_option: Callable[[F], F] = click.option(
+    "--engine", metavar="NAME", help="The engine, where the directory does not say."
+)
+
+
+def store_options(command: F) -> F:
+    """What a store is, for a directory that does not say."""
+    serde = click.Choice(sorted(BUILT_IN))
+    for option in (
+        click.option("--value-serde", type=serde, help="How to read values."),
+        click.option("--key-serde", type=serde, help="How to read and type keys."),
+        click.option(
+            "--segment-interval",
+            "segment_interval_ms",
+            type=DURATION,
+            help="Of a versioned store; Kafka's default for the retention if left out.",
+        ),
+        click.option(
+            "--history-retention",
+            "history_retention_ms",
+            type=DURATION,
+            help="Of a versioned store: 60s, 30d.",
+        ),
+        click.option(
+            "--format",
+            "value_format",
+            type=click.Choice(["plain", "timestamped", "headers"]),
+            help="What is stored with a value.",
+        ),
+        click.option("--shape", type=click.Choice(["key-value", "versioned"])),
+        engine_option,
+    ):
+        command = option(command)
+    return command
+
+
+def key_arguments(command: F) -> F:
+    """STORE, KEY and how the key is written."""
+    for option in (
+        click.option("--key-hex", is_flag=True, help="KEY is the stored bytes, in hex."),
+        click.argument("key"),
+        click.argument("store"),
+        path_argument,
+    ):
+        command = option(command)
+    return command

@@ -1,0 +1,71 @@
+"""Which state directories PATH stands for: itself, or the shards of a store that Spark wrote."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kstore_core import serdes
+from kstore_core.cli.arguments import key_bytes
+from kstore_core.codec import partition
+
+__all__ = ["Places", "places"]
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """State directories.
+
+    Attributes
+    ----------
+    directories : list of Path
+        In the order of the shards; shards that nothing was written to are left out.
+    version : int or None
+        Of the partitioned store whose shards they are; None for a state directory by itself.
+    key_serde : str or None
+        Of that store.
+    shards : list of int
+        Their numbers, parallel to ``directories``.
+    partitions : int
+        How many shards the store has.
+    """
+
+    directories: list[Path]
+    version: int | None = None
+    key_serde: str | None = None
+    shards: tuple[int, ...] = ()
+    partitions: int = 1
+
+    def by_key(self, key: str, *, is_hex: bool, key_serde: str | None) -> list[Path]:
+        """The directories, the one first in which Kafka's partitioner puts the key."""
+        name = key_serde or self.key_serde
+        if self.version is None or (name not in serdes.BUILT_IN and not is_hex):
+            return self.directories
+        serde = serdes.BUILT_IN.get(name or "bytes", serdes.BYTES)
+        likely = partition(key_bytes(key, serde, is_hex=is_hex), self.partitions)
+        order = sorted(range(len(self.directories)), key=lambda at: self.shards[at] != likely)
+        return [self.directories[at] for at in order]
+
+
+def places(path: Path) -> Places:
+    """What is at ``path``; of a store that Spark wrote, its newest version.
+
+    Raises
+    ------
+    StateError
+        A manifest that cannot be read.
+    """
+    if not (path / "_kstore").is_dir():
+        return Places([path])
+    from kstore_core.spark.roots import Root
+
+    root = Root.at(path)
+    manifest = root.load()
+    written = [(shard.shard, shard.path) for shard in manifest.shards if shard.path is not None]
+    return Places(
+        [root.path / place for _, place in written],
+        manifest.version,
+        manifest.spec.get("key"),
+        tuple(number for number, _ in written),
+        manifest.partitions,
+    )

@@ -1,0 +1,114 @@
+"""How bytes, values and times are written: escaped for people, exact for ``--json``.
+
+A JSON string stands for bytes that are printable UTF-8; any others are ``{"hex": "…"}``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import unicodedata
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from kstore_core.errors import FormatError
+from kstore_core.serdes import BuiltInSerde
+
+__all__ = [
+    "decoded",
+    "json_headers",
+    "json_text",
+    "json_value",
+    "printable",
+    "shown_headers",
+    "shown_time",
+    "shown_value",
+]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+def decoded(data: bytes | None, serde: BuiltInSerde[Any]) -> Any:
+    """The value of stored bytes, or the bytes themselves where the serde cannot read them."""
+    if data is None:
+        return None
+    try:
+        return serde.deserialize(data)
+    except FormatError:
+        return data
+
+
+def printable(text: str) -> str:
+    """Text without what a terminal would act upon or not show; that is written as an escape."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        char if unicodedata.category(char) not in _UNPRINTABLE else _escape(char) for char in text
+    )
+
+
+def json_value(value: Any) -> Any:
+    """A value that JSON can hold."""
+    if isinstance(value, bytes):
+        text = _text(value)
+        return {"hex": value.hex()} if text is None else text
+    if isinstance(value, float) and not math.isfinite(value):
+        return {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
+    return value
+
+
+def json_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[list[Any]]:
+    """Headers as a list of pairs, in their order."""
+    return [[key, json_value(value)] for key, value in headers]
+
+
+def json_text(document: Any) -> str:
+    """One line of JSON, ASCII only, so that no terminal acts upon it."""
+    return json.dumps(document, separators=(", ", ": "), allow_nan=False)
+
+
+def shown_value(value: Any) -> str:
+    """A value for people, on one line."""
+    if value is None:
+        return "null"
+    if isinstance(value, bytes):
+        text = _text(value)
+        return "0x" + value.hex() if text is None else text
+    if isinstance(value, str):
+        return printable(value)
+    return printable(json.dumps(value, ensure_ascii=False))
+
+
+def shown_headers(headers: Iterable[tuple[str, bytes | None]]) -> str:
+    """Headers for people: ``key=value`` pairs in their order."""
+    return "  ".join(f"{printable(key)}={shown_value(value)}" for key, value in headers)
+
+
+def shown_time(milliseconds: int | None) -> str:
+    """A time for people, in UTC; milliseconds where no calendar reaches."""
+    if milliseconds is None:
+        return ""
+    try:
+        moment = _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return f"{milliseconds} ms"
+    precision = "milliseconds" if milliseconds % 1000 else "seconds"
+    return moment.isoformat(timespec=precision).replace("+00:00", "Z")
+
+
+def _text(data: bytes) -> str | None:
+    """The text that these bytes are, if all of it can be shown as it is."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    return text if text == printable(text) else None
+
+
+def _escape(char: str) -> str:
+    point = ord(char)
+    if point < 0x100:
+        return f"\\x{point:02x}"
+    return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"

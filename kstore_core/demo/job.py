@@ -1,0 +1,284 @@
+"""The job: a changelog restored by Spark, transactions joined with it as of their own time.
+
+What a user's own job would do stands in :func:`restore`, :func:`join` and :func:`totals`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from kstore_core import open_state, serdes, stores
+from kstore_core.codec import partition
+from kstore_core.demo.check import Check, JoinedRow, check_rows
+from kstore_core.demo.picture import Step, draw
+from kstore_core.demo.rates import RateFile, changelog, read_rates
+from kstore_core.demo.tables import changelog_table, transactions_table
+from kstore_core.demo.transactions import make_transactions
+from kstore_core.errors import StateError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["RATES", "Result", "StepTime", "Total", "run"]
+
+_DAY_MS = 86_400_000
+_MARK = ".kstore-demo"
+_CHECKED = 5_000
+_FILES = 4
+
+RATES = stores.versioned_key_value_with_headers(
+    "rates",
+    history_retention_ms=40 * 365 * _DAY_MS,
+    key=serdes.UTF8,
+    value=serdes.FLOAT64,
+)
+"""Currency to rate, every version of it since the euro began, with its headers."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """A step, how many rows went through it, and how long that took."""
+
+    name: str
+    rows: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """A currency's transactions in euro.
+
+    Attributes
+    ----------
+    currency : str
+    transactions, without_rate : int
+        How many there are, and how many of them fall where the currency had no rate.
+    euro : float
+        Each at the rate of its own time.
+    euro_at_latest : float
+        Each at the latest rate; 0 where the currency has none any more.
+    """
+
+    currency: str
+    transactions: int
+    without_rate: int
+    euro: float
+    euro_at_latest: float
+
+
+@dataclass(slots=True)
+class Result:
+    """All that the demo has to tell."""
+
+    out: Path
+    root: Path
+    picture: Path
+    source: str = ""
+    java: str = ""
+    currency: str = ""
+    days: int = 0
+    currencies: int = 0
+    tombstones: int = 0
+    steps: list[StepTime] = field(default_factory=list)
+    totals: list[Total] = field(default_factory=list)
+    rows: list[JoinedRow] = field(default_factory=list)
+    check: Check = field(default_factory=lambda: Check(0, 0, []))
+
+
+Progress = Callable[[str], AbstractContextManager[Any]]
+"""Called with a step's name; the step runs inside what it returns."""
+
+
+def run(
+    out: Path,
+    progress: Progress,
+    *,
+    transactions: int = 200_000,
+    partitions: int = 4,
+    currency: str = "CHF",
+) -> Result:
+    """Do all of it below the directory ``out``.
+
+    Raises
+    ------
+    StateError
+        ``out`` holds something that is not an earlier run's.
+    EngineUnavailableError
+        PySpark or a Java for it is missing.
+    ModuleNotFoundError
+        Another package that the demo needs is missing.
+    """
+    _clear(out)
+    result = Result(out, out / "rates", out / f"{currency}.png", currency=currency)
+
+    @contextmanager
+    def step(name: str, rows: int) -> Iterator[None]:
+        started = time.perf_counter()
+        with progress(name):
+            yield
+        result.steps.append(StepTime(name, rows, time.perf_counter() - started))
+
+    with progress("reading the rates"):
+        file = read_rates()
+        log = changelog_table(changelog(file), source=file.source, partitions=partitions)
+        _write(log, out / "changelog", files=1)
+        made = transactions_table(make_transactions(file, transactions))
+        _write(made, out / "transactions", files=_FILES)
+        _describe(result, file, log)
+    with progress("starting Spark"):
+        spark, result.java = _session()
+    with step(f"restore the store, {partitions} shards", len(log)):
+        restore(spark, out / "changelog", result.root, partitions)
+    with step("join as of each row's time", len(made)):
+        join(spark, out / "transactions", result.root).write.parquet(str(out / "joined"))
+    with step("total in euro", len(made)):
+        result.totals = totals(spark, out / "joined", result.root)
+    joined = ds.dataset(out / "joined").to_table()
+    with step("check against the file", min(_CHECKED, len(joined))):
+        result.check = check_rows(file, _rows(_sample(joined)))
+    result.rows = list(_rows(_examples(joined)))
+    with progress("drawing"):
+        steps = history(result.root, currency, partitions)
+        draw(result.picture, currency, steps, _points(joined, currency))
+    return result
+
+
+def restore(spark: SparkSession, log: Path, root: Path, partitions: int) -> None:
+    """Read the changelog, and build a store of it, a shard a partition."""
+    from kstore_core.spark import write_store
+
+    write_store(spark.read.parquet(str(log)), root, RATES, partitions=partitions)
+
+
+def join(spark: SparkSession, transactions: Path, root: Path) -> DataFrame:
+    """Each transaction with the rate that was valid at its time, and with that rate's headers."""
+    from kstore_core.spark import temporal_join
+
+    rows = spark.read.parquet(str(transactions))
+    return temporal_join(rows, root, key="currency", timestamp="time", prefix="rate_")
+
+
+def totals(spark: SparkSession, joined: Path, root: Path) -> list[Total]:
+    """Euro by currency: at the rates of the time, and at the latest rates only."""
+    from pyspark.sql import functions
+
+    from kstore_core.spark import read_store
+
+    rows = spark.read.parquet(str(joined))
+    latest = read_store(spark, root).selectExpr("key AS currency", "value AS latest")
+    grouped = rows.join(functions.broadcast(latest), "currency", "left").groupBy("currency")
+    found = grouped.agg(
+        functions.expr("count(*) AS transactions"),
+        functions.expr("count_if(rate_value IS NULL) AS without_rate"),
+        functions.expr("coalesce(sum(amount / rate_value), 0) AS euro"),
+        functions.expr("coalesce(sum(amount / latest), 0) AS euro_at_latest"),
+    )
+    return [Total(**row.asDict()) for row in found.orderBy("currency").collect()]
+
+
+def history(root: Path, currency: str, partitions: int) -> list[Step]:
+    """Every version of a currency's rate, from the one shard that has it; no Spark needed."""
+    shard = shard_directory(root, currency, partitions)
+    with open_state(shard, read_only=True) as state:
+        versions = state.open(RATES).history(currency)
+    steps = [(version.timestamp, version.valid_to, version.value) for version in versions]
+    return sorted(steps, key=lambda step: step[0])
+
+
+def shard_directory(root: Path, currency: str, partitions: int) -> Path:
+    """The state directory in which the store keeps a currency."""
+    from kstore_core.spark.roots import Root
+
+    shard = Root.at(root).load().shards[partition(serdes.UTF8.encode(currency), partitions)]
+    if shard.path is None:
+        raise StateError(f"the store at {root} has no rates of {currency}")
+    return root / shard.path
+
+
+def _clear(out: Path) -> None:
+    """Make ``out`` an empty directory, if what it holds was made by this demo."""
+    if out.exists() and any(out.iterdir()):
+        if not (out / _MARK).exists():
+            raise StateError(f"{out} is not empty and not the demo's; give another one: --out DIR")
+        shutil.rmtree(out)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / _MARK).touch()
+
+
+def _session() -> tuple[SparkSession, str]:
+    from kstore_core.spark.session import local_session
+
+    spark = local_session("kstore demo")
+    assert spark._jvm is not None
+    java = spark._jvm.System.getProperty("java.version")
+    return spark, f"Spark {spark.version} on Java {java}"
+
+
+def _describe(result: Result, file: RateFile, log: pa.Table) -> None:
+    result.source = file.source
+    result.days = len(file.days)
+    result.currencies = len(file.rates)
+    result.tombstones = log["value"].null_count
+    if result.currency not in file.rates:
+        raise StateError(
+            f"no rates of {result.currency!r}; there are: {', '.join(sorted(file.rates))}"
+        )
+
+
+def _write(table: pa.Table, directory: Path, *, files: int) -> None:
+    """The table in so many files, so that Spark reads it in so many tasks."""
+    directory.mkdir()
+    size = -(-len(table) // files)
+    for number in range(files):
+        pq.write_table(table.slice(number * size, size), directory / f"{number}.parquet")
+
+
+def _sample(joined: pa.Table) -> pa.Table:
+    """Rows spread evenly over the transactions."""
+    stride = max(1, len(joined) // _CHECKED)
+    chosen = pc.equal(pc.subtract(joined["id"], _floor(joined["id"], stride)), 0)
+    return joined.filter(chosen)
+
+
+def _floor(numbers: pa.ChunkedArray, stride: int) -> pa.ChunkedArray:
+    return pc.multiply(pc.divide(numbers, stride), stride)
+
+
+def _examples(joined: pa.Table) -> pa.Table:
+    """A few rows to show: currencies that are there, that ended, and one without a rate."""
+    rows = joined.sort_by("id")
+    found = [
+        rows.filter(pc.and_(pc.equal(rows["currency"], name), pc.is_valid(rows["rate_value"])))[:1]
+        for name in ("USD", "CHF", "TRL", "EEK")
+    ]
+    found.append(rows.filter(pc.is_null(rows["rate_value"]))[:1])
+    return pa.concat_tables(found)
+
+
+def _points(joined: pa.Table, currency: str) -> list[tuple[int, float]]:
+    """Time and rate of a currency's joined transactions."""
+    rows = joined.filter(
+        pc.and_(pc.equal(joined["currency"], currency), pc.is_valid(joined["rate_value"]))
+    )
+    return [(row.time, row.rate) for row in _rows(rows) if row.rate is not None]
+
+
+def _rows(table: pa.Table) -> Iterator[JoinedRow]:
+    times = pc.divide(table["time"].cast(pa.int64()), 1000).to_pylist()
+    columns = ("currency", "amount", "rate_value", "rate_headers")
+    for time_ms, currency, amount, rate, headers in zip(
+        times, *(table[name].to_pylist() for name in columns), strict=True
+    ):
+        pairs = headers and [(header["key"], header["value"]) for header in headers]
+        yield JoinedRow(currency, time_ms, amount, rate, pairs)

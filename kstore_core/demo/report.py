@@ -1,0 +1,132 @@
+"""What the demo found, printed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kstore_core.demo.check import JoinedRow
+from kstore_core.demo.job import Result, StepTime, Total
+
+__all__ = ["print_report"]
+
+
+def print_report(console: Console, result: Result) -> None:
+    """Totals, joined rows, speed, the check, the picture, and what to try next."""
+    records = result.steps[0].rows
+    console.print(
+        f"\n[bold]{result.currencies} currencies on {result.days:,} days[/]: {records:,} records, "
+        f"{result.tombstones} of them tombstones of currencies that ended"
+    )
+    console.print(f"Source: {result.source}. {result.java}", style="dim")
+    console.print()
+    console.print(_totals(result.totals))
+    _off(console, result.totals)
+    console.print("\n[bold]A few joined rows, with the headers of the rate they were joined to[/]")
+    console.print(_rows(result.rows))
+    console.print("\n[bold]Speed[/]")
+    console.print(_steps(result.steps))
+    _check(console, result)
+    console.print(f"\nPicture: {result.picture}", soft_wrap=True, highlight=False)
+    console.print(f"\n[bold]Try next[/], on the store that was just made in {result.root}:")
+    root, currency = result.root, result.currency
+    for command in (
+        f"kstore inspect {root}",
+        f"kstore get {root} rates {currency} --as-of 2015-01-15T12:00Z",
+        f"kstore history {root} rates {currency} --from 2015-01-12T00:00Z --to 2015-01-20T00:00Z",
+        f"kstore dump {root} rates --as-of 2008-12-01T12:00Z --json",
+    ):
+        console.print(f"  {command}", soft_wrap=True, highlight=False)
+
+
+def _totals(totals: Sequence[Total]) -> Table:
+    table = Table(title="Totals in euro", title_justify="left", title_style="bold", box=None)
+    table.add_column("currency")
+    for name in ("transactions", "no rate then", "euro", "with the latest rate", "off by"):
+        table.add_column(name, justify="right")
+    for total in totals:
+        at_latest = f"{total.euro_at_latest:,.2f}" if total.euro_at_latest else "none any more"
+        off = f"{total.euro_at_latest - total.euro:+,.2f}"
+        missing = f"{total.without_rate:,}" if total.without_rate else ""
+        table.add_row(
+            total.currency,
+            f"{total.transactions:,}",
+            missing,
+            f"{total.euro:,.2f}",
+            at_latest,
+            off,
+        )
+    table.add_section()
+    euro = sum(total.euro for total in totals)
+    latest_sum = sum(total.euro_at_latest for total in totals)
+    table.add_row(
+        "all",
+        f"{sum(total.transactions for total in totals):,}",
+        f"{sum(total.without_rate for total in totals):,}",
+        f"{euro:,.2f}",
+        f"{latest_sum:,.2f}",
+        f"{latest_sum - euro:+,.2f}",
+        style="bold",
+    )
+    return table
+
+
+def _off(console: Console, totals: Sequence[Total]) -> None:
+    """How wrong the totals would be without history."""
+    ended = [total for total in totals if not total.euro_at_latest]
+    moved = [total for total in totals if total.euro_at_latest]
+    of_moved = sum(abs(total.euro_at_latest - total.euro) for total in moved)
+    of_ended = sum(total.euro for total in ended)
+    console.print(
+        f"\nWith the latest rate only these totals would have been off by "
+        f"[bold]{of_moved + of_ended:,.2f} euro[/]: {of_moved:,.2f} where rates have moved, and "
+        f"{of_ended:,.2f} of {len(ended)} currencies that have no rate any more."
+    )
+
+
+def _rows(rows: Sequence[JoinedRow]) -> Table:
+    table = Table(box=None)
+    table.add_column("time")
+    table.add_column("amount", justify="right")
+    table.add_column("")
+    table.add_column("rate", justify="right")
+    table.add_column("euro", justify="right")
+    table.add_column("headers")
+    for row in rows:
+        moment = datetime.fromtimestamp(row.time / 1000, UTC).strftime("%Y-%m-%d %H:%MZ")
+        rate = "none" if row.rate is None else f"{row.rate:g}"
+        euro = "" if row.rate is None else f"{row.amount / row.rate:,.2f}"
+        headers = "  ".join(f"{key}={(value or b'').decode()}" for key, value in row.headers or [])
+        table.add_row(moment, f"{row.amount:,.2f}", row.currency, rate, euro, Text(headers))
+    return table
+
+
+def _steps(steps: Sequence[StepTime]) -> Table:
+    table = Table(box=None)
+    table.add_column("step")
+    for name in ("rows", "seconds", "rows/s"):
+        table.add_column(name, justify="right")
+    for step in steps:
+        rate = f"{step.rows / step.seconds:,.0f}"
+        table.add_row(step.name, f"{step.rows:,}", f"{step.seconds:.1f}", rate)
+    return table
+
+
+def _check(console: Console, result: Result) -> None:
+    check = result.check
+    if check.differences:
+        console.print(
+            f"\n[bold red]{len(check.differences):,} of {check.rows:,} rows differ from the raw "
+            "file:[/]"
+        )
+        for difference in check.differences[:5]:
+            console.print(f"  {difference}", highlight=False)
+        return
+    console.print(
+        f"\n[bold green]Checked[/]: {check.rows:,} rows looked up in the raw file, rate and "
+        f"publication date, and all agree ({check.without_rate} of them without a rate)"
+    )

@@ -1,0 +1,85 @@
+"""The code of the README and of the quick start runs, and prints what stands there."""
+
+import contextlib
+import io
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(document):
+    return [(match[1], match[2]) for match in BLOCK.finditer(Path(ROOT, document).read_text())]
+
+
+def run(document):
+    """Run the Python blocks one after the other; pairs of what was printed and what is promised."""
+    found = blocks(document)
+    names = {}
+    printed = []
+    for index, (language, text) in enumerate(found):
+        if language != "python":
+            continue
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(compile(text, document, "exec"), names)
+        after = found[index + 1] if index + 1 < len(found) else ("", "")
+        printed.append((out.getvalue(), after[1] if after[0] == "text" else ""))
+    return names, printed
+
+
+@pytest.fixture
+def in_empty_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("in_empty_directory")
+def test_the_quick_start_runs_and_prints_what_it_says():
+    _, printed = run("docs/quickstart.md")
+    assert len(printed) == 3
+    for found, promised in printed:
+        assert found == promised
+
+
+@pytest.mark.usefixtures("in_empty_directory")
+def test_the_readme_example_runs():
+    from kstore_core import open_state
+
+    names, printed = run("README.md")
+    assert printed == [("", "")]
+    with open_state("state/0_0", read_only=True) as state:
+        fx = state.open(names["rates"])
+        assert fx.get("CHF").value == 1.028
+        earlier = fx.get("CHF", as_of=1_421_300_000_000)
+        assert (earlier.value, earlier.valid_to) == (1.201, 1_421_334_000_000)
+        assert list(earlier.headers) == [("source", b"ECB")]
+
+
+def test_the_readme_names_every_extra_and_command():
+    from kstore_core.cli.app import COMMANDS
+
+    project = tomllib.loads(Path(ROOT, "pyproject.toml").read_text())["project"]
+    readme = Path(ROOT, "README.md").read_text()
+    for extra in project["optional-dependencies"].keys() - {"dev", "docs"}:
+        assert f"`{extra}`" in readme
+    text = Path(ROOT, "docs/cli.md").read_text()
+    for command in COMMANDS:
+        assert f"`kstore {command}" in text, f"docs/cli.md does not tell of kstore {command}"
+
+
+def test_every_option_of_a_command_is_documented():
+    import click
+
+    from kstore_core.cli.app import COMMANDS, kstore
+
+    text = Path(ROOT, "docs/cli.md").read_text()
+    context = click.Context(kstore)
+    for name in COMMANDS:
+        command = kstore.get_command(context, name)
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                assert f"`{parameter.opts[0]}" in text, f"kstore {name} {parameter.opts[0]}"
