@@ -1,0 +1,301 @@
+"""An open database: namespaces, atomic batches, snapshots, checkpoints, a true end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from rocksdict import Checkpoint, IngestExternalFileOptions, Rdict, WriteBatch
+
+from kstore_core.engine import Database, Durability, Rows
+from kstore_core.errors import UnsupportedError
+from kstore_rocksdb import living
+from kstore_rocksdb.errors import Reason, closed, dropped, forked, translate
+from kstore_rocksdb.loading import load
+from kstore_rocksdb.namespace import FamilyNamespace
+from kstore_rocksdb.options import OFFSETS, NativeOptions, write_options
+from kstore_rocksdb.readonly import copy_scratch
+from kstore_rocksdb.snapshot import RocksDBSnapshot, SnapshotNamespace
+
+__all__ = ["DEFAULT", "RocksDBDatabase"]
+
+DEFAULT = "default"
+_BUSY_WAIT_S = 0.001
+
+
+class RocksDBDatabase(Database):
+    """One RocksDB directory, or a scratch copy of one that is read-only.
+
+    A lock is held while the set of namespaces or their rows change, so that a snapshot, which is
+    taken family by family, is one moment. Lookups and scans take no lock.
+
+    Parameters
+    ----------
+    path : Path
+        The directory that the user knows.
+    root : Rdict
+        The binding's handle, which this object closes.
+    scratch : Path or None
+        Where a read-only database was opened; removed at the end.
+    on_close
+        Called once the files are let go of.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        root: Rdict,
+        families: Iterable[str],
+        options: NativeOptions,
+        *,
+        durability: Durability,
+        scratch: Path | None = None,
+        on_close: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.path = path
+        self.read_only = scratch is not None
+        self._ended: Reason | None = None
+        self._root = root
+        self._options = options
+        self._durability = durability
+        self._write_options = write_options(durability)
+        self._lock = threading.RLock()
+        self._namespaces: dict[str, FamilyNamespace] = {}
+        self._moments: weakref.WeakSet[RocksDBSnapshot | SnapshotNamespace] = weakref.WeakSet()
+        self._scratch = scratch
+        self._remove_scratch = weakref.finalize(self, shutil.rmtree, scratch or "", True)
+        self._on_close = on_close
+        for name in families:
+            self._adopt(name)
+        living.add(self)
+
+    def __repr__(self) -> str:
+        kind = "read-only" if self.read_only else self._durability
+        return f"RocksDBDatabase({str(self.path)!r}, {kind}{', closed' if self._ended else ''})"
+
+    def __del__(self) -> None:
+        if self._ended is None:
+            warnings.warn(f"{self!r} was never closed", ResourceWarning, stacklevel=2, source=self)
+            self.close()
+
+    def namespaces(self) -> list[str]:
+        """The names that exist."""
+        self._check()
+        return list(self._namespaces)
+
+    def namespace(self, name: str) -> FamilyNamespace:
+        """The namespace of this name, made where it is missing and this is not read-only."""
+        self._check()
+        found = self._namespaces.get(name)
+        if found is not None:
+            return found
+        if self.read_only:
+            raise KeyError(name)
+        with self._lock:
+            self._check()
+            if name not in self._namespaces:
+                try:
+                    self._root.create_column_family(name, self._options.family(name))
+                    self._adopt(name)
+                except Exception as error:
+                    raise translate(error, f"create namespace {name!r}", self.path) from error
+            return self._namespaces[name]
+
+    def drop_namespace(self, name: str) -> None:
+        """Remove a namespace and its rows; its scans end with StoreClosedError.
+
+        Raises
+        ------
+        UnsupportedError
+            ``"default"``, which RocksDB cannot drop, or the database is read-only.
+        KeyError
+            There is none of this name.
+        """
+        self._check(writing=True)
+        if name == DEFAULT:
+            raise UnsupportedError(
+                f"the namespace {DEFAULT!r} cannot be dropped; delete its rows instead"
+            )
+        with self._lock:
+            self._check()
+            namespace = self._namespaces[name]
+            try:
+                self._root.drop_column_family(name)
+            except Exception as error:
+                raise translate(error, f"drop namespace {name!r}", self.path) from error
+            del self._namespaces[name]
+            namespace.end(dropped(self.path, name))
+
+    def write(self, batch: Mapping[str, Rows]) -> None:
+        """Write to several namespaces, which exist, at once: all of it or nothing."""
+        self._check(writing=True)
+        with self._lock:
+            self._check()
+            namespaces = [self._namespaces[name] for name in batch]
+            native = WriteBatch(raw_mode=True)
+            try:
+                for namespace, rows in zip(namespaces, batch.values(), strict=True):
+                    _add_rows(native, namespace, rows)
+                self._root.write(native, self._write_options)
+            except Exception as error:
+                raise translate(error, "write a batch", self.path) from error
+
+    def load(
+        self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]
+    ) -> int:
+        """Bulk load strictly ascending rows, by table files where there are many."""
+        self._check(writing=True)
+        self.namespace(namespace)
+        return load(
+            chunks,
+            self._options.family(namespace),
+            self.path,
+            write=lambda rows: self.write({namespace: rows}),
+            ingest=partial(self._ingest, namespace),
+            fail=partial(translate, doing=f"load {namespace!r}", path=self.path),
+        )
+
+    def snapshot(self) -> RocksDBSnapshot:
+        """One moment of all namespaces."""
+        self._check()
+        with self._lock:
+            self._check()
+            moments: dict[str, SnapshotNamespace] = {}
+            for name, family in self._namespaces.items():
+                moments[name] = family.snapshot()
+            taken = RocksDBSnapshot(moments, closed(self.path))
+            self._moments.update(moments.values())
+            self._moments.add(taken)
+            return taken
+
+    def checkpoint(self, target: Path) -> None:
+        """A consistent copy in ``target``: table files are linked where the file system can."""
+        self._check()
+        if os.path.lexists(target):
+            raise FileExistsError(f"checkpoint target {target} exists; name a new directory")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with self._lock:
+            self._check()
+            try:
+                if self._scratch is not None:
+                    copy_scratch(self._scratch, target)
+                else:
+                    Checkpoint(self._root).create_checkpoint(str(target))
+            except Exception as error:
+                raise translate(error, f"make a checkpoint in {target}", self.path) from error
+
+    def sync(self) -> None:
+        """Make all that was written durable against a power cut."""
+        self._check()
+        with self._lock:
+            self._check()
+            try:
+                if self._durability == "changelog":
+                    self._flush()
+                elif not self.read_only:
+                    self._root.flush_wal(True)
+            except Exception as error:
+                raise translate(error, "sync", self.path) from error
+
+    def close(self) -> None:
+        """Flush, then free iterators, snapshots, families and the database, in this order."""
+        living.notice_fork()
+        with self._lock:
+            if self._ended is not None:
+                return
+            natives = [namespace.native for namespace in self._flush_order()]
+            self._end(closed(self.path))
+            failure: Exception | None = None
+            for native in (*natives, self._root):
+                try:
+                    _close(native, flush=not self.read_only)
+                except Exception as error:  # noqa: BLE001
+                    failure = failure or error
+            self._remove_scratch()
+            self._on_close()
+        if failure is not None:
+            raise translate(failure, "close", self.path) from failure
+
+    def abandon(self) -> None:
+        """After a fork: end everything, free nothing."""
+        if self._ended is None:
+            self._lock = threading.RLock()  # whoever held it is not in this process
+            self._remove_scratch.detach()
+            living.leak(self._root)
+            self._end(forked(self.path), leaked=True)
+
+    def _check(self, *, writing: bool = False) -> None:
+        living.notice_fork()
+        if self._ended is not None:
+            raise self._ended()
+        if writing and self.read_only:
+            raise UnsupportedError(
+                f"rocksdb database {self.path} was opened read-only; open it without read_only=True"
+            )
+
+    def _end(self, reason: Reason, *, leaked: bool = False) -> None:
+        self._ended = reason
+        for namespace in self._namespaces.values():
+            namespace.end(reason, leaked=leaked)
+        for moment in list(self._moments):
+            moment.end(reason, leaked=leaked)
+        self._namespaces = {}
+
+    def _adopt(self, name: str) -> None:
+        native = self._root.get_column_family(name)
+        handle = self._root.get_column_family_handle(name)
+        self._namespaces[name] = FamilyNamespace(name, self.path, native, handle)
+
+    def _flush_order(self) -> list[FamilyNamespace]:
+        """Offsets last: a crash between two flushes leaves them behind the data, never ahead."""
+        return sorted(self._namespaces.values(), key=lambda namespace: namespace.name == OFFSETS)
+
+    def _flush(self) -> None:
+        for namespace in self._flush_order():
+            namespace.native.flush()
+
+    def _ingest(self, name: str, files: list[str]) -> None:
+        with self._lock:
+            self._check()
+            options = IngestExternalFileOptions()
+            options.set_move_files(True)
+            try:
+                self.namespace(name).native.ingest_external_file(files, options)
+            except Exception as error:
+                raise translate(error, f"load {name!r}", self.path) from error
+
+
+def _add_rows(native: WriteBatch, namespace: FamilyNamespace, rows: Rows) -> None:
+    native.set_default_column_family(namespace.handle)
+    for lo, hi in rows.deleted_ranges:
+        if hi is None:
+            last = namespace.first(lo, reverse=True)
+            hi = lo if last is None else last[0] + b"\0"
+        if lo < hi:  # RocksDB logs an inverted range, then fails on it at this and every later open
+            native.delete_range(lo, hi, namespace.handle)
+    put, delete = native.put, native.delete
+    for key, value in zip(rows.keys, rows.values, strict=True):
+        if value is None:
+            delete(key)
+        else:
+            put(key, value)
+
+
+def _close(native: Rdict, *, flush: bool) -> None:
+    """Flush and close one handle, waiting for calls of other threads that are still inside it."""
+    if flush:
+        native.flush()
+    while True:
+        try:
+            return native.close()
+        except RuntimeError as error:
+            if "borrowed" not in str(error):
+                raise
+            time.sleep(_BUSY_WAIT_S)

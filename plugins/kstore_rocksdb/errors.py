@@ -1,0 +1,105 @@
+"""The one place where errors of the binding become errors of kstore.
+
+The binding raises bare ``Exception`` for nearly everything, so the text decides.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from rocksdict import DbClosedError
+
+from kstore_core.errors import (
+    CorruptionError,
+    EngineError,
+    EngineLockedError,
+    ForkedHandleError,
+    KStoreError,
+    StorageFullError,
+    StoreClosedError,
+)
+
+__all__ = ["Reason", "closed", "dropped", "forked", "locked", "translate"]
+
+Reason = Callable[[], EngineError]
+"""Why a handle may not be used any more, made anew for each use."""
+
+_DAMAGED = ("Corruption", "file is too short", "No such file or directory")
+_FULL = ("No space left", "Disk quota exceeded", "File too large")
+_LOCKED = ("lock hold by current process", "While lock file")
+
+
+def translate(error: Exception, doing: str, path: Path) -> Exception:
+    """The error to raise ``from`` a native one; an error that is kstore's own is passed through.
+
+    Parameters
+    ----------
+    error : Exception
+        What the binding raised.
+    doing : str
+        What was being done, after "cannot": ``"scan 'offsets'"``.
+    path : Path
+        The database's directory.
+    """
+    if isinstance(error, (KStoreError, TypeError, ValueError)):
+        return error
+    error.__traceback__ = None  # its frames hold native handles, which would hold the LOCK
+    text = str(error)
+    if isinstance(error, DbClosedError):
+        return StoreClosedError(f"rocksdb database {path}: cannot {doing}: it has been closed")
+    if isinstance(error, RuntimeError) and "borrowed" in text:
+        return StoreClosedError(
+            f"rocksdb database {path}: cannot {doing}: another thread is closing it"
+        )
+    if "raw mode only support bytes" in text:
+        return TypeError(f"rocksdb database {path}: cannot {doing}: keys and values are bytes")
+    if any(mark in text for mark in _LOCKED):
+        return locked(path, os.getpid() if _LOCKED[0] in text else None)
+    what = f"rocksdb database {path}: cannot {doing}: {text}"
+    if any(mark in text for mark in _FULL):
+        return StorageFullError(
+            f"{what}. What was committed before is intact: close the store, make room, reopen it"
+        )
+    if any(mark in text for mark in _DAMAGED):
+        return CorruptionError(
+            f"{what}. Bytes on disk are missing or are not what was written. Nothing was changed; "
+            f"see how far it reaches with: kstore verify {path}"
+        )
+    return EngineError(f"{what}. Close the store and look at it with: kstore verify {path}")
+
+
+def locked(path: Path, pid: int | None) -> EngineLockedError:
+    """The error for a directory that somebody holds, this process included."""
+    if pid == os.getpid():
+        holder = f"this process ({pid}) through another handle"
+    else:
+        holder = "another process" if pid is None else f"process {pid}"
+    return EngineLockedError(
+        f"rocksdb database {path} is open for writing by {holder}; one handle at a time may write. "
+        "Close it there, or open it with read_only=True",
+        pid=pid,
+    )
+
+
+def closed(path: Path) -> Reason:
+    """For handles of a database that was closed."""
+    return lambda: StoreClosedError(f"rocksdb database {path} has been closed; open it again")
+
+
+def dropped(path: Path, name: str) -> Reason:
+    """For handles of a namespace that was dropped."""
+    return lambda: StoreClosedError(
+        f"namespace {name!r} of rocksdb database {path} was dropped; "
+        f"namespace({name!r}) makes a new one"
+    )
+
+
+def forked(path: Path) -> Reason:
+    """For handles that a fork carried into a child process."""
+    return lambda: ForkedHandleError(
+        f"rocksdb database {path} was opened before this process ({os.getpid()}) was forked off, "
+        "and RocksDB does not survive a fork. Open databases in the child only, and start it with "
+        "'spawn' or 'forkserver' (multiprocessing.set_start_method)"
+    )

@@ -1,0 +1,149 @@
+"""Bulk load: table files written aside and moved in at once, or batches where there is little."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from operator import lt
+from pathlib import Path
+
+from rocksdict import Options, SstFileWriter
+
+from kstore_core.engine import Rows
+
+__all__ = ["clean_up", "load"]
+
+FILES_FROM_ROWS = 50_000
+"""Fewer rows than this are faster in batches: a table file costs a sync and a flush."""
+
+_BATCH_ROWS = 10_000
+_FILE_BYTES = 64 * 1024 * 1024
+_PREFIX = ".kstore-load-"
+
+Chunks = Iterable[tuple[Sequence[bytes], Sequence[bytes]]]
+
+
+def load(
+    chunks: Chunks,
+    options: Options,
+    directory: Path,
+    write: Callable[[Rows], None],
+    ingest: Callable[[list[str]], None],
+    fail: Callable[[Exception], Exception],
+) -> int:
+    """Load strictly ascending rows; returns how many.
+
+    Nothing is written before the last chunk has been seen, so a key out of order leaves all as it
+    was. In batches it is not atomic, in files it is.
+
+    Parameters
+    ----------
+    options : Options
+        Those of the column family, for the files.
+    directory : Path
+        Where a folder for the files is made for the time being: on the database's file system, so
+        that they can be moved in.
+    write, ingest, fail
+        Write one batch; move files in; the error that a native one means.
+
+    Raises
+    ------
+    ValueError
+        The keys are not strictly ascending, or keys and values differ in number.
+    """
+    ascending = _ascending(chunks)
+    keys: list[bytes] = []
+    values: list[bytes] = []
+    for more_keys, more_values in ascending:
+        keys += more_keys
+        values += more_values
+        if len(keys) >= FILES_FROM_ROWS:
+            break
+    else:
+        for start in range(0, len(keys), _BATCH_ROWS):
+            stop = start + _BATCH_ROWS
+            write(Rows(keys[start:stop], list(values[start:stop])))
+        return len(keys)
+    try:
+        aside = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=directory))
+    except OSError as error:
+        raise fail(error) from error
+    try:
+        files = TableFiles(aside, options, fail)
+        files.add(keys, values)
+        del keys, values
+        for more_keys, more_values in ascending:
+            files.add(more_keys, more_values)
+        ingest(files.finish())
+        return files.rows
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def clean_up(directory: Path) -> None:
+    """Remove what a load left behind whose process was killed."""
+    for aside in directory.glob(_PREFIX + "*"):
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+class TableFiles:
+    """Ascending rows in table files, one after the other."""
+
+    def __init__(
+        self, directory: Path, options: Options, fail: Callable[[Exception], Exception]
+    ) -> None:
+        self.rows = 0
+        self._directory = directory
+        self._options = options
+        self._fail = fail
+        self._paths: list[str] = []
+        self._writer: SstFileWriter | None = None
+
+    def add(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        """Append rows; a file that has become large enough is closed behind them."""
+        try:
+            for start in range(0, len(keys), _BATCH_ROWS):
+                stop = start + _BATCH_ROWS
+                writer = self._writer or self._open()
+                for key, value in zip(keys[start:stop], values[start:stop], strict=True):
+                    writer[key] = value
+                if writer.file_size() >= _FILE_BYTES:
+                    self._close()
+        except Exception as error:
+            raise self._fail(error) from error
+        self.rows += len(keys)
+
+    def finish(self) -> list[str]:
+        """Close the last file; returns the paths of all."""
+        try:
+            self._close()
+        except Exception as error:
+            raise self._fail(error) from error
+        return self._paths
+
+    def _open(self) -> SstFileWriter:
+        self._paths.append(str(self._directory / f"{len(self._paths):06d}.sst"))
+        self._writer = SstFileWriter(self._options)
+        self._writer.open(self._paths[-1])
+        return self._writer
+
+    def _close(self) -> None:
+        if self._writer is not None:
+            self._writer.finish()
+            self._writer = None
+
+
+def _ascending(chunks: Chunks) -> Iterable[tuple[Sequence[bytes], Sequence[bytes]]]:
+    """The chunks that hold rows, each checked before it is passed on."""
+    last: bytes | None = None
+    for keys, values in chunks:
+        if len(keys) != len(values):
+            raise ValueError(f"a chunk of {len(keys)} keys has {len(values)} values")
+        if not keys:
+            continue
+        if (last is not None and keys[0] <= last) or not all(map(lt, keys, islice(keys, 1, None))):
+            raise ValueError("the keys of a bulk load must be strictly ascending")
+        last = keys[-1]
+        yield keys, values

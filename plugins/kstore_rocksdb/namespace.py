@@ -1,0 +1,93 @@
+"""Live namespaces: column families."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rocksdict import ColumnFamily, Rdict
+
+from kstore_rocksdb import living
+from kstore_rocksdb.errors import Reason, translate
+from kstore_rocksdb.reader import Reader, guarded
+from kstore_rocksdb.scan import FamilyScan
+from kstore_rocksdb.snapshot import SnapshotNamespace
+
+__all__ = ["FamilyNamespace"]
+
+_LARGEST_COUNT = 2**63 - 1
+
+
+class FamilyNamespace(Reader):
+    """A live column family.
+
+    Attributes
+    ----------
+    native : Rdict
+        The binding's handle of the family, for all but batches.
+    handle : ColumnFamily
+        Its handle in a batch.
+
+    A batch written through the handle of a dropped family breaks the database, so after
+    :meth:`end` neither handle can be had any more.
+    """
+
+    def __init__(self, name: str, path: Path, native: Rdict, handle: ColumnFamily) -> None:
+        super().__init__(name, path, native.get)
+        self._iterate: Callable[..., Any] = native.iter
+        self._native: Rdict | None = native
+        self._handle: ColumnFamily | None = handle
+        self._get_list, self._replace_get_list = guarded(native.get, self._lookup_failed)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of ``keys``, in their order."""
+        values: list[bytes | None] = self._get_list(keys if type(keys) is list else list(keys))
+        return values
+
+    def scan(
+        self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
+    ) -> FamilyScan:
+        """Chunks of the rows with ``lo <= key < hi``, as of this call."""
+        self.check()
+        return FamilyScan(self._iterate, lo, hi, reverse, self._scans, self._scan_failed)
+
+    @property
+    def native(self) -> Rdict:
+        """The binding's handle; raises once the namespace has ended."""
+        return self._refuse() if self._native is None else self._native
+
+    @property
+    def handle(self) -> ColumnFamily:
+        """The handle for batches; raises once the namespace has ended."""
+        return self._refuse() if self._handle is None else self._handle
+
+    def approximate_count(self) -> int:
+        """RocksDB's estimate, which counts a row again for each time it was written or deleted."""
+        self.check()
+        try:
+            count = self.native.property_int_value("rocksdb.estimate-num-keys")
+        except Exception as error:
+            raise translate(error, f"count {self.name!r}", self._path) from error
+        return min(count or 0, _LARGEST_COUNT)
+
+    def snapshot(self) -> SnapshotNamespace:
+        """This family as it is now."""
+        native = self.native
+        try:
+            return SnapshotNamespace(
+                self.name, self._path, native.snapshot(), native.iter(), self.approximate_count
+            )
+        except Exception as error:
+            raise translate(error, f"take a snapshot of {self.name!r}", self._path) from error
+
+    def end(self, reason: Reason, *, leaked: bool = False) -> None:
+        """End scans and lookups and let go of the handles, without closing them."""
+        if leaked:
+            living.leak(self._native)
+            living.leak(self._handle)
+        super().end(reason, leaked=leaked)
+        self._replace_get_list(self._refuse)
+        self._iterate = self._refuse
+        self._native = None
+        self._handle = None

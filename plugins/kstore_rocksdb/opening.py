@@ -1,0 +1,133 @@
+"""Opening a directory: for writing, one handle a path and process; for reading, any number."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from functools import partial
+from pathlib import Path
+
+from rocksdict import AccessType, Rdict
+
+from kstore_core.engine import Durability
+from kstore_core.errors import CorruptionError
+from kstore_rocksdb import living, locks
+from kstore_rocksdb.database import DEFAULT, RocksDBDatabase
+from kstore_rocksdb.errors import translate
+from kstore_rocksdb.loading import clean_up
+from kstore_rocksdb.options import NativeOptions, RocksDBOptions
+from kstore_rocksdb.readonly import with_scratch
+
+__all__ = ["is_database", "open_for_reading", "open_for_writing"]
+
+_CURRENT = "CURRENT"
+
+
+def is_database(path: Path) -> bool:
+    """Whether RocksDB has made a database of this directory: it then has a ``CURRENT`` file."""
+    return (path / _CURRENT).is_file()
+
+
+def open_for_writing(
+    path: Path, options: RocksDBOptions, durability: Durability
+) -> RocksDBDatabase:
+    """Open the database in ``path``, made where it is missing. A failure leaves nothing new behind.
+
+    Raises
+    ------
+    EngineLockedError
+        Another process or handle has it open for writing.
+    CorruptionError
+        Its files cannot be trusted, or ``CURRENT`` is missing beside files that hold rows.
+    """
+    living.begin()
+    claimed = locks.claim(path)
+    made = [folder for folder in (path, *path.parents) if not os.path.lexists(folder)]
+    try:
+        _refuse_remains(path)
+        path.mkdir(parents=True, exist_ok=True)
+        clean_up(path)
+        native = NativeOptions(options)
+        root, families = _open(path, native, AccessType.read_write())
+    except BaseException as error:
+        locks.release(claimed)
+        _remove(path, made)
+        if isinstance(error, Exception):
+            raise translate(error, "open it", path) from error
+        raise
+    return RocksDBDatabase(
+        path,
+        root,
+        families,
+        native,
+        durability=durability,
+        on_close=partial(locks.release, claimed),
+    )
+
+
+def open_for_reading(
+    path: Path, options: RocksDBOptions, durability: Durability
+) -> RocksDBDatabase:
+    """Open the database in ``path`` as it is now, writing nothing there.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no database.
+    CorruptionError
+        Its files cannot be trusted.
+    """
+    living.begin()
+    if not is_database(path):
+        raise FileNotFoundError(errno.ENOENT, "no RocksDB database here", str(path))
+    native = NativeOptions(options, read_only=True)
+
+    def use(scratch: Path) -> RocksDBDatabase:
+        root, families = _open(scratch, native, AccessType.read_only(False))
+        return RocksDBDatabase(path, root, families, native, durability=durability, scratch=scratch)
+
+    try:
+        return with_scratch(path, use)
+    except Exception as error:
+        raise translate(error, "open it for reading", path) from error
+
+
+def _open(path: Path, native: NativeOptions, access: AccessType) -> tuple[Rdict, list[str]]:
+    """The binding's handle, every family named: for one left out it would make up the options."""
+    families = Rdict.list_cf(str(path)) if is_database(path) else [DEFAULT]
+    root = Rdict(
+        str(path),
+        native.database(),
+        {name: native.family(name) for name in families},
+        access,
+    )
+    return root, families
+
+
+def _refuse_remains(path: Path) -> None:
+    """RocksDB would make an empty database over table files that have lost their ``CURRENT``."""
+    if is_database(path) or not path.is_dir():
+        return
+    remains = sorted(
+        entry.name
+        for entry in path.iterdir()
+        if entry.suffix == ".sst" or (entry.suffix == ".log" and entry.stat().st_size)
+    )
+    if remains:
+        raise CorruptionError(
+            f"rocksdb database {path} has lost its CURRENT file, but still has rows in "
+            f"{len(remains)} files ({remains[0]}, …). Nothing was changed: put the file back from "
+            "a copy, or rename the directory and restore the store from its changelog"
+        )
+
+
+def _remove(path: Path, made: list[Path]) -> None:
+    """Take away what a failed open made, unless by now there is a database in it."""
+    if path in made and not is_database(path):
+        shutil.rmtree(path, ignore_errors=True)
+        for folder in made[1:]:
+            try:
+                folder.rmdir()
+            except OSError:
+                return

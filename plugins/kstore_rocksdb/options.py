@@ -1,0 +1,164 @@
+"""The engine's options, by default those of Kafka Streams, and the native ones made from them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    DBCompactionStyle,
+    DBCompressionType,
+    DBRecoveryMode,
+    Options,
+    WriteOptions,
+)
+
+from kstore_core.engine import Durability, EngineOptions
+from kstore_core.errors import SpecError
+
+__all__ = ["OFFSETS", "NativeOptions", "RocksDBOptions", "write_options"]
+
+OFFSETS = "offsets"
+"""The namespace where Kafka Streams keeps offsets, position and status; its options differ."""
+
+_KEPT_LOGS = 10
+_COMPACTIONS = {
+    "universal": DBCompactionStyle.universal,
+    "level": DBCompactionStyle.level,
+}
+_COMPRESSIONS = {
+    "none": DBCompressionType.none,
+    "lz4": DBCompressionType.lz4,
+    "snappy": DBCompressionType.snappy,
+    "zstd": DBCompressionType.zstd,
+}
+
+
+@dataclass(frozen=True)
+class RocksDBOptions(EngineOptions):
+    """Options of one RocksDB database.
+
+    Attributes
+    ----------
+    write_buffer_bytes : int
+        Size of a namespace's write buffer before it is flushed.
+    max_write_buffers : int
+        How many write buffers a namespace may have, those being flushed included.
+    block_cache_bytes : int
+        Size of the cache of uncompressed blocks, shared by the namespaces of a database.
+    block_size_bytes : int
+        Uncompressed size of a block, the unit of reading.
+    bloom_bits : int
+        Bits per key of the Bloom filter; 0 for no filter.
+    optimize_filters_for_hits : bool
+        No filter on the last level: right where most keys that are asked for exist.
+    compaction : str
+        ``"universal"`` or ``"level"``.
+    compression : str
+        ``"none"``, ``"lz4"``, ``"snappy"`` or ``"zstd"``.
+    parallelism : int
+        Background threads, shared by all databases of the process; 0 for one a CPU, at least 2.
+    max_open_files : int
+        Table files held open; -1 for all of them. Read-only databases always hold all.
+    offsets_write_buffer_bytes : int
+        Write buffer of the namespace ``offsets``.
+    """
+
+    write_buffer_bytes: int = 16 * 1024 * 1024
+    max_write_buffers: int = 3
+    block_cache_bytes: int = 50 * 1024 * 1024
+    block_size_bytes: int = 4096
+    bloom_bits: int = 10
+    optimize_filters_for_hits: bool = True
+    compaction: str = "universal"
+    compression: str = "none"
+    parallelism: int = 0
+    max_open_files: int = -1
+    offsets_write_buffer_bytes: int = 1024 * 1024
+
+    def __post_init__(self) -> None:
+        _one_of("compaction", self.compaction, _COMPACTIONS)
+        _one_of("compression", self.compression, _COMPRESSIONS)
+        _at_least("write_buffer_bytes", self.write_buffer_bytes, 64 * 1024)
+        _at_least("max_write_buffers", self.max_write_buffers, 2)
+        _at_least("block_cache_bytes", self.block_cache_bytes, 0)
+        _at_least("block_size_bytes", self.block_size_bytes, 256)
+        _at_least("bloom_bits", self.bloom_bits, 0)
+        _at_least("parallelism", self.parallelism, 0)
+        _at_least("offsets_write_buffer_bytes", self.offsets_write_buffer_bytes, 64 * 1024)
+        if self.max_open_files != -1:
+            _at_least("max_open_files", self.max_open_files, 16)
+
+
+def _one_of(name: str, value: str, known: Collection[str]) -> None:
+    if value not in known:
+        raise SpecError(f"option {name!r} is one of {', '.join(map(repr, known))}, not {value!r}")
+
+
+def _at_least(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise SpecError(f"option {name!r} is at least {least}, not {value}")
+
+
+class NativeOptions:
+    """The binding's options for one database, sharing one block cache.
+
+    Every one of them is in raw mode: the other mode unpickles what it reads.
+    """
+
+    def __init__(self, options: RocksDBOptions, *, read_only: bool = False) -> None:
+        self._options = options
+        self._cache = Cache(options.block_cache_bytes)
+        self._max_open_files = -1 if read_only else options.max_open_files
+
+    def database(self) -> Options:
+        """Options of the database as a whole."""
+        native = self._rows()
+        native.create_if_missing(True)
+        native.set_atomic_flush(True)
+        native.increase_parallelism(self._options.parallelism or max(os.cpu_count() or 1, 2))
+        native.set_max_open_files(self._max_open_files)
+        native.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
+        native.set_keep_log_file_num(_KEPT_LOGS)
+        return native
+
+    def family(self, name: str) -> Options:
+        """Options of the column family ``name``."""
+        return self._offsets() if name == OFFSETS else self._rows()
+
+    def _offsets(self) -> Options:
+        native = Options(raw_mode=True)
+        native.set_compression_type(DBCompressionType.none())
+        native.set_write_buffer_size(self._options.offsets_write_buffer_bytes)
+        return native
+
+    def _rows(self) -> Options:
+        options = self._options
+        table = BlockBasedOptions()
+        table.set_block_cache(self._cache)
+        table.set_block_size(options.block_size_bytes)
+        table.set_format_version(6)
+        if options.bloom_bits:
+            table.set_bloom_filter(options.bloom_bits, False)
+        native = Options(raw_mode=True)
+        native.set_block_based_table_factory(table)
+        native.set_compression_type(_COMPRESSIONS[options.compression]())
+        native.set_compaction_style(_COMPACTIONS[options.compaction]())
+        native.set_write_buffer_size(options.write_buffer_bytes)
+        native.set_max_write_buffer_number(options.max_write_buffers)
+        native.set_optimize_filters_for_hits(options.optimize_filters_for_hits)
+        return native
+
+
+def write_options(durability: Durability) -> WriteOptions:
+    """How a batch of sorted rows is written at this level."""
+    native = WriteOptions()
+    native.memtable_insert_hint_per_batch = True
+    if durability == "changelog":
+        native.disable_wal = True  # type: ignore[method-assign, assignment]  # an attribute
+    else:
+        native.sync = durability == "power"
+    return native

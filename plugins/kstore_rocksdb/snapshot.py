@@ -1,0 +1,140 @@
+"""One moment of a whole database.
+
+The binding's own snapshot answers lookups as of its moment, but its iterators show the database as
+it is now. So a moment of a family is two things: a snapshot for lookups, and an iterator, made at
+the same time, which all scans of that moment share: an iterator keeps to the moment of its making.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from threading import Lock
+
+import rocksdict
+
+from kstore_core.engine import Snapshot
+from kstore_rocksdb import living
+from kstore_rocksdb.errors import Reason
+from kstore_rocksdb.reader import Reader
+from kstore_rocksdb.scan import OpenScans, Scan, seek_before, take_backward, take_forward
+
+__all__ = ["RocksDBSnapshot", "SnapshotNamespace"]
+
+
+class _SharedIterator:
+    """An iterator that several scans use in turn, each seeking to its own place first."""
+
+    def __init__(self, native: rocksdict.RdictIter) -> None:
+        self.native: rocksdict.RdictIter | None = native
+        self.lock = Lock()
+
+
+class _MomentScan(Scan):
+    """A scan by way of a shared iterator; its bounds move on with every chunk."""
+
+    __slots__ = ("_shared",)
+
+    def __init__(
+        self,
+        shared: _SharedIterator,
+        lo: bytes | None,
+        hi: bytes | None,
+        reverse: bool,
+        open_scans: OpenScans,
+        fail: Callable[[Exception], Exception],
+    ) -> None:
+        self._shared = shared
+        super().__init__(lo, hi, reverse, open_scans, fail)
+
+    def _take(self, size: int, keys: list[bytes], values: list[bytes]) -> bool:
+        with self._shared.lock:
+            native = self._shared.native
+            assert native is not None
+            if self._reverse:
+                seek_before(native, self._hi)
+                more = take_backward(native, size, keys, values, self._lo)
+                self._hi = keys[-1] if more else None
+            else:
+                native.seek(self._lo)
+                more = take_forward(native, size, keys, values, self._hi)
+                self._lo = keys[-1] + b"\0" if more else b""
+        return more
+
+    def _free(self, *, leaked: bool) -> None:
+        """The iterator belongs to the namespace."""
+
+
+class SnapshotNamespace(Reader):
+    """A column family as it was."""
+
+    def __init__(
+        self,
+        name: str,
+        path: Path,
+        native: rocksdict.Snapshot,
+        iterator: rocksdict.RdictIter,
+        count: Callable[[], int],
+    ) -> None:
+        super().__init__(name, path, native.__getitem__)
+        self._native: rocksdict.Snapshot | None = native
+        self._shared = _SharedIterator(iterator)
+        self._count = count
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of ``keys``, in their order."""
+        return list(map(self.get, keys))
+
+    def scan(
+        self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
+    ) -> Scan:
+        """Chunks of the rows with ``lo <= key < hi``, as of the snapshot."""
+        self.check()
+        return _MomentScan(self._shared, lo, hi, reverse, self._scans, self._scan_failed)
+
+    def approximate_count(self) -> int:
+        """The live family's estimate; there is none for a moment of the past."""
+        self.check()
+        return self._count()
+
+    def end(self, reason: Reason, *, leaked: bool = False) -> None:
+        """End scans and lookups and let go of the moment."""
+        if leaked:
+            living.leak(self._native)
+            living.leak(self._shared.native)
+        super().end(reason, leaked=leaked)
+        self._native = None
+        self._shared.native = None
+
+
+class RocksDBSnapshot(Snapshot):
+    """The namespaces of a database as they were together.
+
+    It is taken family by family, under the lock that writes hold too, and freed with the last
+    object that refers to it.
+    """
+
+    def __init__(self, namespaces: dict[str, SnapshotNamespace], closed: Reason) -> None:
+        self._namespaces = namespaces
+        self._closed = closed
+        self._ended: Reason | None = None
+
+    def namespace(self, name: str) -> SnapshotNamespace:
+        """The namespace as it was; raises KeyError where there was none."""
+        living.notice_fork()
+        if self._ended is not None:
+            raise self._ended()
+        return self._namespaces[name]
+
+    def close(self) -> None:
+        """Let go of the moment. Closing twice is fine."""
+        living.notice_fork()
+        if self._ended is None:
+            self.end(self._closed)
+
+    def end(self, reason: Reason, *, leaked: bool = False) -> None:
+        """End all namespaces; everything from now on raises ``reason``."""
+        self._ended = reason
+        for namespace in self._namespaces.values():
+            namespace.end(reason, leaked=leaked)
+        self._namespaces = {}
