@@ -1,0 +1,99 @@
+"""The commands on directories that Kafka Streams wrote."""
+
+import pytest
+
+from kstore_core.cli.rendering import json_value
+from tests.golden import manifest, unhex, unhex_headers
+
+VERSIONED = ("--shape", "versioned", "--history-retention", "60s", "--segment-interval", "10s")
+
+
+@pytest.mark.parametrize(
+    ("name", "seen", "options"),
+    [
+        ("kv_plain", None, ("--shape", "key-value")),
+        ("kv_timestamped", "timestamped", ()),
+        ("kv_headers", "timestamped_headers", ()),
+        ("versioned", None, VERSIONED),
+    ],
+)
+def test_inspect_tells_what_can_be_seen(run, golden, name, seen, options):
+    root = golden(name)
+    ran = run("inspect", root, "--json")
+    assert ran.code == 0
+    (store,) = ran.document["directories"][0]["stores"]
+    assert (store["name"], store["format"]) == (name, seen)
+    assert store["known_from"] == (None if seen is None else "namespaces")
+    assert store["offsets"]
+    asked = run("dump", root, name)
+    if seen is None:
+        assert asked.code == 2
+        assert "--shape key-value" in asked.err
+        assert "--history-retention" in asked.err
+    else:
+        assert asked.code == 0
+        assert "by its namespaces" in asked.err
+    assert run("dump", root, name, *options).code == 0
+
+
+def shown(record):
+    """A record of the manifest, whose bytes are hex, as the commands print it."""
+    found = dict(record, value=json_value(unhex(record["value"])))
+    if "headers" in record:
+        found["headers"] = [
+            [name, json_value(data)] for name, data in unhex_headers(record["headers"])
+        ]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("kv_plain", ("--shape", "key-value")), ("kv_timestamped", ()), ("kv_headers", ())],
+)
+def test_dump_prints_what_kafka_reads(run, golden, name, options):
+    wanted = []
+    for line in manifest(name)["content"]:
+        record = line["value"] if isinstance(line["value"], dict) else {"value": line["value"]}
+        wanted.append({"key": json_value(unhex(line["key"])), **shown(record)})
+    assert wanted
+    assert run("dump", golden(name), name, *options, "--json").documents == wanted
+
+
+def test_history_and_dump_of_a_versioned_store_print_what_kafka_reads(run, golden):
+    root = golden("versioned")
+    latest = []
+    for line in manifest("versioned")["content"]:
+        key = json_value(unhex(line["key"]))
+        versions = [{"key": key, **shown(version)} for version in line["all_versions"]]
+        arguments = (root, "versioned", "--key-hex", line["key"], *VERSIONED, "--json")
+        assert run("history", *arguments).documents == versions
+        if line["latest"] is not None:
+            latest.append({"key": key, **shown(line["latest"])})
+    assert latest
+    assert run("dump", root, "versioned", *VERSIONED, "--json").documents == latest
+
+
+def test_a_versioned_store_needs_its_retention(run, golden):
+    root = golden("versioned")
+    ran = run("dump", root, "versioned", "--shape", "versioned")
+    assert ran.code == 2
+    assert "--history-retention" in ran.err
+
+
+@pytest.mark.parametrize("name", ["window_timestamped", "window_headers", "session_headers"])
+def test_window_and_session_stores_are_named_and_not_read(run, golden, name):
+    root = golden(name)
+    (store,) = run("inspect", root, "--json").document["directories"][0]["stores"]
+    assert store["shape"] == "window or session"
+    assert store["segments"] > 0
+    ran = run("dump", root, name)
+    assert ran.code == 2
+    assert "cannot read yet" in ran.err
+
+
+def test_a_half_upgraded_store_is_refused_with_a_reason(run, golden):
+    name = "kv_half_migrated_timestamped_to_headers"
+    root = golden(name)
+    ran = run("dump", root, name)
+    assert ran.code == 2
+    assert "older format" in ran.err
