@@ -22,7 +22,8 @@ from kstore_core.spec import StoreSpec
 from kstore_core.staging import Staging
 from kstore_core.tables import OFFSETS, NamespaceTable, open_table
 from kstore_core.typed.key_value import KeyValueStore
-from kstore_core.typed.store import RecordSlot, StoreHome
+from kstore_core.typed.store import StoreHome
+from kstore_core.typed.values import RecordSlot
 from kstore_core.typed.versioned import VersionedStore
 from kstore_core.versioned import VersionedTable
 

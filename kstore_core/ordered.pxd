@@ -5,6 +5,7 @@ cdef class OrderedRows:
     cdef list _firsts
     cdef unsigned long _epoch
     cdef bint _pinned
+    cdef Py_ssize_t _views
 
     cpdef void put(self, bytes key, object value)
     cpdef bint remove(self, bytes key)
@@ -15,6 +16,7 @@ cdef class OrderedRows:
 
 
 cdef class OrderedView:
+    cdef OrderedRows _owner
     cdef list _chunks
     cdef list _firsts
 
@@ -23,7 +25,7 @@ cdef class OrderedView:
 
 
 cdef class OrderedScan:
-    cdef list _chunks
+    cdef OrderedView _view
     cdef Py_ssize_t _chunk
     cdef Py_ssize_t _last_chunk
     cdef Py_ssize_t _lo_index

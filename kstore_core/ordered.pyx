@@ -3,7 +3,7 @@
 
 A put costs what a dict costs. The first scan sorts; each later one merges in only the keys that
 changed since, so that a put followed by a scan, record after record, stays cheap. A view is a
-moment of the map: chunks that a view holds are copied before they are changed.
+moment of the map: while one is alive, chunks that it may hold are copied before they are changed.
 
 Staging keeps its uncommitted rows in one of these, the memory engine all of its rows.
 """
@@ -96,8 +96,10 @@ cdef class OrderedRows:
         elif self._pending:
             self._merge()
         cdef OrderedView view = OrderedView.__new__(OrderedView)
+        view._owner = self
         view._chunks = self._chunks
         view._firsts = self._firsts
+        self._views += 1
         self._pinned = True
         self._epoch += 1
         return view
@@ -120,7 +122,7 @@ cdef class OrderedRows:
         if len(self._pending) * 4 > len(self.rows):
             self._rebuild()
             return
-        if self._pinned:
+        if self._pinned and self._views:
             self._chunks = list(self._chunks)
             self._firsts = list(self._firsts)
             self._pinned = False
@@ -142,7 +144,7 @@ cdef class OrderedRows:
         if index < 0:
             index = 0
         chunk = <_Chunk>self._chunks[index]
-        if chunk.epoch != self._epoch:
+        if chunk.epoch != self._epoch and self._views:
             chunk = _Chunk(list(chunk.keys), list(chunk.values), self._epoch)
             self._chunks[index] = chunk
         where = bisect_left(chunk.keys, key)
@@ -174,16 +176,20 @@ cdef class OrderedRows:
 cdef class OrderedView:
     """A moment of an :class:`OrderedRows`."""
 
+    def __dealloc__(self):
+        if self._owner is not None:
+            self._owner._views -= 1
+
     cpdef OrderedScan scan(self, bytes lo=None, bytes hi=None, bint reverse=False):
         """The rows with ``lo <= key < hi`` in chunks; None leaves an end open."""
         cdef OrderedScan scan = OrderedScan.__new__(OrderedScan)
         cdef Py_ssize_t chunks = len(self._chunks)
         cdef Py_ssize_t first = 0, last = chunks - 1, lo_index = 0, hi_index = 0
-        scan._chunks = self._chunks
         scan._reverse = reverse
         scan._done = chunks == 0
         if scan._done:
             return scan
+        scan._view = self
         hi_index = len((<_Chunk>self._chunks[last]).keys)
         if lo is not None:
             first = self._chunk_of(lo)
@@ -225,7 +231,7 @@ cdef class OrderedScan:
         cdef Py_ssize_t start, end
         cdef list keys, values
         while not self._done:
-            chunk = <_Chunk>self._chunks[self._chunk]
+            chunk = <_Chunk>self._view._chunks[self._chunk]
             start = 0
             end = len(chunk.keys)
             # The bounds cut the scan's outermost chunks only.
@@ -252,4 +258,5 @@ cdef class OrderedScan:
                     keys.reverse()
                     values.reverse()
                 return keys, values
+        self._view = None
         return None

@@ -26,7 +26,7 @@ from kstore_core.registry import make_engine
 from kstore_core.spec import StoredSpec, StoreSpec, check_name
 from kstore_core.staging import Staging
 from kstore_core.tables import OFFSETS
-from kstore_core.typed.store import RecordSlot
+from kstore_core.typed.values import RecordSlot
 from kstore_core.types import RecordContext, Time, to_millis
 
 __all__ = ["DEFAULT_UNCOMMITTED_MAX_BYTES", "StateDirectory", "open_state"]

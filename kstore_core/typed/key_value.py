@@ -38,7 +38,8 @@ class KeyValueStore(Store[K], Generic[K, V]):
         super().__init__(spec, home)
         self.table = table
         values = values_of(spec, home.slot)
-        self._row = values.write
+        self._raw_key = values.raw_key
+        self._row = values.row
         self._read = values.read
         self._item = values.item
         self._table_of = values.table

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from kstore_core.clock import StreamClock
-from kstore_core.codec import Headers
 from kstore_core.offsets import Partition, StoreRecord
-from kstore_core.serdes import BuiltInSerde, Serde
 from kstore_core.spec import StoreSpec
-from kstore_core.types import RecordContext
+from kstore_core.typed.values import RecordSlot
 
-__all__ = ["RecordSlot", "Store", "StoreHome", "checked_key", "key_encoder"]
+__all__ = ["Store", "StoreHome"]
 
 K = TypeVar("K")
-
-
-class RecordSlot:
-    """The input record that a state directory is working on, if any."""
-
-    __slots__ = ("current",)
-
-    def __init__(self) -> None:
-        self.current: RecordContext | None = None
 
 
 @dataclass(slots=True)
@@ -66,7 +55,6 @@ class Store(Generic[K]):
         self._home = home
         self._slot = home.slot
         self._touch = home.touch
-        self._raw_key = key_encoder(spec.key, home.slot)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._spec.name!r} ({self._spec.format.name})>"
@@ -98,41 +86,3 @@ class Store(Generic[K]):
 
     def _clock(self) -> StreamClock | None:
         return None
-
-
-def key_encoder(serde: Serde[Any], slot: RecordSlot) -> Callable[[Any], bytes]:
-    """A function from a key to its bytes, with the current record's headers.
-
-    A null key is a TypeError, whatever the serde makes of None.
-    """
-    if isinstance(serde, BuiltInSerde):
-        encode = serde.encode
-
-        def encode_key(key: Any) -> bytes:
-            if key is None:
-                raise TypeError("key cannot be None")
-            return encode(key)
-
-        return encode_key
-
-    def encode_with_headers(key: Any) -> bytes:
-        context = slot.current
-        return checked_key(serde, key, Headers() if context is None else context.headers.copy())
-
-    return encode_with_headers
-
-
-def checked_key(serde: Serde[Any], key: Any, headers: Headers) -> bytes:
-    """The bytes of a key by a serde that sees headers.
-
-    Raises
-    ------
-    TypeError
-        The key, or its serialised form, is None.
-    """
-    if key is None:
-        raise TypeError("key cannot be None")
-    data = serde.serialize(key, headers)
-    if data is None:
-        raise TypeError(f"the key serde {serde.name!r} made None of {key!r}")
-    return data

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast
 
 from kstore_core.clock import StreamClock
-from kstore_core.codec import (
-    Headers,
-    decode_aggregation_with_headers,
-    encode_aggregation_with_headers,
-)
 from kstore_core.errors import RetentionExceededError
-from kstore_core.serdes import BuiltInSerde
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import Bounds
 from kstore_core.typed.scan import Scan
-from kstore_core.typed.store import Store, StoreHome, checked_key
+from kstore_core.typed.store import Store, StoreHome
+from kstore_core.typed.values import VersionedValues, values_of
 from kstore_core.types import NOT_PUT, Time, VersionedRecord, VersionedRecordWithHeaders, to_millis
 from kstore_core.versioned import Version, VersionedTable
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = [
     "OnExpired",
@@ -62,9 +54,12 @@ class VersionedStore(Store[K], Generic[K, R]):
         super().__init__(spec, home)
         self.table = table
         self.clock = table.clock
-        self._value = spec.value
-        self._keeps_headers = spec.format.headers
-        self._blind = isinstance(spec.key, BuiltInSerde) and isinstance(spec.value, BuiltInSerde)
+        values = cast("VersionedValues", values_of(spec, home.slot))
+        self._raw_key = values.raw_key
+        self._row = values.row
+        self._record_of = values.record
+        self._item = values.item
+        self._table_of = values.table
 
     def _clock(self) -> StreamClock:
         return self.clock
@@ -91,7 +86,7 @@ class VersionedStore(Store[K], Generic[K, R]):
             The timestamp is negative, or beyond 64 bits.
         """
         millis = _version_time(timestamp)
-        raw_key, raw = self._row(key, value, headers)
+        raw_key, raw = self._row(key, value, None, headers)
         clock = self.clock
         if self._slot.current is not None:
             self._touch()
@@ -188,26 +183,6 @@ class VersionedStore(Store[K], Generic[K, R]):
         """All keys and their versions, latest or as of one time."""
         return self.range(None, None, as_of, reverse=reverse, on_expired=on_expired)
 
-    def _row(self, key: K, value: Any, headers: Any) -> tuple[bytes, bytes | None]:
-        if not self._keeps_headers:
-            if headers:
-                raise TypeError(
-                    "this store keeps no headers; see stores.versioned_key_value_with_headers"
-                )
-            headers = self._context_headers()
-        if self._blind:
-            raw_key = self._raw_key(key)
-            raw = None if value is None else self._value.serialize(value, None)
-        else:
-            headers = Headers(headers or ())
-            raw_key = checked_key(self._spec.key, key, headers)
-            raw = None if value is None else self._value.serialize(value, headers)
-        return raw_key, encode_aggregation_with_headers(raw, headers) if self._keeps_headers else raw
-
-    def _context_headers(self) -> Any:
-        context = self._slot.current
-        return None if context is None else context.headers
-
     def _as_of(self, as_of: Time | None, on_expired: OnExpired) -> int | None:
         if as_of is None:
             return None
@@ -228,42 +203,7 @@ class VersionedStore(Store[K], Generic[K, R]):
             )
 
     def _record(self, version: Version | None) -> R | None:
-        if version is None:
-            return None
-        data, timestamp, valid_to = version
-        if not self._keeps_headers:
-            value = self._value.deserialize(data, Headers())
-            return None if value is None else cast("R", VersionedRecord(value, timestamp, valid_to))
-        data, headers = decode_aggregation_with_headers(data)
-        value = self._value.deserialize(data, headers)
-        if value is None:
-            return None
-        return cast("R", VersionedRecordWithHeaders(value, timestamp, valid_to, headers))
-
-    def _item(self, raw_key: bytes, version: Version) -> tuple[K, R]:
-        record = self._record(version)
-        headers = getattr(record, "headers", None) or Headers()
-        return cast("tuple[K, R]", (self._spec.key.deserialize(raw_key, headers), record))
-
-    def _table_of(self, keys: list[bytes], versions: list[Version]) -> pa.Table:
-        import pyarrow as pa
-
-        from kstore_core import arrow
-        from kstore_core.codec import decode_column
-
-        values = pa.array([version.value for version in versions], pa.binary())
-        headers = None
-        if self._keeps_headers:
-            values, _, headers = decode_column(values, layout="aggregation_with_headers")
-        columns = {
-            "key": arrow.to_typed(self._spec.key, pa.array(keys, pa.binary())),
-            "value": arrow.to_typed(self._value, values),
-            "timestamp": pa.array([version.timestamp for version in versions], pa.int64()),
-            "valid_to": pa.array([version.valid_to for version in versions], pa.int64()),
-        }
-        if headers is not None:
-            columns["headers"] = headers
-        return pa.table(columns)
+        return None if version is None else cast("R | None", self._record_of(*version))
 
 
 def _version_time(timestamp: Time) -> int:

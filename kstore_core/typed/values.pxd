@@ -1,0 +1,38 @@
+cdef enum Kind:
+    AS_BYTES    # serdes.BYTES
+    AS_TEXT     # serdes.UTF8
+    BUILT_IN    # another built-in serde, which is blind to headers
+    CUSTOM      # a user's serde, which sees the headers and may add to them
+
+
+cdef class RecordSlot:
+    cdef public object current
+
+
+cdef class Side:
+    cdef readonly object serde
+    cdef Kind kind
+    cdef object _encode
+    cdef object _decode
+
+    cdef bytes write(self, object value)
+    cdef object read(self, object data, object headers)
+
+
+cdef class Values:
+    cdef Side key
+    cdef Side value
+    cdef readonly RecordSlot slot
+    cdef bint _blind
+
+    cpdef bytes raw_key(self, object key)
+    cpdef tuple row(self, object key, object value, object timestamp, object headers)
+    cpdef object read(self, bytes raw)
+    cpdef tuple item(self, bytes raw_key, object raw)
+    cdef tuple _serialized(self, object key, object value, object headers)
+    cdef object _time(self, object timestamp)
+    cdef object _context_headers(self)
+
+
+cdef class VersionedValues(Values):
+    cpdef object record(self, bytes raw, object timestamp, object valid_to)

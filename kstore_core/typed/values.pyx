@@ -1,0 +1,347 @@
+# cython: language_level=3
+"""Between a user's values and stored bytes, one class a format: the only code that knows both."""
+
+from cpython.bytes cimport PyBytes_CheckExact
+from cpython.unicode cimport PyUnicode_AsUTF8String
+
+from kstore_core.codec import (
+    Headers,
+    ValueAndTimestamp,
+    ValueTimestampHeaders,
+    VersionedRecord,
+    VersionedRecordWithHeaders,
+    decode_aggregation_with_headers,
+    decode_value_and_timestamp,
+    decode_value_timestamp_headers,
+    encode_aggregation_with_headers,
+    encode_value_and_timestamp,
+    encode_value_timestamp_headers,
+)
+from kstore_core import serdes
+from kstore_core.formats import (
+    PLAIN,
+    TIMESTAMPED,
+    TIMESTAMPED_HEADERS,
+    VERSIONED,
+    VERSIONED_HEADERS,
+)
+from kstore_core.types import to_millis
+
+__all__ = ["RecordSlot", "Side", "Values", "values_of"]
+
+
+cdef class RecordSlot:
+    """The input record that a state directory is working on, or None."""
+
+    def __cinit__(self):
+        self.current = None
+
+
+cdef class Side:
+    """A serde, called the shortest way that its kind allows.
+
+    Parameters
+    ----------
+    serde : Serde
+    """
+
+    def __cinit__(self, serde):
+        self.serde = serde
+        if serde is serdes.BYTES:
+            self.kind = AS_BYTES
+        elif serde is serdes.UTF8:
+            self.kind = AS_TEXT
+        elif isinstance(serde, serdes.BuiltInSerde):
+            self.kind = BUILT_IN
+        else:
+            self.kind = CUSTOM
+            return
+        self._encode = serde.encode
+        self._decode = serde.decode
+
+    cdef bytes write(self, object value):
+        """The bytes of a value; for the built-in serdes only."""
+        if self.kind == AS_BYTES and PyBytes_CheckExact(value):
+            return <bytes>value
+        if self.kind == AS_TEXT and type(value) is str:
+            return PyUnicode_AsUTF8String(value)
+        return self._encode(value)
+
+    cdef object read(self, object data, object headers):
+        """The value of bytes."""
+        if self.kind == AS_BYTES:
+            return data
+        if self.kind == CUSTOM:
+            return self.serde.deserialize(data, headers)
+        return self._decode(data)
+
+
+cdef class Values:
+    """How one key-value format is written and read.
+
+    Parameters
+    ----------
+    spec : StoreSpec
+    slot : RecordSlot
+        Where the input record's time and headers are found when a write does not give them.
+    """
+
+    def __cinit__(self, spec, RecordSlot slot):
+        self.key = Side(spec.key)
+        self.value = Side(spec.value)
+        self.slot = slot
+        # The built-in serdes are blind to headers, so theirs need not be made.
+        self._blind = self.key.kind != CUSTOM and self.value.kind != CUSTOM
+
+    cpdef bytes raw_key(self, object key):
+        """The bytes of a key, with the current record's headers.
+
+        Raises
+        ------
+        TypeError
+            The key, or its serialised form, is None.
+        """
+        if key is None:
+            raise TypeError("key cannot be None")
+        if self.key.kind != CUSTOM:
+            return self.key.write(key)
+        return self._custom_key(key, self._context_headers())
+
+    def _custom_key(self, key, headers):
+        if key is None:
+            raise TypeError("key cannot be None")
+        data = self.key.serde.serialize(key, headers)
+        if data is None:
+            raise TypeError(f"the key serde {self.key.serde.name!r} made None of {key!r}")
+        return data
+
+    cdef tuple _serialized(self, object key, object value, object headers):
+        """Key first, then value, both with the same headers, to which either may add."""
+        if self._blind:
+            return self.raw_key(key), None if value is None else self.value.write(value)
+        cdef object raw_key = self._custom_key(key, headers) if self.key.kind == CUSTOM else (
+            self.raw_key(key)
+        )
+        if value is None:
+            return raw_key, None
+        if self.value.kind == CUSTOM:
+            return raw_key, self.value.serde.serialize(value, headers)
+        return raw_key, self.value.write(value)
+
+    cdef object _context_headers(self):
+        context = self.slot.current
+        return Headers() if context is None else context.headers.copy()
+
+    cdef object _time(self, object timestamp):
+        if type(timestamp) is int:
+            return timestamp
+        if timestamp is None:
+            context = self.slot.current
+            timestamp = None if context is None else context.timestamp
+            if timestamp is None:
+                raise TypeError(
+                    "a timestamp is missing: pass timestamp=…, a value that carries one, or write "
+                    "within state.record(…)"
+                )
+        return to_millis(timestamp)
+
+    cpdef tuple row(self, object key, object value, object timestamp, object headers):
+        """The row of a put, ``(raw key, raw value)``; a raw value of None deletes."""
+        raise NotImplementedError
+
+    cpdef object read(self, bytes raw):
+        """The value of a stored row; None where the serde makes nothing of it."""
+        raise NotImplementedError
+
+    cpdef tuple item(self, bytes raw_key, object raw):
+        """The key and value of a stored row."""
+        return self.key.read(raw_key, Headers() if self.key.kind == CUSTOM else None), self.read(raw)
+
+    def table(self, keys, raws):
+        """Stored rows as the columns of a ``pyarrow.Table``."""
+        import pyarrow as pa
+
+        from kstore_core import arrow
+
+        column, others = self.columns(pa.array(raws, pa.binary()))
+        return pa.table(
+            {
+                "key": arrow.to_typed(self.key.serde, pa.array(keys, pa.binary())),
+                "value": arrow.to_typed(self.value.serde, column),
+                **others,
+            }
+        )
+
+    def columns(self, raws):
+        """The serialised values of a column of rows, and what else they hold, by name."""
+        raise NotImplementedError
+
+
+cdef class PlainValues(Values):
+    """Bare values."""
+
+    cpdef tuple row(self, object key, object value, object timestamp, object headers):
+        if timestamp is not None or headers is not None:
+            raise TypeError(
+                "a plain store keeps neither timestamps nor headers; see "
+                "stores.timestamped_key_value_with_headers"
+            )
+        return self._serialized(key, value, None if self._blind else self._context_headers())
+
+    cpdef object read(self, bytes raw):
+        return self.value.read(raw, Headers() if self.value.kind == CUSTOM else None)
+
+    def columns(self, raws):
+        return raws, {}
+
+
+cdef class TimestampedValues(Values):
+    """Values with their time: :class:`ValueAndTimestamp`."""
+
+    cpdef tuple row(self, object key, object value, object timestamp, object headers):
+        if headers is not None:
+            raise TypeError(
+                "a timestamped store keeps no headers; see "
+                "stores.timestamped_key_value_with_headers"
+            )
+        if type(value) is ValueAndTimestamp:
+            timestamp = _only(value.timestamp, timestamp)
+            value = value.value
+        millis = None if value is None else self._time(timestamp)
+        raw_key, data = self._serialized(
+            key, value, None if self._blind else self._context_headers()
+        )
+        return raw_key, None if data is None else encode_value_and_timestamp(data, millis)
+
+    cpdef object read(self, bytes raw):
+        data, timestamp = decode_value_and_timestamp(raw)
+        value = self.value.read(data, Headers() if self.value.kind == CUSTOM else None)
+        return ValueAndTimestamp.make(value, timestamp)
+
+    def columns(self, raws):
+        from kstore_core.codec import decode_column
+
+        values, timestamps, _ = decode_column(raws, layout="value_and_timestamp")
+        return values, {"timestamp": timestamps}
+
+
+cdef class HeadersValues(Values):
+    """Values with their time and headers: :class:`ValueTimestampHeaders`."""
+
+    cpdef tuple row(self, object key, object value, object timestamp, object headers):
+        if type(value) is ValueTimestampHeaders:
+            timestamp = _only(value.timestamp, timestamp)
+            headers = _only(value.headers, headers)
+            value = value.value
+        elif headers is None and self.slot.current is not None:
+            headers = self.slot.current.headers
+        if not self._blind:
+            # A copy: what the serdes add is stored, the caller's own headers stay as they are.
+            headers = Headers(headers)
+        if value is None:
+            # A tombstone's headers go to the changelog only: here it is a key and nothing else.
+            return self._serialized(key, None, headers)
+        millis = self._time(timestamp)
+        raw_key, data = self._serialized(key, value, headers)
+        return raw_key, encode_value_timestamp_headers(data, millis, headers)
+
+    cpdef object read(self, bytes raw):
+        data, timestamp, headers = <tuple>decode_value_timestamp_headers(raw)
+        if self.value.kind != CUSTOM:
+            return ValueTimestampHeaders(self.value.read(data, None), timestamp, headers)
+        return ValueTimestampHeaders.make(self.value.read(data, headers), timestamp, headers)
+
+    cpdef tuple item(self, bytes raw_key, object raw):
+        record = self.read(raw)
+        if self.key.kind != CUSTOM:
+            return self.key.read(raw_key, None), record
+        return self.key.read(raw_key, Headers() if record is None else record.headers), record
+
+    def columns(self, raws):
+        from kstore_core.codec import decode_column
+
+        values, timestamps, headers = decode_column(raws)
+        return values, {"timestamp": timestamps, "headers": headers}
+
+
+cdef class VersionedValues(Values):
+    """Versions of a value: :class:`VersionedRecord`. Time is not part of the bytes."""
+
+    cpdef tuple row(self, object key, object value, object timestamp, object headers):
+        if headers:
+            raise TypeError(
+                "this store keeps no headers; see stores.versioned_key_value_with_headers"
+            )
+        return self._serialized(key, value, None if self._blind else self._context_headers())
+
+    cpdef object record(self, bytes raw, object timestamp, object valid_to):
+        """The record of a version's bytes and the times between which it is valid."""
+        value = self.value.read(raw, Headers() if self.value.kind == CUSTOM else None)
+        return None if value is None else VersionedRecord(value, timestamp, valid_to)
+
+    cpdef tuple item(self, bytes raw_key, object version):
+        raw, timestamp, valid_to = version
+        record = self.record(raw, timestamp, valid_to)
+        if self.key.kind != CUSTOM:
+            return self.key.read(raw_key, None), record
+        return self.key.read(raw_key, getattr(record, "headers", None) or Headers()), record
+
+    def table(self, keys, versions):
+        import pyarrow as pa
+
+        from kstore_core import arrow
+
+        raws, timestamps, ends = zip(*versions) if versions else ((), (), ())
+        column, others = self.columns(pa.array(raws, pa.binary()))
+        return pa.table(
+            {
+                "key": arrow.to_typed(self.key.serde, pa.array(keys, pa.binary())),
+                "value": arrow.to_typed(self.value.serde, column),
+                "timestamp": pa.array(timestamps, pa.int64()),
+                "valid_to": pa.array(ends, pa.int64()),
+                **others,
+            }
+        )
+
+    def columns(self, raws):
+        return raws, {}
+
+
+cdef class VersionedHeadersValues(VersionedValues):
+    """Versions of a value with their headers: :class:`VersionedRecordWithHeaders`."""
+
+    cpdef tuple row(self, object key, object value, object timestamp, object headers):
+        if not self._blind:
+            headers = Headers(headers)
+        raw_key, raw = self._serialized(key, value, headers)
+        return raw_key, encode_aggregation_with_headers(raw, headers)
+
+    cpdef object record(self, bytes raw, object timestamp, object valid_to):
+        data, headers = <tuple>decode_aggregation_with_headers(raw)
+        value = self.value.read(data, headers)
+        if value is None:
+            return None
+        return VersionedRecordWithHeaders(value, timestamp, valid_to, headers)
+
+    def columns(self, raws):
+        from kstore_core.codec import decode_column
+
+        values, _, headers = decode_column(raws, layout="aggregation_with_headers")
+        return values, {"headers": headers}
+
+
+def _only(carried, given):
+    if given is not None:
+        raise TypeError("the value carries its timestamp and headers; do not pass them beside it")
+    return carried
+
+
+def values_of(spec, RecordSlot slot):
+    """The :class:`Values` for ``spec``'s format."""
+    return {
+        PLAIN.name: PlainValues,
+        TIMESTAMPED.name: TimestampedValues,
+        TIMESTAMPED_HEADERS.name: HeadersValues,
+        VERSIONED.name: VersionedValues,
+        VERSIONED_HEADERS.name: VersionedHeadersValues,
+    }[spec.format.name](spec, slot)
