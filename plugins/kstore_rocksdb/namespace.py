@@ -49,8 +49,7 @@ class FamilyNamespace(Reader):
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> FamilyScan:
         """Chunks of the rows with ``lo <= key < hi``, as of this call."""
-        self.check()
-        return FamilyScan(self._iterate, lo, hi, reverse, self._scans, self._scan_failed)
+        return FamilyScan(self, self._iterate, lo, hi, reverse)
 
     @property
     def native(self) -> Rdict:

@@ -56,7 +56,7 @@ class Reader(Namespace):
     def __init__(self, name: str, path: Path, look_up: Call) -> None:
         self.name = name
         self._path = path
-        self._scans: OpenScans = {}
+        self.scans: OpenScans = {}
         self._ended: Reason | None = None
         self._lookup_failed = partial(_lookup_failed, f"read from {name!r}", path)
         get, self._replace_get = guarded(look_up, self._lookup_failed)
@@ -87,7 +87,7 @@ class Reader(Namespace):
     def end(self, reason: Reason, *, leaked: bool = False) -> None:
         """End all scans; everything from now on raises ``reason``."""
         self._ended = reason
-        for scan in list(self._scans.values()):
+        for scan in list(self.scans.values()):
             alive = scan()
             if alive is not None:
                 alive.end(reason, leaked=leaked)
@@ -97,5 +97,6 @@ class Reader(Namespace):
         assert self._ended is not None
         raise self._ended()
 
-    def _scan_failed(self, error: Exception) -> Exception:
+    def scan_failed(self, error: Exception) -> Exception:
+        """The error that a native one means."""
         return translate(error, f"scan {self.name!r}", self._path)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from itertools import repeat
-from typing import Any
+from typing import Any, Protocol
 from weakref import ref
 
 from rocksdict import RdictIter, ReadOptions
@@ -14,60 +13,59 @@ from kstore_core.engine import Chunk
 from kstore_rocksdb.errors import Reason
 from kstore_rocksdb.living import leak
 
-__all__ = ["FamilyScan", "OpenScans", "Scan", "seek_before", "take_backward", "take_forward"]
+__all__ = [
+    "SMALLEST_CHUNK",
+    "FamilyScan",
+    "OpenScans",
+    "Owner",
+    "Scan",
+    "seek_before",
+    "take_backward",
+    "take_below",
+    "take_forward",
+]
 
-_SMALLEST = 16
-_LARGEST = 1024
+SMALLEST_CHUNK = 16
+LARGEST_CHUNK = 1024
 _GROWTH = 4
 
 OpenScans = dict[int, "ref[Scan]"]
 """The scans of one namespace that are not at their end, by identity."""
 
 
+class Owner(Protocol):
+    """The namespace of a scan, which lives as long as its scans: it is how they are found."""
+
+    scans: OpenScans
+
+    def scan_failed(self, error: Exception) -> Exception:
+        """The error that a native one means."""
+
+
 class Scan(ABC):
     """An iterator of chunks over ``lo <= key < hi``, as of its making.
 
-    Parameters
-    ----------
-    open_scans : OpenScans
-        Where the scan stands while it may still be read.
-    fail
-        The error that a native one means. A method of the namespace, which thereby lives as long
-        as its scans, so that the database finds them when it ends.
+    Making one is on the path of every short range read, so a subclass sets all attributes in one
+    place and there is nothing that could be put off.
     """
 
     __slots__ = (
         "__weakref__",
-        "_ended",
-        "_fail",
-        "_failure",
         "_hi",
         "_lo",
-        "_open",
+        "_owner",
         "_reading",
+        "_reason",
         "_reverse",
         "_size",
     )
-
-    def __init__(
-        self,
-        lo: bytes | None,
-        hi: bytes | None,
-        reverse: bool,
-        open_scans: OpenScans,
-        fail: Callable[[Exception], Exception],
-    ) -> None:
-        self._open = open_scans
-        self._fail = fail
-        self._ended: Reason | None = None
-        self._failure: Exception | None = None
-        self._size = _SMALLEST
-        self._reverse = reverse
-        self._lo = lo or b""
-        self._hi = hi
-        self._reading = hi is None or self._lo < hi
-        if self._reading:
-            open_scans[id(self)] = ref(self)
+    _owner: Owner
+    _lo: bytes
+    _hi: bytes | None
+    _reverse: bool
+    _size: int
+    _reading: bool
+    _reason: Callable[[], Exception] | None
 
     @abstractmethod
     def _take(self, size: int, keys: list[bytes], values: list[bytes]) -> bool:
@@ -86,17 +84,20 @@ class Scan(ABC):
             raise StopIteration
         keys: list[bytes] = []
         values: list[bytes] = []
+        size = self._size
         try:
-            more = self._take(self._size, keys, values)
+            more = self._take(size, keys, values)
         except Exception as error:  # noqa: BLE001
-            self._failure = self._fail(error)
-            self._failure.__cause__ = error
+            failure = self._owner.scan_failed(error)
+            failure.__cause__ = error
+            self._reason = lambda: failure
             more = False
         except BaseException:
             self.close()
             raise
         if more:
-            self._size = min(self._size * _GROWTH, _LARGEST)
+            if size < LARGEST_CHUNK:
+                self._size = size * _GROWTH
             return keys, values
         self._stop()
         if not keys:
@@ -114,7 +115,7 @@ class Scan(ABC):
 
     def close(self) -> None:
         """End the scan and free what it holds. Closing twice is fine."""
-        self._failure = None
+        self._reason = None
         self._stop()
 
     def end(self, reason: Reason, *, leaked: bool = False) -> None:
@@ -122,23 +123,20 @@ class Scan(ABC):
 
         ``leaked``: keep it from ever being freed instead, after a fork.
         """
-        self._ended = reason
+        self._reason = reason
         self._stop(leaked=leaked)
 
     def _refuse(self) -> None:
-        if self._ended is not None:
-            raise self._ended()
-        if self._failure is not None:
-            raise self._failure
+        if self._reason is not None:
+            raise self._reason()
 
     def _stop(self, *, leaked: bool = False) -> None:
-        if self._reading:
-            self._reading = False
-            self._open.pop(id(self), None)
-            self._free(leaked=leaked)
+        self._reading = False
+        self._owner.scans.pop(id(self), None)
+        self._free(leaked=leaked)
 
     def __del__(self) -> None:
-        self._stop()
+        self._owner.scans.pop(id(self), None)
 
 
 class FamilyScan(Scan):
@@ -155,16 +153,21 @@ class FamilyScan(Scan):
 
     def __init__(
         self,
+        owner: Owner,
         iterate: Callable[..., Any],
         lo: bytes | None,
         hi: bytes | None,
         reverse: bool,
-        open_scans: OpenScans,
-        fail: Callable[[Exception], Exception],
     ) -> None:
+        self._owner = owner
         self._native: RdictIter | None = None
         self._options: ReadOptions | None = None
-        super().__init__(lo, hi, reverse, open_scans, fail)
+        self._reason = None
+        self._size = SMALLEST_CHUNK
+        self._reverse = reverse
+        self._hi = hi
+        self._lo = lo = lo or b""
+        self._reading = hi is None or lo < hi
         if not self._reading:
             return
         try:
@@ -172,14 +175,18 @@ class FamilyScan(Scan):
                 self._native = iterate()
                 seek_before(self._native, hi)
             else:
-                if hi is not None:
+                if hi is None:
+                    native = iterate()
+                else:
                     self._options = ReadOptions()
                     self._options.set_iterate_upper_bound(hi)
-                self._native = iterate(self._options)
-                self._native.seek(self._lo)
+                    native = iterate(self._options)
+                native.seek(lo)
+                self._native = native
         except Exception as error:
             self._stop()
-            raise fail(error) from error
+            raise owner.scan_failed(error) from error
+        owner.scans[id(self)] = ref(self)
 
     def _take(self, size: int, keys: list[bytes], values: list[bytes]) -> bool:
         native = self._native
@@ -205,25 +212,37 @@ def seek_before(native: RdictIter, hi: bytes | None) -> None:
         native.prev()
 
 
-def take_forward(
-    native: RdictIter, size: int, keys: list[bytes], values: list[bytes], hi: bytes | None = None
-) -> bool:
+def take_forward(native: RdictIter, size: int, keys: list[bytes], values: list[bytes]) -> bool:
     """Append up to ``size`` rows; False at the end, which is one only where ``status`` is good.
 
-    ``hi``: where to end, for an iterator without an upper bound of its own.
+    The methods are called by name on purpose: the interpreter has a short cut for that, and none
+    for bound methods kept in variables.
     """
-    key_of, value_of, step = native.key, native.value, native.next
-    add_key, add_value = keys.append, values.append
-    for _ in repeat(None, size):
-        key = key_of()
+    for _ in range(size):
+        key = native.key()
         if key is None:
             native.status()
             return False
-        if hi is not None and key >= hi:
+        keys.append(key)
+        values.append(native.value())
+        native.next()
+    return True
+
+
+def take_below(
+    native: RdictIter, size: int, keys: list[bytes], values: list[bytes], hi: bytes
+) -> bool:
+    """The same up to ``hi``, for an iterator without an upper bound of its own."""
+    for _ in range(size):
+        key = native.key()
+        if key is None:
+            native.status()
             return False
-        add_key(key)
-        add_value(value_of())
-        step()
+        if key >= hi:
+            return False
+        keys.append(key)
+        values.append(native.value())
+        native.next()
     return True
 
 
@@ -231,16 +250,14 @@ def take_backward(
     native: RdictIter, size: int, keys: list[bytes], values: list[bytes], lo: bytes
 ) -> bool:
     """The same the other way, down to ``lo``."""
-    key_of, value_of, step = native.key, native.value, native.prev
-    add_key, add_value = keys.append, values.append
-    for _ in repeat(None, size):
-        key = key_of()
+    for _ in range(size):
+        key = native.key()
         if key is None:
             native.status()
             return False
         if key < lo:
             return False
-        add_key(key)
-        add_value(value_of())
-        step()
+        keys.append(key)
+        values.append(native.value())
+        native.prev()
     return True

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
+from weakref import ref
 
 import rocksdict
 
@@ -17,7 +18,15 @@ from kstore_core.engine import Snapshot
 from kstore_rocksdb import living
 from kstore_rocksdb.errors import Reason
 from kstore_rocksdb.reader import Reader
-from kstore_rocksdb.scan import OpenScans, Scan, seek_before, take_backward, take_forward
+from kstore_rocksdb.scan import (
+    SMALLEST_CHUNK,
+    Owner,
+    Scan,
+    seek_before,
+    take_backward,
+    take_below,
+    take_forward,
+)
 
 __all__ = ["RocksDBSnapshot", "SnapshotNamespace"]
 
@@ -37,15 +46,21 @@ class _MomentScan(Scan):
 
     def __init__(
         self,
+        owner: Owner,
         shared: _SharedIterator,
         lo: bytes | None,
         hi: bytes | None,
         reverse: bool,
-        open_scans: OpenScans,
-        fail: Callable[[Exception], Exception],
     ) -> None:
+        self._owner = owner
         self._shared = shared
-        super().__init__(lo, hi, reverse, open_scans, fail)
+        self._reason = None
+        self._size = SMALLEST_CHUNK
+        self._reverse = reverse
+        self._hi = hi
+        self._lo = lo or b""
+        self._reading = hi is None or self._lo < hi
+        owner.scans[id(self)] = ref(self)
 
     def _take(self, size: int, keys: list[bytes], values: list[bytes]) -> bool:
         with self._shared.lock:
@@ -57,7 +72,10 @@ class _MomentScan(Scan):
                 self._hi = keys[-1] if more else None
             else:
                 native.seek(self._lo)
-                more = take_forward(native, size, keys, values, self._hi)
+                if self._hi is None:
+                    more = take_forward(native, size, keys, values)
+                else:
+                    more = take_below(native, size, keys, values, self._hi)
                 self._lo = keys[-1] + b"\0" if more else b""
         return more
 
@@ -90,7 +108,7 @@ class SnapshotNamespace(Reader):
     ) -> Scan:
         """Chunks of the rows with ``lo <= key < hi``, as of the snapshot."""
         self.check()
-        return _MomentScan(self._shared, lo, hi, reverse, self._scans, self._scan_failed)
+        return _MomentScan(self, self._shared, lo, hi, reverse)
 
     def approximate_count(self) -> int:
         """The live family's estimate; there is none for a moment of the past."""
