@@ -39,8 +39,8 @@ class StoreRecord:
     ----------
     offsets : dict
         The last offset of each partition whose effects the rows contain.
-    position : dict
-        The last input offset that was applied, by topic and partition.
+    position : dict or None
+        The last input offset that was applied, by topic and partition; None before a first commit.
     spec : StoredSpec or None
         None where Kafka wrote the store.
     stream_time : int or None
@@ -48,7 +48,7 @@ class StoreRecord:
     """
 
     offsets: dict[Partition, int] = field(default_factory=dict)
-    position: dict[str, dict[int, int]] = field(default_factory=dict)
+    position: dict[str, dict[int, int]] | None = None
     spec: StoredSpec | None = None
     stream_time: int | None = None
 

@@ -68,7 +68,7 @@ class OpenStore:
                 record.spec.check(spec, f"the store {spec.name!r} in {root}")
             self._rows = open_table(self._database, staging, spec.format, writable=not read_only)
             position: dict[str, dict[int, int]] = {}
-            merge_positions(position, record.position)
+            merge_positions(position, record.position or {})
             self.home = StoreHome(slot, record, position)
             self._clock = self._make_clock(record)
             self.store = self._make_store(self._rows)
@@ -107,14 +107,15 @@ class OpenStore:
             commit_rows(
                 home.record,
                 offsets=offsets,
-                position=home.position if home.moved else None,
+                # Kafka writes a position with the first commit, even an empty one.
+                position=home.position if home.moved or home.record.position is None else None,
                 stream_time=self._stream_time(),
                 spec=None if self._spec_is_stored else self.spec,
             )
         )
         self._spec_is_stored = True
         home.moved = False
-        merge_positions(home.record.position, home.position)
+        home.record.position = {topic: dict(known) for topic, known in home.position.items()}
         if offsets is not None:
             _apply(home.record.offsets, offsets)
 
