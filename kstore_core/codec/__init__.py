@@ -65,3 +65,5 @@ from kstore_core.codec.varints import (
     encode_varint,
     encode_varlong,
 )
+from kstore_core.codec.version_builder import build_version_rows
+from kstore_core.codec.version_reader import explode_versions

@@ -64,6 +64,7 @@ def test_numbers(case: Case) -> None:
 
 # ---------------------------------------------------------------- headers and values
 
+
 @pytest.mark.parametrize("case", of_kind("headers"))
 def test_headers(case: Case) -> None:
     data = bytes.fromhex(case["bytes"])
@@ -195,6 +196,7 @@ def test_partitions(case: Case) -> None:
 
 # ---------------------------------------------------------------- versioned rows
 
+
 @pytest.mark.parametrize("case", of_kind("versioned_segment"))
 def test_segment_rows(case: Case) -> None:
     row = b""
@@ -245,6 +247,7 @@ DECODERS: dict[str, Callable[[bytes], Any]] = {
     "utils_timestamp": codec.raw_timestamp,
 }
 
+
 def hexed(data: bytes | None) -> str | None:
     return None if data is None else data.hex()
 
@@ -272,7 +275,7 @@ def stricter(case: Case) -> bool:
     target, note = case["target"], case["note"]
     if "surplus bits" in note:
         return True
-    if target.startswith("utils"):                  # a helper that slices past the end
+    if target.startswith("utils"):  # a helper that slices past the end
         return note == "size -1" or ("7 of 8" in note and target != "utils_raw_aggregation")
     return any(
         words in note
@@ -292,7 +295,7 @@ def test_malformed(case: Case) -> None:
         assert 0 <= caught.value.offset <= len(data)
     else:
         expected = case["result"]
-        if "UTF-8" in case["note"]:                 # how many U+FFFD is Python's rule
+        if "UTF-8" in case["note"]:  # how many U+FFFD is Python's rule
             key = bytes.fromhex(case["input"])[2:-2].decode("utf-8", "replace")
             expected = {"headers": [[key, expected["headers"][0][1]]]}
         assert decode(data) == expected
