@@ -42,10 +42,7 @@ class BuildExtensions(build_ext):
         try:
             super().run()
         except Exception as error:
-            missing = ("command" in str(error) and "failed" in str(error)) or isinstance(
-                error, FileNotFoundError
-            )
-            if missing and not _compiler_found():
+            if not _compiler_found():
                 raise SystemExit(
                     "kstore: no C compiler was found, so the codec cannot be compiled.\n"
                     "  Debian/Ubuntu: apt-get install gcc    Fedora: dnf install gcc    "

@@ -48,9 +48,7 @@ def history(
                     "no history; try kstore get"
                 )
             raw = key_bytes(key, reader.key, is_hex=key_hex)
-            versions = sorted(
-                reader.store.history(raw, from_ts, to_ts), key=lambda record: record.timestamp
-            )
+            versions = reader.store.history(raw, from_ts, to_ts)
             if versions and as_json:
                 for record in versions:
                     print_json(reader.document(raw, record))

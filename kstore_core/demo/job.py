@@ -192,8 +192,7 @@ def history(root: Path, currency: str, partitions: int) -> list[Step]:
     shard = shard_directory(root, currency, partitions)
     with open_state(shard, read_only=True) as state:
         versions = state.open(RATES).history(currency)
-    steps = [(version.timestamp, version.valid_to, version.value) for version in versions]
-    return sorted(steps, key=lambda step: step[0])
+    return [(version.timestamp, version.valid_to, version.value) for version in versions]
 
 
 def shard_directory(root: Path, currency: str, partitions: int) -> Path:
