@@ -100,7 +100,7 @@ def _restore_versions(
         clock.advance(int(stream_time[-1]))
     chosen = _last_of_equals(keys, times, in_time)
     if headers is not None:
-        values = encode_column(values, None, headers)
+        values = encode_column(values, None, headers, layout="aggregation_with_headers")
     row_keys, rows = build_version_rows(
         keys.take(chosen),
         pa.array(times).take(chosen),
@@ -121,7 +121,7 @@ def _put_versions(
     in_time: Indices,
 ) -> int:
     if headers is not None:
-        values = encode_column(values, None, headers)
+        values = encode_column(values, None, headers, layout="aggregation_with_headers")
     put, advance = store.table.put, store.clock.advance
     chosen = pa.array(in_time)
     rows = zip(
@@ -149,7 +149,7 @@ def _restore_latest(
     if headers is not None:
         values = encode_column(values, timestamps, headers.take(chosen))
     elif store.spec.format.timestamped:
-        values = _with_time(values, timestamps)
+        values = encode_column(values, timestamps, layout="value_and_timestamp")
     if _is_empty(store):
         if values.null_count:
             keys, values = keys.filter(values.is_valid()), values.drop_null()
@@ -179,16 +179,6 @@ def _last_of_equals(keys: pa.Array, times: Times, chosen: Indices) -> pa.Array:
     last = np.ones(len(order), bool)
     last[:-1] = (key[1:] != key[:-1]) | (time[1:] != time[:-1])
     return pa.array(chosen[order[last]])
-
-
-def _with_time(values: pa.Array, timestamps: pa.Array) -> pa.Array:
-    """``ts:i64 value``, null where the value is."""
-    data = timestamps.to_numpy(zero_copy_only=False).astype(">i8").tobytes()
-    offsets = np.arange(len(timestamps) + 1, dtype=np.int32) * 8
-    prefixes = pa.Array.from_buffers(
-        pa.binary(), len(timestamps), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    )
-    return pc.binary_join_element_wise(prefixes, values, b"")
 
 
 def _chunks(keys: pa.Array, values: pa.Array) -> Iterator[tuple[list[bytes], list[bytes]]]:

@@ -90,15 +90,17 @@ def _latest(store: Any) -> Iterator[pa.Table]:
 def _versions(store: Any, selection: Selection, *, headers: bool) -> Iterator[pa.Table]:
     for keys, rows in store.table.rows.scan(Bounds(_first_row(store, selection))):
         exploded = explode_versions(pa.array(keys, pa.binary()), pa.array(rows, pa.binary()))
-        table = pa.table(exploded, names=["key", "timestamp", "valid_to", "value"])
-        table = table.filter(_wanted(selection, table))
+        table = pa.table(exploded, names=["key", "value", "timestamp", "valid_to"])
+        wanted = _wanted(selection, table)
+        if wanted is not None:
+            table = table.filter(wanted)
         if not table.num_rows:
             continue
         if store.spec.format.headers:
             values, _, lists = decode_column(
                 combined(table["value"], "value"), layout="aggregation_with_headers"
             )
-            table = table.set_column(3, "value", values)
+            table = table.set_column(1, "value", values)
             if headers:
                 table = table.append_column("headers", lists)
         yield table
@@ -119,17 +121,16 @@ def _first_row(store: Any, selection: Selection) -> bytes | None:
     return segment_id(begin, store.spec.segment_interval_ms).to_bytes(8, "big")
 
 
-def _wanted(selection: Selection, table: pa.Table) -> pa.ChunkedArray:
-    wanted = pc.is_valid(table["value"])
+def _wanted(selection: Selection, table: pa.Table) -> pa.ChunkedArray | None:
+    """Which versions are selected; None for all of them."""
     first, last = selection.as_of, selection.as_of
     if selection.history:
         first, last = selection.from_ts, selection.to_ts
-    if last is not None:
-        wanted = pc.and_(wanted, pc.less_equal(table["timestamp"], last))
-    if first is not None:
-        still = pc.fill_null(pc.greater(table["valid_to"], first), True)
-        wanted = pc.and_(wanted, still)
-    return wanted
+    begun = None if last is None else pc.less_equal(table["timestamp"], last)
+    if first is None:
+        return begun
+    still = pc.fill_null(pc.greater(table["valid_to"], first), True)
+    return still if begun is None else pc.and_(begun, still)
 
 
 def snapshot_of(reader: ShardReader, shard: Shard, *, headers: bool) -> Snapshot:

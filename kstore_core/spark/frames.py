@@ -14,14 +14,11 @@ if TYPE_CHECKING:
 
     from kstore_core.serdes import Serde
 
-__all__ = ["HEADERS_DDL", "by_shard", "check_log", "log_columns", "shard_column", "spark_type"]
-
-HEADERS_DDL = "array<struct<key:string,value:binary>>"
-"""A column of headers, as Spark's Kafka source has it."""
+__all__ = ["by_shard", "check_log", "headers_type", "log_columns", "shard_column", "spark_type"]
 
 _PLAIN_TYPES = {
     "timestamp": ("timestamp", "bigint"),
-    "headers": (HEADERS_DDL,),
+    "headers": ("array<struct<key:string,value:binary>>",),
     "topic": ("string",),
     "partition": ("int", "bigint"),
     "offset": ("bigint", "int"),
@@ -34,6 +31,13 @@ def spark_type(arrow: pa.DataType) -> DataType:
     from pyspark.sql.pandas.types import from_arrow_type
 
     return from_arrow_type(arrow, prefer_timestamp_ntz=False)
+
+
+def headers_type() -> DataType:
+    """The Spark type of a column of headers."""
+    from kstore_core import arrow
+
+    return spark_type(arrow.headers_type())
 
 
 def check_log(df: DataFrame, spec: StoreSpec) -> None:
@@ -89,7 +93,7 @@ def log_columns(df: DataFrame, spec: StoreSpec, *, by_key: bool, partitions: int
     if by_key:
         shard = shard_column(F.col("key"), spec.key, partitions)
     else:
-        shard = F.col("partition").cast("long")
+        shard = F.col("partition").cast("int")
     chosen = [shard.alias("shard"), F.col("key"), F.col("value"), timestamp.alias("timestamp")]
     if spec.format.headers:
         chosen.append(F.col("headers"))

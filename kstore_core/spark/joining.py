@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from kstore_core.errors import SpecError, UnsupportedError
-from kstore_core.spark.frames import HEADERS_DDL, by_shard, shard_column, spark_type
+from kstore_core.spark.frames import by_shard, headers_type, shard_column, spark_type
 from kstore_core.spark.manifest import Shard
 from kstore_core.spark.reading import manifest_spec
 from kstore_core.spark.roots import Root
@@ -196,10 +196,9 @@ def _schema(
     df: DataFrame, spec: StoreSpec, key: str, timestamp: str, prefix: str, *, headers: bool
 ) -> StructType:
     """The schema of the result, after a look at the columns."""
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import LongType, StructType, TimestampType
 
     names = df.columns
-    time = "timestamp"
     allowed = {
         key: ("binary", spark_type(spec.key.arrow_type).simpleString()),
         timestamp: ("timestamp", "bigint"),
@@ -212,13 +211,13 @@ def _schema(
         if kind not in kinds:
             wanted = " or ".join(dict.fromkeys(kinds))
             raise SpecError(f"the column {name!r} is {kind}, not {wanted}")
-    if df.schema[timestamp].dataType.simpleString() == "bigint":
-        time = "bigint"
+    as_millis = df.schema[timestamp].dataType.simpleString() == "bigint"
+    time = LongType() if as_millis else TimestampType()
     added = StructType()
     added.add(f"{prefix}value", spark_type(spec.value.arrow_type))
     added.add(f"{prefix}timestamp", time).add(f"{prefix}valid_to", time)
     if headers:
-        added.add(f"{prefix}headers", HEADERS_DDL)
+        added.add(f"{prefix}headers", headers_type())
     taken = {name.lower() for name in names}
     clash = [name for name in added.names if name.lower() in taken]
     if clash:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from kstore_core.errors import SpecError, UnsupportedError
-from kstore_core.spark.frames import HEADERS_DDL, spark_type
+from kstore_core.spark.frames import headers_type, spark_type
 from kstore_core.spark.manifest import Manifest, Shard
 from kstore_core.spark.roots import Root
 from kstore_core.spec import StoredSpec, StoreSpec
@@ -204,5 +204,5 @@ def _schema(spec: StoreSpec, timestamps: Timestamps) -> StructType:
     if spec.format.versioned:
         schema.add("valid_to", time)
     if spec.format.headers:
-        schema.add("headers", HEADERS_DDL)
+        schema.add("headers", headers_type())
     return schema.add("partition", IntegerType())

@@ -29,6 +29,9 @@ _MANIFESTS = "_kstore"
 _ATTEMPTS = "attempts"
 _NAME = re.compile(r"([0-9]{1,19})\.json")
 _CHUNK = 1 << 20
+_NOT_DATA = re.compile(
+    r"LOCK|LOG|LOG\.old\.[0-9]+"
+)  # RocksDB's lock, and its diary of this machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +192,9 @@ class Root:
             for name in inner:
                 (target / here / name).mkdir()
             files += [
-                _copy(source / here / name, target / here / name, here / name) for name in names
+                _copy(source / here / name, target / here / name, here / name)
+                for name in names
+                if not _NOT_DATA.fullmatch(name)
             ]
             _sync(target / here)
         return tuple(sorted(files, key=lambda file: file.path))

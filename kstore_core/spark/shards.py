@@ -18,10 +18,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kstore_core import errors
-from kstore_core.errors import FormatError, KStoreError, SpecError
+from kstore_core import arrow, errors
+from kstore_core.errors import (
+    CorruptionError,
+    EngineUnavailableError,
+    FormatError,
+    KeyTooLongError,
+    SpecError,
+    StateError,
+    UnknownEngineError,
+)
 from kstore_core.restore import restore
-from kstore_core.spark.columns import HEADERS_TYPE, combined, serialize_column
+from kstore_core.spark.columns import combined, serialized
 from kstore_core.spark.manifest import Offset, Shard
 from kstore_core.spark.partitioning import shards_of
 from kstore_core.spark.roots import Root
@@ -33,7 +41,15 @@ MESSAGE_DDL = "message string"
 """What a task sends back: one row, a JSON document."""
 
 _MESSAGE = pa.schema([("message", pa.string())])
-_DATA_ERRORS = (FormatError, SpecError, TypeError, ValueError, OverflowError)
+_NOT_TO_BE_TRIED_AGAIN = (
+    CorruptionError,
+    EngineUnavailableError,
+    FormatError,
+    KeyTooLongError,
+    SpecError,
+    StateError,
+    UnknownEngineError,
+)
 
 Indices = npt.NDArray[np.int64]
 
@@ -75,9 +91,9 @@ class ShardWriter:
                 task.partitionId(), task.taskAttemptId(), pa.Table.from_batches(kept)
             )
             message: dict[str, Any] = {"shard": dataclasses.asdict(shard)}
-        except _DATA_ERRORS as error:
-            kind = type(error).__name__ if isinstance(error, KStoreError) else "SpecError"
-            message = {"error": kind, "text": f"shard {task.partitionId()}: {error}"}
+        except _NOT_TO_BE_TRIED_AGAIN as error:
+            text = f"shard {task.partitionId()}: {error}"
+            message = {"error": type(error).__name__, "text": text}
         yield pa.RecordBatch.from_pydict({"message": [json.dumps(message)]}, schema=_MESSAGE)
 
     def write(self, shard: int, attempt: int, rows: pa.Table) -> Shard:
@@ -149,11 +165,11 @@ class _Log:
 
         headers = column("headers")
         if headers is not None:
-            headers = headers.cast(HEADERS_TYPE)
+            headers = headers.cast(arrow.headers_type())
         log = cls(
             column("shard"),
-            serialize_column(spec.key, column("key")),
-            serialize_column(spec.value, column("value")),
+            serialized(spec.key, column("key")),
+            serialized(spec.value, column("value")),
             column("timestamp"),
             headers,
             column("topic"),
