@@ -1,4 +1,4 @@
-# cython: language_level=3, freethreading_compatible=True, binding=False
+# cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 """Import of Arrow columns through ``__arrow_c_array__``. Buffers are used where they lie."""
 
 cimport cython

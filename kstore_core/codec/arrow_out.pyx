@@ -1,4 +1,4 @@
-# cython: language_level=3, freethreading_compatible=True, binding=False
+# cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 """Export of Arrow columns through ``__arrow_c_array__``, and of nothing but what was computed."""
 
 cimport cython

@@ -1,4 +1,4 @@
-# cython: language_level=3, freethreading_compatible=True, binding=False, cdivision=True
+# cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False, cdivision=True
 # cython: embedsignature=True, embedsignature.format=clinic
 """Whole columns to rows: Arrow in, Arrow out, no Python object for a record, no GIL in the loops."""
 

@@ -1,4 +1,4 @@
-# cython: language_level=3, freethreading_compatible=True
+# cython: language_level=3, freethreading_compatible=True, autotestdict=False
 """The failing path: what a fault of `wire.pxd` says to a person."""
 
 from libc.stdint cimport int64_t

@@ -1,4 +1,4 @@
-# cython: language_level=3, freethreading_compatible=True, binding=False
+# cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
 """The headers of a record (KIP-82), decoded when somebody looks (docs/formats.md, Headers)."""
 

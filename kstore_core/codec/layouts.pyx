@@ -1,4 +1,4 @@
-# cython: language_level=3, freethreading_compatible=True, binding=False
+# cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 """The row layouts that columns are encoded in, by the names that docs/formats.md gives them."""
 
 

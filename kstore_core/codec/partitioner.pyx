@@ -1,4 +1,4 @@
-# cython: language_level=3, freethreading_compatible=True, binding=False
+# cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
 """Which partition a key belongs to: murmur2, as Kafka's producers compute it (docs/formats.md, Partitions)."""
 

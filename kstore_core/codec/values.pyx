@@ -1,4 +1,4 @@
-# cython: language_level=3, freethreading_compatible=True, binding=False
+# cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
 """Stored values (docs/formats.md, Values): the bytes of a value with its timestamp and its headers.
 

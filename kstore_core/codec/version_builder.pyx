@@ -1,4 +1,4 @@
-# cython: language_level=3, freethreading_compatible=True, binding=False, cdivision=True
+# cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False, cdivision=True
 # cython: embedsignature=True, embedsignature.format=clinic
 """The rows of a versioned store from all its versions at once: Arrow in, Arrow out, sorted."""
 

@@ -1,4 +1,4 @@
-# cython: language_level=3, freethreading_compatible=True, binding=False
+# cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
 """The rows of a versioned store, taken apart into one record a version: Arrow in, Arrow out."""
 

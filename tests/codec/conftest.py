@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-settings.register_profile("codec", deadline=None)       # the first call of pyarrow takes its time
+settings.register_profile("codec", deadline=None)  # the first call of pyarrow takes its time
 settings.load_profile("codec")

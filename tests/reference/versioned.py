@@ -1,4 +1,4 @@
-"""A versioned store as two dicts, with the put that keeps them (docs/formats.md, Versioned rows)."""
+"""A versioned store as dicts, with the put that keeps them (docs/formats.md, Versioned rows)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class VersionedRows:
         since, old = self.latest[key]
         if timestamp > since:
             self._keep(key, since, timestamp, old)
-        elif value is None:                         # a delete at the very time of the version
+        elif value is None:  # a delete at the very time of the version
             self._delete_nothing(key, timestamp)
         if value is None:
             del self.latest[key]

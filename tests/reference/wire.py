@@ -7,7 +7,7 @@ import struct
 Pair = tuple[str, bytes | None]
 
 
-class Malformed(ValueError):
+class MalformedError(ValueError):
     """Bytes that are not in their format."""
 
 
@@ -32,7 +32,7 @@ def decode_unsigned(data: bytes, at: int = 0, bits: int = 32) -> tuple[int, int]
     raw = shift = 0
     while True:
         if at == len(data):
-            raise Malformed("ends inside a varint")
+            raise MalformedError("ends inside a varint")
         byte = data[at]
         at += 1
         raw |= (byte & 0x7F) << shift
@@ -40,9 +40,9 @@ def decode_unsigned(data: bytes, at: int = 0, bits: int = 32) -> tuple[int, int]
         if byte < 0x80:
             break
         if shift >= bits:
-            raise Malformed("varint too long")
+            raise MalformedError("varint too long")
     if raw >> bits:
-        raise Malformed("varint too wide")
+        raise MalformedError("varint too wide")
     return raw, at
 
 
@@ -62,7 +62,7 @@ def decode_headers(data: bytes) -> list[Pair]:
         return []
     count, at = decode_varint(data)
     if count < 0:
-        raise Malformed("negative count")
+        raise MalformedError("negative count")
     headers: list[Pair] = []
     for _ in range(count):
         key, at = sized(data, at, least=0)
@@ -70,14 +70,14 @@ def decode_headers(data: bytes) -> list[Pair]:
         assert key is not None
         headers.append((key.decode(errors="replace"), value))
     if at != len(data):
-        raise Malformed("bytes after the last header")
+        raise MalformedError("bytes after the last header")
     return headers
 
 
 def sized(data: bytes, at: int, least: int) -> tuple[bytes | None, int]:
     size, at = decode_varint(data, at)
     if size < least or size > len(data) - at:
-        raise Malformed(f"size {size}")
+        raise MalformedError(f"size {size}")
     return (None, at) if size < 0 else (data[at : at + size], at + size)
 
 
@@ -99,5 +99,5 @@ def encode_value(value: bytes, timestamp: int, headers: list[Pair]) -> bytes:
 def decode_value(row: bytes) -> tuple[bytes, int, list[Pair]]:
     rest, headers = decode_aggregation(row)
     if len(rest) < 8:
-        raise Malformed("no room for a timestamp")
+        raise MalformedError("no room for a timestamp")
     return rest[8:], struct.unpack_from(">q", rest)[0], headers

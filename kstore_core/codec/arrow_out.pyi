@@ -1,0 +1,6 @@
+# Only for other extension modules: see arrow_out.pxd.
+from typing import final
+
+@final
+class Exported:
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...

@@ -1,0 +1,1 @@
+# Only for other extension modules: see faults.pxd.
