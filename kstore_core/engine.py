@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_args
@@ -138,6 +138,15 @@ class Namespace(ABC):
     @abstractmethod
     def get(self, key: bytes) -> bytes | None:
         """The value of ``key``, or None."""
+
+    @property
+    def fast_get(self) -> Callable[[bytes], bytes | None]:
+        """The shortest way to :meth:`get`, such as the binding's own bound method.
+
+        It may raise anything, and is not called after a close or a fork; whoever meets an error
+        calls :meth:`get`, which explains it.
+        """
+        return self.get
 
     @abstractmethod
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:

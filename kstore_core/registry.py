@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import metadata
 from typing import Any
 
-import pluggy
-
-from kstore_core import hookspecs
 from kstore_core.engine import Engine, EngineOptions
 from kstore_core.errors import EngineUnavailableError, KStoreError, UnknownEngineError
 
@@ -53,6 +49,8 @@ _loaded: dict[str, type[Engine]] = {}
 
 def installed_engines() -> list[InstalledEngine]:
     """What the installed distributions announce, sorted by name."""
+    from importlib import metadata  # slow to import, and needed only here
+
     found = {
         (point.name, point.value): InstalledEngine(
             point.name,
@@ -90,6 +88,10 @@ def engine_class(name: str) -> type[Engine]:
         raise EngineUnavailableError(
             f"the engine name {name!r} is claimed by {claims}; uninstall one of them"
         )
+    import pluggy
+
+    from kstore_core import hookspecs
+
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     try:

@@ -22,6 +22,8 @@ cdef class StagedNamespace:
     cdef long long _bytes
     cdef bint _writable
     cdef bint _open
+    cdef int _pid
+    cdef object __weakref__
 
     cdef void _count(self, long long growth) noexcept
     cdef int _check_open(self) except -1

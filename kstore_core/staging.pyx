@@ -6,8 +6,16 @@ commit writes all of them, sorted, in one engine batch. When the staged bytes ex
 rows are spilled to the engine without offsets, or a transaction is refused.
 """
 
+import os
+import weakref
+
 from kstore_core.engine import Rows
-from kstore_core.errors import StoreClosedError, UncommittedLimitError, UnsupportedError
+from kstore_core.errors import (
+    ForkedHandleError,
+    StoreClosedError,
+    UncommittedLimitError,
+    UnsupportedError,
+)
 from kstore_core.ordered cimport OrderedRows, OrderedScan, compare
 
 __all__ = ["MergedScan", "StagedNamespace", "Staging"]
@@ -84,18 +92,26 @@ cdef class StagedNamespace:
         self.database = database
         self.name = name
         self.base = database.namespace(name)
-        self._base_get = self.base.get
+        self._base_get = self.base.fast_get
         self._staging = staging
         self._rows = OrderedRows.__new__(OrderedRows)
         self._ranges = []
         self._writable = writable
         self._open = True
+        self._pid = os.getpid()
+        _living.add(self)
 
     def __repr__(self):
         return f"<StagedNamespace {self.name!r}, {len(self._rows.rows)} rows staged>"
 
     cdef int _check_open(self) except -1:
         if not self._open:
+            if self._pid != os.getpid():
+                raise ForkedHandleError(
+                    f"the store with namespace {self.name!r} was opened by process {self._pid} "
+                    f"and is used in {os.getpid()}, a fork of it; open the state directory in the "
+                    "process that uses it"
+                )
             raise StoreClosedError(f"the store with namespace {self.name!r} has been closed")
         return 0
 
@@ -127,7 +143,11 @@ cdef class StagedNamespace:
             return value
         if self._ranges and self._in_deleted_range(key):
             return None
-        return self._base_get(key)
+        try:
+            return self._base_get(key)
+        except Exception:
+            # The short way explains nothing; the long way meets the same fault and does.
+            return self.base.get(key)
 
     def get_many(self, list keys):
         """The values of ``keys``, in their order; None where there is none."""
@@ -243,6 +263,21 @@ cdef class StagedNamespace:
         if self._open:
             self.clear()
             self._open = False
+            # What still holds the store must not keep the engine's handles alive.
+            self._base_get = self.base = self.database = None
+
+
+_living = weakref.WeakSet()
+
+
+def _after_fork():
+    """In a forked child nothing that the parent opened may be used."""
+    cdef StagedNamespace namespace
+    for namespace in list(_living):
+        namespace._open = False
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 cdef class MergedScan:

@@ -30,16 +30,13 @@ _FIRST_ID = _ID.pack(0)
 _MAX_TIME = 2**63 - 1
 
 
-VersionChunk = tuple[list[bytes], list["Version"]]
+Version = tuple[bytes, int, int | None]
+"""Value, timestamp and valid-to of a version: valid from the one until before the other (ms), or
+still, where valid-to is None. A bare tuple, because reads make one a record."""
+
+
+VersionChunk = tuple[list[bytes], list[Version]]
 """Keys and a version of each, parallel."""
-
-
-class Version(NamedTuple):
-    """A version of a key: valid from ``timestamp`` until before ``valid_to`` (ms), or still."""
-
-    value: bytes
-    timestamp: int
-    valid_to: int | None
 
 
 class VersionedTable:
@@ -241,17 +238,19 @@ class VersionedTable:
         if row is None:
             return None
         timestamp, value = decode_latest(row)
-        return Version(value, timestamp, None)
+        return value, timestamp, None
 
     def get_as_of(self, key: bytes, as_of: int) -> Version | None:
         """The version that was valid at ``as_of`` (ms)."""
-        latest = self.get(key)
-        if latest is not None and latest.timestamp <= as_of:
-            return latest
-        if self.expired(as_of):
+        get = self.rows.get
+        latest = get(LATEST_PREFIX + key)
+        if latest is not None:
+            timestamp, value = decode_latest(latest)
+            if timestamp <= as_of:
+                return value, timestamp, None
+        if as_of < self.clock.horizon:
             return None
         first = self._segment_of(as_of)
-        get = self.rows.get
         for segment in reversed(self._ids):
             if segment < first:
                 break
@@ -271,7 +270,7 @@ class VersionedTable:
             if row is not None:
                 timestamp, value = decode_latest(row)
                 if as_of is None or timestamp <= as_of:
-                    version = Version(value, timestamp, None)
+                    version = (value, timestamp, None)
             found.append(version)
         if as_of is None or self.expired(as_of):
             return found
@@ -302,14 +301,14 @@ class VersionedTable:
         hi = _MAX_TIME if to_ts is None else to_ts
         versions = []
         latest = self.get(key)
-        if latest is not None and latest.timestamp <= hi:
+        if latest is not None and latest[1] <= hi:
             versions.append(latest)
         if not self.expired(hi):
             for segment in reversed(self._ids):
                 row = self.rows.get(self._prefix(segment) + key)
                 if row is not None:
                     versions += [
-                        Version(value, valid_from, valid_to)
+                        (value, valid_from, valid_to)
                         for valid_from, valid_to, value in segment_rows.find_all(row, lo, hi)
                     ]
         if not reverse:
@@ -323,7 +322,7 @@ class VersionedTable:
             (
                 [key[8:] for key in keys],
                 [
-                    Version(value, timestamp, None)
+                    (value, timestamp, None)
                     for timestamp, value in map(decode_latest, rows)
                 ],
             )
@@ -385,7 +384,7 @@ def _pick(groups: Iterator[list[_Row]], as_of: int) -> Iterator[VersionChunk]:
             if order == 0:
                 timestamp, value = decode_latest(row)
                 if timestamp <= as_of:
-                    yield [key], [Version(value, timestamp, None)]
+                    yield [key], [(value, timestamp, None)]
                     break
             elif segment_rows.next_timestamp(row) <= as_of:
                 break
@@ -398,4 +397,4 @@ def _pick(groups: Iterator[list[_Row]], as_of: int) -> Iterator[VersionChunk]:
 
 def _version_at(row: bytes, as_of: int) -> Version | None:
     _, valid_from, valid_to, value = segment_rows.find(row, as_of)
-    return None if value is None else Version(value, valid_from, valid_to)
+    return None if value is None else (value, valid_from, valid_to)

@@ -54,10 +54,9 @@ cdef class Scan:
 
     cdef bint _more(self) except -1:
         """Whether a row is left; pulls the next chunk where one is needed."""
-        if not (self._open and self._rows._open):
-            raise StoreClosedError(
-                f"this scan of namespace {self._rows.name!r} has been closed, or its store has"
-            )
+        if not self._open:
+            raise StoreClosedError(f"this scan of namespace {self._rows.name!r} has been closed")
+        self._rows._check_open()
         while self._at == self._size:
             if self._chunks is None:
                 return False

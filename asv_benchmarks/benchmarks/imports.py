@@ -1,0 +1,27 @@
+"""What importing costs: a fresh interpreter each time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def import_seconds(module: str) -> float:
+    """Seconds that ``import module`` adds to a start of the interpreter."""
+    code = (
+        "import time; begin = time.perf_counter(); "
+        f"import {module}; print(time.perf_counter() - begin)"
+    )
+    return float(subprocess.check_output([sys.executable, "-c", code]))
+
+
+class Imports:
+    """Least of ten, in milliseconds."""
+
+    params = ("kstore_core", "kstore_core.codec", "kstore_memory", "kstore_rocksdb")
+    param_names = ("module",)
+    unit = "ms"
+
+    def track_import(self, module: str) -> float:
+        found = [import_seconds(module) for _ in range(10)]
+        return min(found) * 1000

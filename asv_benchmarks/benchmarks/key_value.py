@@ -1,0 +1,75 @@
+"""Key-value stores: each figure beside the bare engine doing the same bytes in the same run."""
+
+from __future__ import annotations
+
+from .workloads import ENGINES, KEY_VALUE, KeyValueWorkload, ratio, seconds
+
+COUNT = 50_000
+
+
+class Suite:
+    """A store and a bare engine of the same 50,000 rows: keys of 16 bytes, values of 100."""
+
+    params = (ENGINES, tuple(KEY_VALUE))
+    param_names = ("engine", "format")
+    timeout = 300
+
+    def setup(self, engine: str, format_name: str) -> None:
+        self.work = KeyValueWorkload(engine, format_name, COUNT)
+
+    def teardown(self, engine: str, format_name: str) -> None:
+        self.work.close()
+
+
+class Times(Suite):
+    """Seconds for all rows."""
+
+    number = 1
+
+    def time_put_and_commit(self, engine: str, format_name: str) -> None:
+        self.work.put_and_commit()
+
+    def time_raw_put(self, engine: str, format_name: str) -> None:
+        self.work.raw_put()
+
+    def time_get(self, engine: str, format_name: str) -> None:
+        self.work.get()
+
+    def time_raw_get(self, engine: str, format_name: str) -> None:
+        self.work.raw_get()
+
+    def time_scan(self, engine: str, format_name: str) -> None:
+        self.work.scan()
+
+    def time_raw_scan(self, engine: str, format_name: str) -> None:
+        self.work.raw_scan()
+
+
+class Ratios(Suite):
+    """The store's time over the bare engine's, taken in turns."""
+
+    unit = "ratio"
+
+    def track_put_and_commit(self, engine: str, format_name: str) -> float:
+        return ratio(self.work.put_and_commit, self.work.raw_put)
+
+    def track_get(self, engine: str, format_name: str) -> float:
+        return ratio(self.work.get, self.work.raw_get)
+
+    def track_scan(self, engine: str, format_name: str) -> float:
+        return ratio(self.work.scan, self.work.raw_scan)
+
+    def track_put_and_scan_in_turn(self, engine: str, format_name: str) -> float:
+        """A put followed by a scan of its key, over the two apart."""
+        return in_turn_ratio(self.work)
+
+
+def in_turn_ratio(work: KeyValueWorkload, rounds: int = 5) -> float:
+    apart, turns = [], []
+    for _ in range(rounds):
+        put = seconds(work.put_some)
+        apart.append(put + seconds(work.scan_some))
+        work.state.commit()
+        turns.append(seconds(work.put_and_scan_in_turn))
+        work.state.commit()
+    return min(turns) / min(apart)

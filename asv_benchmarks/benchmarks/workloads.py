@@ -1,0 +1,282 @@
+"""The same work done twice: by a store, and by the bare engine on the same bytes."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from kstore_core import open_state, stores
+from kstore_core.registry import make_engine
+
+ENGINES = ("memory", "rocksdb")
+HEADERS = [("trace-id", b"0123456789abcdef"), ("source", b"web"), ("schema", b"v1")]
+VALUE = random.Random(0).randbytes(100)
+
+KEY_VALUE = {
+    "plain": stores.key_value,
+    "timestamped": stores.timestamped_key_value,
+    "headers": stores.timestamped_key_value_with_headers,
+}
+VERSIONED = {
+    "versioned": stores.versioned_key_value,
+    "versioned_headers": stores.versioned_key_value_with_headers,
+}
+
+
+def shuffled_keys(count: int) -> list[bytes]:
+    """Keys of 16 bytes, in random order."""
+    keys = [b"%016d" % number for number in range(count)]
+    random.Random(1).shuffle(keys)
+    return keys
+
+
+class Raw:
+    """The bare engine: RocksDB's binding with the same options, or a dict that is sorted to scan."""
+
+    def __init__(self, engine: str, root: Path, namespace: str) -> None:
+        if engine == "rocksdb":
+            self._database: Any = make_engine("rocksdb").open(root, "raw")
+            self.native: Any = self._database.namespace(namespace).native
+            self.put = self.native.put
+            self.get = self.native.get
+        else:
+            self._database = None
+            self.native = {}
+            self.put = self.native.__setitem__
+            self.get = self.native.get
+
+    def flush(self) -> None:
+        if self._database is not None:
+            self._database.sync()
+            self.native.flush()
+
+    def scan(self) -> Iterator[tuple[bytes, bytes]]:
+        if self._database is None:
+            yield from sorted(self.native.items())
+            return
+        rows = self.native.iter()
+        rows.seek_to_first()
+        while rows.valid():
+            yield rows.key(), rows.value()
+            rows.next()
+
+    def read_all(self) -> int:
+        """A bare loop over all rows; returns how many."""
+        count = 0
+        if self._database is None:
+            for _ in sorted(self.native.items()):
+                count += 1
+            return count
+        rows = self.native.iter()
+        rows.seek_to_first()
+        while rows.valid():
+            rows.key()
+            rows.value()
+            rows.next()
+            count += 1
+        return count
+
+    def close(self) -> None:
+        if self._database is not None:
+            self._database.close()
+
+
+class Workload:
+    """A store and a raw engine with the same rows, in a scratch directory."""
+
+    def __init__(self, engine: str, count: int) -> None:
+        self.scratch = Path(tempfile.mkdtemp(prefix="kstore-bench-"))
+        self.keys = shuffled_keys(count)
+        self.probes = random.Random(2).sample(self.keys, count)
+        self.state = open_state(self.scratch / "0_0", engine=make_engine(engine))
+        self.engine = engine
+
+    def close(self) -> None:
+        self.raw.close()
+        self.state.close()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    raw: Raw
+
+
+class KeyValueWorkload(Workload):
+    """A key-value store of one format."""
+
+    def __init__(self, engine: str, format_name: str, count: int) -> None:
+        super().__init__(engine, count)
+        self.spec = KEY_VALUE[format_name]("s")
+        self.store = self.state.open(self.spec)
+        self.more: dict[str, Any] = {}
+        if self.spec.format.timestamped:
+            self.more["timestamp"] = 1_700_000_000_000
+        if self.spec.format.headers:
+            self.more["headers"] = HEADERS
+        self.raw = Raw(engine, self.scratch / "raw", self.spec.format.namespace)
+        self.put()
+        self.state.commit()
+        self.row = self.store.table.get(self.keys[0])
+        self.raw_put()
+        self.flush()
+
+    def flush(self) -> None:
+        """Bring both to the same state: rows in tables on disk."""
+        self.raw.flush()
+        if self.engine == "rocksdb":
+            self.store.table.rows.database.sync()
+            self.store.table.rows.base.native.flush()
+
+    def put(self) -> None:
+        put, more = self.store.put, self.more
+        for key in self.keys:
+            put(key, VALUE, **more)
+
+    def put_and_commit(self) -> None:
+        self.put()
+        self.state.commit({("t", 0): 1})
+
+    def raw_put(self) -> None:
+        put, row = self.raw.put, self.row
+        for key in self.keys:
+            put(key, row)
+
+    def get(self) -> None:
+        get = self.store.get
+        for key in self.probes:
+            get(key)
+
+    def raw_get(self) -> None:
+        get = self.raw.get
+        for key in self.probes:
+            get(key)
+
+    def scan(self) -> None:
+        for _ in self.store.all():
+            pass
+
+    def raw_scan(self) -> None:
+        self.raw.read_all()
+
+    def put_some(self) -> None:
+        put, more = self.store.put, self.more
+        for key in self.keys[:2000]:
+            put(key, VALUE, **more)
+
+    def scan_some(self) -> None:
+        scan = self.store.range
+        for key in self.keys[:2000]:
+            for _ in scan(key, key):
+                pass
+
+    def put_and_scan_in_turn(self) -> None:
+        put, scan, more = self.store.put, self.store.range, self.more
+        for key in self.keys[:2000]:
+            put(key, VALUE, **more)
+            for _ in scan(key, key):
+                pass
+
+
+class VersionedWorkload(Workload):
+    """A versioned store: ten versions a key, one write in ten out of order."""
+
+    def __init__(self, engine: str, format_name: str, count: int) -> None:
+        super().__init__(engine, count // 10)
+        spec = VERSIONED[format_name]("s", 86_400_000)
+        self.store = self.state.open(spec)
+        self.more = {"headers": HEADERS} if spec.format.headers else {}
+        random_ = random.Random(3)
+        self.puts = [
+            (key, 1_000_000_000 + number * 2000 - (random_.randrange(40_000_000) if late else 0))
+            for number, (key, late) in enumerate(
+                (random_.choice(self.keys), random_.random() < 0.1) for _ in range(count)
+            )
+        ]
+        newest = max(timestamp for _, timestamp in self.puts)
+        self.reads = [
+            (random_.choice(self.keys), newest - random_.randrange(80_000_000))
+            for _ in range(count // 5)
+        ]
+        self.written = record(self.store.table.rows, self.put)
+        self.state.commit()
+        self.raw = Raw(engine, self.scratch / "raw", spec.format.namespace)
+        self.raw_put()
+        self.raw.flush()
+        self.read = record(self.store.table.rows, self.get_as_of)
+        self.again = 0
+
+    def put(self) -> None:
+        put, more = self.store.put, self.more
+        for key, timestamp in self.puts:
+            put(key, VALUE, timestamp=timestamp, **more)
+
+    def put_and_commit(self) -> None:
+        """The same writes in a store of their own."""
+        self.again += 1
+        spec = type(self.store.spec)(
+            f"again-{self.again}",
+            self.store.spec.shape,
+            self.store.spec.format,
+            history_retention_ms=self.store.spec.history_retention_ms,
+            segment_interval_ms=self.store.spec.segment_interval_ms,
+        )
+        put, more = self.state.open(spec).put, self.more
+        begin = time.perf_counter()
+        for key, timestamp in self.puts:
+            put(key, VALUE, timestamp=timestamp, **more)
+        self.state.commit()
+        self.seconds = time.perf_counter() - begin
+
+    def raw_put(self) -> None:
+        get, put = self.raw.get, self.raw.put
+        for key, value in self.written:
+            if value is None:
+                get(key)
+            else:
+                put(key, value)
+
+    def get_as_of(self) -> None:
+        get = self.store.get
+        for key, as_of in self.reads:
+            get(key, as_of)
+
+    def raw_get_as_of(self) -> None:
+        get = self.raw.get
+        for key, _ in self.read:
+            get(key)
+
+
+def record(rows: Any, work: Callable[[], None]) -> list[tuple[bytes, bytes | None]]:
+    """The reads (value None) and writes of rows that ``work`` makes."""
+    made: list[tuple[bytes, bytes | None]] = []
+    get, put = rows.get, rows.put_one
+
+    def recorded_get(key: bytes) -> bytes | None:
+        made.append((key, None))
+        return get(key)
+
+    def recorded_put(key: bytes, value: bytes | None) -> None:
+        made.append((key, value or b""))
+        put(key, value)
+
+    rows.get, rows.put_one = recorded_get, recorded_put
+    try:
+        work()
+    finally:
+        rows.get, rows.put_one = get, put
+    return made
+
+
+def seconds(work: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def ratio(ours: Callable[[], object], theirs: Callable[[], object], rounds: int = 5) -> float:
+    """The least time of ours over the least of theirs, taken in turns within one run."""
+    pairs = [(seconds(ours), seconds(theirs)) for _ in range(rounds)]
+    return min(a for a, _ in pairs) / min(b for _, b in pairs)
