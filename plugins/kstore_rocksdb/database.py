@@ -17,7 +17,7 @@ from rocksdict import Checkpoint, IngestExternalFileOptions, Rdict, WriteBatch
 from kstore_core.engine import Database, Durability, Rows
 from kstore_core.errors import UnsupportedError
 from kstore_rocksdb import living
-from kstore_rocksdb.errors import Reason, closed, dropped, forked, translate
+from kstore_rocksdb.errors import Reason, closed, doing, dropped, forked, reraise
 from kstore_rocksdb.loading import load
 from kstore_rocksdb.namespace import FamilyNamespace
 from kstore_rocksdb.options import OFFSETS, NativeOptions, write_options
@@ -101,11 +101,9 @@ class RocksDBDatabase(Database):
         with self._lock:
             self._check()
             if name not in self._namespaces:
-                try:
+                with doing(f"create namespace {name!r}", self.path):
                     self._root.create_column_family(name, self._options.family(name))
                     self._adopt(name)
-                except Exception as error:
-                    raise translate(error, f"create namespace {name!r}", self.path) from error
             return self._namespaces[name]
 
     def drop_namespace(self, name: str) -> None:
@@ -126,10 +124,8 @@ class RocksDBDatabase(Database):
         with self._lock:
             self._check()
             namespace = self._namespaces[name]
-            try:
+            with doing(f"drop namespace {name!r}", self.path):
                 self._root.drop_column_family(name)
-            except Exception as error:
-                raise translate(error, f"drop namespace {name!r}", self.path) from error
             del self._namespaces[name]
             namespace.end(dropped(self.path, name))
 
@@ -139,13 +135,8 @@ class RocksDBDatabase(Database):
         with self._lock:
             self._check()
             namespaces = [self._namespaces[name] for name in batch]
-            native = WriteBatch(raw_mode=True)
-            try:
-                for namespace, rows in zip(namespaces, batch.values(), strict=True):
-                    _add_rows(native, namespace, rows)
-                self._root.write(native, self._write_options)
-            except Exception as error:
-                raise translate(error, "write a batch", self.path) from error
+            with doing("write a batch", self.path):
+                self._root.write(_native_batch(namespaces, batch.values()), self._write_options)
 
     def load(
         self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]
@@ -159,7 +150,7 @@ class RocksDBDatabase(Database):
             self.path,
             write=lambda rows: self.write({namespace: rows}),
             ingest=partial(self._ingest, namespace),
-            fail=partial(translate, doing=f"load {namespace!r}", path=self.path),
+            guard=doing(f"load {namespace!r}", self.path),
         )
 
     def snapshot(self) -> RocksDBSnapshot:
@@ -183,26 +174,22 @@ class RocksDBDatabase(Database):
         target.parent.mkdir(parents=True, exist_ok=True)
         with self._lock:
             self._check()
-            try:
+            with doing(f"make a checkpoint in {target}", self.path):
                 if self._scratch is not None:
                     copy_scratch(self._scratch, target)
                 else:
                     Checkpoint(self._root).create_checkpoint(str(target))
-            except Exception as error:
-                raise translate(error, f"make a checkpoint in {target}", self.path) from error
 
     def sync(self) -> None:
         """Make all that was written durable against a power cut."""
         self._check()
         with self._lock:
             self._check()
-            try:
+            with doing("sync", self.path):
                 if self._durability == "changelog":
                     self._flush()
                 elif not self.read_only:
                     self._root.flush_wal(True)
-            except Exception as error:
-                raise translate(error, "sync", self.path) from error
 
     def close(self) -> None:
         """Flush, then free iterators, snapshots, families and the database, in this order."""
@@ -221,7 +208,7 @@ class RocksDBDatabase(Database):
             self._remove_scratch()
             self._on_close()
         if failure is not None:
-            raise translate(failure, "close", self.path) from failure
+            reraise(failure, "close", self.path)
 
     def abandon(self) -> None:
         """After a fork: end everything, free nothing."""
@@ -266,10 +253,15 @@ class RocksDBDatabase(Database):
             self._check()
             options = IngestExternalFileOptions()
             options.set_move_files(True)
-            try:
+            with doing(f"load {name!r}", self.path):
                 self.namespace(name).native.ingest_external_file(files, options)
-            except Exception as error:
-                raise translate(error, f"load {name!r}", self.path) from error
+
+
+def _native_batch(namespaces: Iterable[FamilyNamespace], batch: Iterable[Rows]) -> WriteBatch:
+    native = WriteBatch(raw_mode=True)
+    for namespace, rows in zip(namespaces, batch, strict=True):
+        _add_rows(native, namespace, rows)
+    return native
 
 
 def _add_rows(native: WriteBatch, namespace: FamilyNamespace, rows: Rows) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 from rocksdict import DbClosedError
 
@@ -21,7 +22,7 @@ from kstore_core.errors import (
     StoreClosedError,
 )
 
-__all__ = ["Reason", "closed", "dropped", "forked", "locked", "translate"]
+__all__ = ["Reason", "closed", "doing", "dropped", "forked", "locked", "reraise", "translate"]
 
 Reason = Callable[[], EngineError]
 """Why a handle may not be used any more, made anew for each use."""
@@ -31,33 +32,36 @@ _FULL = ("No space left", "Disk quota exceeded", "File too large")
 _LOCKED = ("lock hold by current process", "While lock file")
 
 
-def translate(error: Exception, doing: str, path: Path) -> Exception:
-    """The error to raise ``from`` a native one; an error that is kstore's own is passed through.
+def translate(error: Exception, action: str, path: Path) -> Exception:
+    """The error that a native one means; an error that is kstore's own is passed through.
 
     Parameters
     ----------
     error : Exception
         What the binding raised.
-    doing : str
+    action : str
         What was being done, after "cannot": ``"scan 'offsets'"``.
     path : Path
         The database's directory.
     """
-    if isinstance(error, (KStoreError, TypeError, ValueError)):
+    if isinstance(error, KStoreError):
         return error
     error.__traceback__ = None  # its frames hold native handles, which would hold the LOCK
     text = str(error)
+    if isinstance(error, (TypeError, ValueError)):
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        return kind(f"rocksdb database {path}: cannot {action}: {text}")
     if isinstance(error, DbClosedError):
-        return StoreClosedError(f"rocksdb database {path}: cannot {doing}: it has been closed")
+        return StoreClosedError(f"rocksdb database {path}: cannot {action}: it has been closed")
     if isinstance(error, RuntimeError) and "borrowed" in text:
         return StoreClosedError(
-            f"rocksdb database {path}: cannot {doing}: another thread is closing it"
+            f"rocksdb database {path}: cannot {action}: another thread is closing it"
         )
     if "raw mode only support bytes" in text:
-        return TypeError(f"rocksdb database {path}: cannot {doing}: keys and values are bytes")
+        return TypeError(f"rocksdb database {path}: cannot {action}: keys and values are bytes")
     if any(mark in text for mark in _LOCKED):
         return locked(path, os.getpid() if _LOCKED[0] in text else None)
-    what = f"rocksdb database {path}: cannot {doing}: {text}"
+    what = f"rocksdb database {path}: cannot {action}: {text}"
     if any(mark in text for mark in _FULL):
         return StorageFullError(
             f"{what}. What was committed before is intact: close the store, make room, reopen it"
@@ -68,6 +72,30 @@ def translate(error: Exception, doing: str, path: Path) -> Exception:
             f"see how far it reaches with: kstore verify {path}"
         )
     return EngineError(f"{what}. Close the store and look at it with: kstore verify {path}")
+
+
+def reraise(error: Exception, action: str, path: Path) -> NoReturn:
+    """Raise :func:`translate` of a native error ``from`` it."""
+    if isinstance(error, KStoreError):
+        raise error
+    raise translate(error, action, path) from error
+
+
+class doing:  # noqa: N801
+    """``with doing("write a batch", path):`` translates what the binding raises in it."""
+
+    __slots__ = ("_action", "_path")
+
+    def __init__(self, action: str, path: Path) -> None:
+        self._action = action
+        self._path = path
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
+        del trace  # or this frame would hold what translate lets go of
+        if isinstance(error, Exception):
+            reraise(error, self._action, self._path)
 
 
 def locked(path: Path, pid: int | None) -> EngineLockedError:

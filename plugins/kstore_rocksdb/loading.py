@@ -12,10 +12,11 @@ from pathlib import Path
 from rocksdict import Options, SstFileWriter
 
 from kstore_core.engine import Rows
+from kstore_rocksdb.errors import doing
 
 __all__ = ["clean_up", "load"]
 
-FILES_FROM_ROWS = 50_000
+FILES_FROM_ROWS = 30_000
 """Fewer rows than this are faster in batches: a table file costs a sync and a flush."""
 
 _BATCH_ROWS = 10_000
@@ -31,7 +32,7 @@ def load(
     directory: Path,
     write: Callable[[Rows], None],
     ingest: Callable[[list[str]], None],
-    fail: Callable[[Exception], Exception],
+    guard: doing,
 ) -> int:
     """Load strictly ascending rows; returns how many.
 
@@ -45,8 +46,10 @@ def load(
     directory : Path
         Where a folder for the files is made for the time being: on the database's file system, so
         that they can be moved in.
-    write, ingest, fail
-        Write one batch; move files in; the error that a native one means.
+    write, ingest
+        Write one batch; move files in.
+    guard : doing
+        Explains native errors.
 
     Raises
     ------
@@ -66,12 +69,10 @@ def load(
             stop = start + _BATCH_ROWS
             write(Rows(keys[start:stop], list(values[start:stop])))
         return len(keys)
-    try:
+    with guard:
         aside = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=directory))
-    except OSError as error:
-        raise fail(error) from error
     try:
-        files = TableFiles(aside, options, fail)
+        files = TableFiles(aside, options, guard)
         files.add(keys, values)
         del keys, values
         for more_keys, more_values in ascending:
@@ -91,19 +92,17 @@ def clean_up(directory: Path) -> None:
 class TableFiles:
     """Ascending rows in table files, one after the other."""
 
-    def __init__(
-        self, directory: Path, options: Options, fail: Callable[[Exception], Exception]
-    ) -> None:
+    def __init__(self, directory: Path, options: Options, guard: doing) -> None:
         self.rows = 0
         self._directory = directory
         self._options = options
-        self._fail = fail
+        self._guard = guard
         self._paths: list[str] = []
         self._writer: SstFileWriter | None = None
 
     def add(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """Append rows; a file that has become large enough is closed behind them."""
-        try:
+        with self._guard:
             for start in range(0, len(keys), _BATCH_ROWS):
                 stop = start + _BATCH_ROWS
                 writer = self._writer or self._open()
@@ -111,16 +110,12 @@ class TableFiles:
                     writer[key] = value
                 if writer.file_size() >= _FILE_BYTES:
                     self._close()
-        except Exception as error:
-            raise self._fail(error) from error
         self.rows += len(keys)
 
     def finish(self) -> list[str]:
         """Close the last file; returns the paths of all."""
-        try:
+        with self._guard:
             self._close()
-        except Exception as error:
-            raise self._fail(error) from error
         return self._paths
 
     def _open(self) -> SstFileWriter:

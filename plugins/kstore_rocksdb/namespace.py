@@ -3,20 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rocksdict import ColumnFamily, Rdict
 
 from kstore_rocksdb import living
-from kstore_rocksdb.errors import Reason, translate
-from kstore_rocksdb.reader import Reader, guarded
+from kstore_rocksdb.errors import Reason, doing, reraise
+from kstore_rocksdb.reader import Reader
 from kstore_rocksdb.scan import FamilyScan
 from kstore_rocksdb.snapshot import SnapshotNamespace
 
 __all__ = ["FamilyNamespace"]
 
 _LARGEST_COUNT = 2**63 - 1
+
+Call = Callable[[Any], Any]
+Replace = Callable[[Call], None]
+
+
+def guarded(call: Call, on_error: Callable[[Exception], Any]) -> tuple[Call, Replace]:
+    """``call`` at the cost of one Python frame, and the means to put another in its place.
+
+    Whoever bound the result long ago meets the replacement too: a lookup after close, or in a
+    forked child, has no check to pay for and none to escape.
+    """
+
+    def lookup(argument: Any) -> Any:
+        try:
+            return call(argument)
+        except Exception as error:  # noqa: BLE001
+            return on_error(error)
+
+    def replace(other: Call) -> None:
+        nonlocal call
+        call = other
+
+    return lookup, replace
 
 
 class FamilyNamespace(Reader):
@@ -34,11 +58,18 @@ class FamilyNamespace(Reader):
     """
 
     def __init__(self, name: str, path: Path, native: Rdict, handle: ColumnFamily) -> None:
-        super().__init__(name, path, native.get)
+        super().__init__(name, path)
         self._iterate: Callable[..., Any] = native.iter
         self._native: Rdict | None = native
         self._handle: ColumnFamily | None = handle
-        self._get_list, self._replace_get_list = guarded(native.get, self._lookup_failed)
+        failed = partial(reraise, action=f"read from {name!r}", path=path)
+        self._get_list, self._replace_get_list = guarded(native.get, failed)
+        get, self._replace_get = guarded(native.get, failed)
+        self.get = get  # type: ignore[method-assign, assignment]
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of ``key``, or None. Each instance has its own, bound to the native call."""
+        raise NotImplementedError
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of ``keys``, in their order."""
@@ -49,7 +80,14 @@ class FamilyNamespace(Reader):
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> FamilyScan:
         """Chunks of the rows with ``lo <= key < hi``, as of this call."""
+        if self._ended is not None:
+            raise self._ended()
         return FamilyScan(self, self._iterate, lo, hi, reverse)
+
+    @property
+    def fast_get(self) -> Call:
+        """The binding's own lookup."""
+        return self.native.get
 
     @property
     def native(self) -> Rdict:
@@ -64,21 +102,17 @@ class FamilyNamespace(Reader):
     def approximate_count(self) -> int:
         """RocksDB's estimate, which counts a row again for each time it was written or deleted."""
         self.check()
-        try:
+        with doing(f"count {self.name!r}", self._path):
             count = self.native.property_int_value("rocksdb.estimate-num-keys")
-        except Exception as error:
-            raise translate(error, f"count {self.name!r}", self._path) from error
         return min(count or 0, _LARGEST_COUNT)
 
     def snapshot(self) -> SnapshotNamespace:
         """This family as it is now."""
         native = self.native
-        try:
+        with doing(f"take a snapshot of {self.name!r}", self._path):
             return SnapshotNamespace(
                 self.name, self._path, native.snapshot(), native.iter(), self.approximate_count
             )
-        except Exception as error:
-            raise translate(error, f"take a snapshot of {self.name!r}", self._path) from error
 
     def end(self, reason: Reason, *, leaked: bool = False) -> None:
         """End scans and lookups and let go of the handles, without closing them."""
@@ -86,6 +120,7 @@ class FamilyNamespace(Reader):
             living.leak(self._native)
             living.leak(self._handle)
         super().end(reason, leaked=leaked)
+        self._replace_get(self._refuse)
         self._replace_get_list(self._refuse)
         self._iterate = self._refuse
         self._native = None

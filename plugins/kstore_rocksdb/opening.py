@@ -14,7 +14,7 @@ from kstore_core.engine import Durability
 from kstore_core.errors import CorruptionError
 from kstore_rocksdb import living, locks
 from kstore_rocksdb.database import DEFAULT, RocksDBDatabase
-from kstore_rocksdb.errors import translate
+from kstore_rocksdb.errors import doing, reraise
 from kstore_rocksdb.loading import clean_up
 from kstore_rocksdb.options import NativeOptions, RocksDBOptions
 from kstore_rocksdb.readonly import with_scratch
@@ -54,7 +54,7 @@ def open_for_writing(
         locks.release(claimed)
         _remove(path, made)
         if isinstance(error, Exception):
-            raise translate(error, "open it", path) from error
+            reraise(error, "open it", path)
         raise
     return RocksDBDatabase(
         path,
@@ -87,10 +87,8 @@ def open_for_reading(
         root, families = _open(scratch, native, AccessType.read_only(False))
         return RocksDBDatabase(path, root, families, native, durability=durability, scratch=scratch)
 
-    try:
+    with doing("open it for reading", path):
         return with_scratch(path, use)
-    except Exception as error:
-        raise translate(error, "open it for reading", path) from error
 
 
 def _open(path: Path, native: NativeOptions, access: AccessType) -> tuple[Rdict, list[str]]:

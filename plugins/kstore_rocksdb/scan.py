@@ -176,13 +176,12 @@ class FamilyScan(Scan):
                 seek_before(self._native, hi)
             else:
                 if hi is None:
-                    native = iterate()
+                    self._native = iterate()
                 else:
                     self._options = ReadOptions()
                     self._options.set_iterate_upper_bound(hi)
-                    native = iterate(self._options)
-                native.seek(lo)
-                self._native = native
+                    self._native = iterate(self._options)
+                self._native.seek(lo)
         except Exception as error:
             self._stop()
             raise owner.scan_failed(error) from error

@@ -16,7 +16,7 @@ import rocksdict
 
 from kstore_core.engine import Snapshot
 from kstore_rocksdb import living
-from kstore_rocksdb.errors import Reason
+from kstore_rocksdb.errors import Reason, reraise
 from kstore_rocksdb.reader import Reader
 from kstore_rocksdb.scan import (
     SMALLEST_CHUNK,
@@ -29,6 +29,9 @@ from kstore_rocksdb.scan import (
 )
 
 __all__ = ["RocksDBSnapshot", "SnapshotNamespace"]
+
+
+_MISSING = "key not found"
 
 
 class _SharedIterator:
@@ -94,10 +97,21 @@ class SnapshotNamespace(Reader):
         iterator: rocksdict.RdictIter,
         count: Callable[[], int],
     ) -> None:
-        super().__init__(name, path, native.__getitem__)
+        super().__init__(name, path)
         self._native: rocksdict.Snapshot | None = native
         self._shared = _SharedIterator(iterator)
         self._count = count
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of ``key``, or None."""
+        try:
+            return self._native[key]  # type: ignore[no-any-return, index]
+        except Exception as error:  # noqa: BLE001
+            if self._ended is not None:
+                raise self._ended() from None
+            if str(error) == _MISSING:
+                return None
+            reraise(error, f"read from {self.name!r}", self._path)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of ``keys``, in their order."""
