@@ -12,7 +12,7 @@ from kstore_core.cli.looking import Sight, look, seen_format, segmented
 from kstore_core.cli.options import engine_option, json_option, path_argument
 from kstore_core.cli.output import print_fields, print_json
 from kstore_core.cli.places import places
-from kstore_core.cli.rendering import shown_time
+from kstore_core.cli.rendering import shown_duration, shown_time
 from kstore_core.formats import ValueFormat
 from kstore_core.state import open_state
 
@@ -122,8 +122,9 @@ def _fields(store: dict[str, Any]) -> list[tuple[str, str]]:
     if store["key_serde"]:
         fields.append(("serdes", f"{store['key_serde']} -> {store['value_serde']}"))
     if store["history_retention_ms"] is not None:
-        history = f"{store['history_retention_ms']} ms, by segments of"
-        fields.append(("history", f"{history} {store['segment_interval_ms']} ms"))
+        retention, interval = store["history_retention_ms"], store["segment_interval_ms"]
+        text = f"{shown_duration(retention)}, by segments of {shown_duration(interval)}"
+        fields.append(("history", text))
     if store["namespaces"]:
         counts = [f"{name} (about {count})" for name, count in store["namespaces"].items()]
         fields.append(("rows", ", ".join(counts)))

@@ -21,6 +21,7 @@ __all__ = [
     "json_text",
     "json_value",
     "printable",
+    "shown_duration",
     "shown_headers",
     "shown_time",
     "shown_value",
@@ -96,6 +97,14 @@ def shown_time(milliseconds: int | None) -> str:
         return f"{milliseconds} ms"
     precision = "milliseconds" if milliseconds % 1000 else "seconds"
     return moment.isoformat(timespec=precision).replace("+00:00", "Z")
+
+
+def shown_duration(milliseconds: int) -> str:
+    """A duration in the largest unit that gives a whole number, as it may be typed."""
+    for name, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)):
+        if milliseconds and milliseconds % size == 0:
+            return f"{milliseconds // size}{name}"
+    return f"{milliseconds}ms"
 
 
 def _text(data: bytes) -> str | None:

@@ -25,7 +25,7 @@ from kstore_core.demo.picture import Step, draw
 from kstore_core.demo.rates import RateFile, changelog, read_rates
 from kstore_core.demo.tables import changelog_table, transactions_table
 from kstore_core.demo.transactions import make_transactions
-from kstore_core.errors import StateError
+from kstore_core.errors import SpecError, StateError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -114,11 +114,16 @@ def run(
     ------
     StateError
         ``out`` holds something that is not an earlier run's.
+    SpecError
+        There are no rates of ``currency``.
     EngineUnavailableError
         PySpark or a Java for it is missing.
     ModuleNotFoundError
         Another package that the demo needs is missing.
     """
+    file = read_rates()
+    if currency not in file.rates:
+        raise SpecError(f"no rates of {currency!r}; there are: {', '.join(sorted(file.rates))}")
     _clear(out)
     result = Result(out, out / "rates", out / f"{currency}.png", currency=currency)
 
@@ -129,14 +134,13 @@ def run(
             yield
         result.steps.append(StepTime(name, rows, time.perf_counter() - started))
 
-    with progress("reading the rates"):
-        file = read_rates()
+    with progress("write changelog and transactions"):
         log = changelog_table(changelog(file), source=file.source, partitions=partitions)
         _write(log, out / "changelog", files=1)
         made = transactions_table(make_transactions(file, transactions))
         _write(made, out / "transactions", files=_FILES)
         _describe(result, file, log)
-    with progress("starting Spark"):
+    with progress("start Spark"):
         spark, result.java = _session()
     with step(f"restore the store, {partitions} shards", len(log)):
         restore(spark, out / "changelog", result.root, partitions)
@@ -148,7 +152,7 @@ def run(
     with step("check against the file", min(_CHECKED, len(joined))):
         result.check = check_rows(file, _rows(_sample(joined)))
     result.rows = list(_rows(_examples(joined)))
-    with progress("drawing"):
+    with progress("draw"):
         steps = history(result.root, currency, partitions)
         draw(result.picture, currency, steps, _points(joined, currency))
     return result
@@ -229,10 +233,6 @@ def _describe(result: Result, file: RateFile, log: pa.Table) -> None:
     result.days = len(file.days)
     result.currencies = len(file.rates)
     result.tombstones = log["value"].null_count
-    if result.currency not in file.rates:
-        raise StateError(
-            f"no rates of {result.currency!r}; there are: {', '.join(sorted(file.rates))}"
-        )
 
 
 def _write(table: pa.Table, directory: Path, *, files: int) -> None:
@@ -245,13 +245,9 @@ def _write(table: pa.Table, directory: Path, *, files: int) -> None:
 
 def _sample(joined: pa.Table) -> pa.Table:
     """Rows spread evenly over the transactions."""
-    stride = max(1, len(joined) // _CHECKED)
-    chosen = pc.equal(pc.subtract(joined["id"], _floor(joined["id"], stride)), 0)
-    return joined.filter(chosen)
-
-
-def _floor(numbers: pa.ChunkedArray, stride: int) -> pa.ChunkedArray:
-    return pc.multiply(pc.divide(numbers, stride), stride)
+    return joined.sort_by("id").take(
+        pa.array(range(0, len(joined), max(1, len(joined) // _CHECKED)))
+    )
 
 
 def _examples(joined: pa.Table) -> pa.Table:
@@ -274,7 +270,9 @@ def _points(joined: pa.Table, currency: str) -> list[tuple[int, float]]:
 
 
 def _rows(table: pa.Table) -> Iterator[JoinedRow]:
-    times = pc.divide(table["time"].cast(pa.int64()), 1000).to_pylist()
+    times = (
+        table["time"].cast(pa.timestamp("ms", tz="UTC"), safe=False).cast(pa.int64()).to_pylist()
+    )
     columns = ("currency", "amount", "rate_value", "rate_headers")
     for time_ms, currency, amount, rate, headers in zip(
         times, *(table[name].to_pylist() for name in columns), strict=True

@@ -134,7 +134,7 @@ def _latest(whole: Axes, zoom: Axes, rate: float) -> None:
     for axes in (whole, zoom):
         axes.axhline(rate, color=_LATEST, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
     whole.annotate(
-        f"the latest rate, {rate:g}: all that a store without history knows",
+        f"the latest rate, {rate:,.10g}: all that a store without history knows",
         (0.008, rate),
         xycoords=("axes fraction", "data"),
         xytext=(0, 4),

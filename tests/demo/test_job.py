@@ -1,0 +1,113 @@
+"""The whole demo, on few transactions, and its report."""
+
+import io
+from contextlib import nullcontext
+from itertools import pairwise
+
+import pytest
+from rich.console import Console
+
+from kstore_core import errors
+from kstore_core.cli.demo import demo
+from kstore_core.demo import job
+from kstore_core.demo.check import Check, JoinedRow
+from kstore_core.demo.job import Result, StepTime, Total
+from kstore_core.demo.report import print_report
+
+
+def silent(_):
+    return nullcontext()
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_the_demo_joins_every_transaction_as_the_file_says(tmp_path):
+    out = tmp_path / "demo"
+    result = job.run(out, silent, transactions=3_000, currency="ISK")
+    assert result.check.rows == 3_000
+    assert result.check.differences == []
+    assert result.check.without_rate > 0
+    assert sum(total.transactions for total in result.totals) == 3_000
+    assert sum(total.without_rate for total in result.totals) == result.check.without_rate
+    assert len(result.totals) == 41
+    assert {t.currency for t in result.totals if not t.euro_at_latest} >= {"EEK", "TRL", "BGN"}
+    assert result.picture.read_bytes().startswith(b"\x89PNG")
+    assert result.tombstones == 13
+    steps = job.history(result.root, "ISK", 4)
+    assert len(steps) > 4_000
+    gaps = [end for (_, end, _), (start, _, _) in pairwise(steps) if end != start]
+    assert len(gaps) == 1
+    again = job.run(out, silent, transactions=1_000, currency="USD")
+    assert again.check.differences == []
+
+
+def test_a_directory_that_is_not_the_demos_is_left_alone(tmp_path):
+    (tmp_path / "precious").touch()
+    with pytest.raises(errors.StateError, match="not the demo's"):
+        job.run(tmp_path, silent)
+    assert (tmp_path / "precious").exists()
+
+
+def test_an_unknown_currency_lists_those_there_are(tmp_path):
+    with pytest.raises(errors.SpecError, match="AUD, BGN"):
+        job.run(tmp_path / "demo", silent, currency="XXX")
+    assert not (tmp_path / "demo").exists()
+
+
+def made_up(tmp_path, **changes):
+    row = JoinedRow("CHF", 1_421_250_000_000, 12.5, 1.25, [("source", b"ECB"), ("empty", None)])
+    result = Result(
+        tmp_path,
+        tmp_path / "rates",
+        tmp_path / "CHF.png",
+        source="made up",
+        java="Spark on Java",
+        currency="CHF",
+        days=2,
+        currencies=2,
+        tombstones=1,
+        steps=[StepTime("restore", 1000, 2.0), StepTime("join", 50, 0.5)],
+        totals=[Total("CHF", 30, 1, 100.0, 90.0), Total("EEK", 20, 0, 7.0, 0.0)],
+        rows=[row, JoinedRow("EEK", 0, 1.0, None, None)],
+        check=Check(50, 1, []),
+    )
+    for name, value in changes.items():
+        setattr(result, name, value)
+    return result
+
+
+def report(result):
+    console = Console(width=120, file=io.StringIO())
+    print_report(console, result)
+    return console.file.getvalue()
+
+
+def test_the_report_tells_everything(tmp_path):
+    text = report(made_up(tmp_path))
+    assert "17.00 euro: 10.00 where rates have moved, and 7.00 of 1 currencies" in " ".join(
+        text.split()
+    )
+    assert "none any more" in text
+    assert "source=ECB" in text
+    assert "500" in text  # rows a second of the first step
+    assert "all agree (1 of them without a rate)" in text
+    assert str(tmp_path / "CHF.png") in text
+    for command in ("inspect", "get", "history", "dump"):
+        assert f"kstore {command} {tmp_path / 'rates'}" in text
+
+
+def test_the_report_names_rows_that_differ(tmp_path):
+    text = report(made_up(tmp_path, check=Check(50, 1, ["CHF at 0: joined so, the file has so"])))
+    assert "1 of 50 rows differ" in text
+    assert "CHF at 0" in text
+
+
+def test_a_difference_is_exit_code_1(tmp_path, monkeypatch):
+    from click.testing import CliRunner
+
+    check = Check(1, 0, ["one"])
+    monkeypatch.setattr(job, "run", lambda *_, **__: made_up(tmp_path, check=check))
+    assert CliRunner().invoke(demo, []).exit_code == 1
+    monkeypatch.setattr(job, "run", lambda *_, **__: made_up(tmp_path))
+    ran = CliRunner().invoke(demo, [])
+    assert (ran.exit_code, ran.stderr) == (0, "")
