@@ -84,7 +84,7 @@ def _store(sight: Sight) -> dict[str, Any]:
         ],
         "position": [
             {"topic": topic, "partition": partition, "offset": offset}
-            for topic, offsets in sorted(record.position.items())
+            for topic, offsets in sorted((record.position or {}).items())
             for partition, offset in sorted(offsets.items())
         ],
     }
