@@ -11,7 +11,6 @@ Staging, tables, versions, upgrades and offsets are core's. An engine never sees
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -97,6 +96,8 @@ class EngineOptions:
         known = {f.name: f for f in dataclasses.fields(cls)}
         for name, value in given.items():
             if name not in known:
+                import difflib
+
                 near = difflib.get_close_matches(name, known, n=1)
                 hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"
                 raise SpecError(f"{cls.__name__} has no option {name!r}; {hint}")

@@ -145,7 +145,7 @@ class OpenStore:
             batch[OFFSETS] = entries
         if batch:
             self._database.write(batch)
-            self._rows.rows.clear()
+            self._rows.rows.clear(staged)
         if self._clock is not None:
             self._written_stream_time = self._clock.observed
 

@@ -20,6 +20,8 @@ cdef class StagedNamespace:
     cdef OrderedRows _rows
     cdef list _ranges
     cdef long long _bytes
+    cdef unsigned long long _writes
+    cdef unsigned long long _staged_writes
     cdef bint _writable
     cdef bint _open
     cdef int _pid

@@ -184,6 +184,7 @@ cdef class StagedNamespace:
             growth = size + len(key)
         self._rows.put(key, value)
         self._count(growth)
+        self._writes += 1
 
     def delete_range(self, bytes lo, bytes hi):
         """Stage the deletion of ``lo <= key < hi``; ``hi`` None reaches to the end."""
@@ -202,6 +203,7 @@ cdef class StagedNamespace:
             if first < lo or (hi is not None and (last is None or last > hi))
         ]
         self._ranges.append((lo, hi))
+        self._writes += 1
 
     def scan(self, bytes lo=None, bytes hi=None, *, bint reverse=False):
         """Chunks of the rows with ``lo <= key < hi``, staged ones first, as of this call."""
@@ -243,6 +245,7 @@ cdef class StagedNamespace:
         cdef list values = []
         cdef OrderedScan scan
         cdef tuple chunk
+        self._staged_writes = self._writes
         if self._rows.rows:
             scan = self._rows.view().scan(None, None, False)
             chunk = scan.next_chunk()
@@ -252,11 +255,25 @@ cdef class StagedNamespace:
                 chunk = scan.next_chunk()
         return Rows(keys, values, list(self._ranges))
 
-    def clear(self):
-        """Forget what is staged. Scans that are open keep the rows that they saw."""
-        self._count(-self._bytes)
-        self._rows = OrderedRows.__new__(OrderedRows)
-        self._ranges = []
+    def clear(self, written=None):
+        """Forget what is staged. Scans that are open keep the rows that they saw.
+
+        Parameters
+        ----------
+        written : Rows, optional
+            What :meth:`staged` gave and the engine now holds. What another thread has staged since
+            then stays.
+        """
+        if written is None or self._writes == self._staged_writes:
+            self._count(-self._bytes)
+            self._rows = OrderedRows.__new__(OrderedRows)
+            self._ranges = []
+            return
+        self._ranges = [pair for pair in self._ranges if pair not in written.deleted_ranges]
+        for key, value in zip(written.keys, written.values):
+            if self._rows.rows.get(key, _MISSING) is value:
+                self._count(-len(<bytes>key) - (0 if value is None else len(<bytes>value)))
+                self._rows.remove(key)
 
     def close(self):
         """Refuse every further use. What is staged is forgotten."""

@@ -1,0 +1,203 @@
+"""What survives: SIGKILL at every level, a full disk, and in which order things are flushed."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from kstore_core.engine import Rows
+from kstore_core.errors import EngineError, StorageFullError
+from kstore_rocksdb import RocksDBEngine
+from kstore_rocksdb.options import write_options
+from tests.plugins.rocksdb.conftest import OpenDatabase
+from tests.plugins.rocksdb.support import numbered, put, python, reopened, scanned
+
+WRITER = """
+level, size = sys.argv[2], int(sys.argv[3])
+database = RocksDBEngine({'write_buffer_bytes': 1 << 20}).open(root, 's', durability=level)
+data, offsets = database.namespace('default'), database.namespace('offsets')
+first = int(offsets.get(b'n') or -1) + 1
+for n in range(first, 10**9):
+    database.write({
+        'default': Rows([b'%09d' % n], [b'x' * size]),
+        'offsets': Rows([b'n'], [b'%d' % n]),
+    })
+    print(n, flush=True)
+"""
+
+
+def killed_after(rounds: int, *arguments: object) -> int:
+    """Kill a writer some time after it reported ``rounds`` writes; what it reported last."""
+    process = python(WRITER, *arguments)
+    with process:
+        assert process.stdout is not None
+        reported = [process.stdout.readline() for _ in range(rounds)]
+        process.send_signal(signal.SIGKILL)
+        reported += process.stdout.read().split("\n")[:-1]
+    return int(reported[-1])
+
+
+@pytest.mark.parametrize("level", ["process", "power"])
+def test_what_a_write_returned_from_survives_a_kill(
+    open_database: OpenDatabase, tmp_path: Path, level: str
+) -> None:
+    for rounds in (1, 100, 50):
+        last = killed_after(rounds, tmp_path, level, 200)
+        database = open_database(durability=level)
+        keys = [key for key, _ in scanned(database.namespace("default"))]
+        offset = int(database.namespace("offsets").get(b"n") or -1)
+        assert keys == [b"%09d" % i for i in range(len(keys))]
+        assert offset >= last
+        assert offset == len(keys) - 1
+        database.close()
+
+
+def test_without_a_log_data_and_offsets_are_lost_together(
+    open_database: OpenDatabase, tmp_path: Path
+) -> None:
+    survived = 0
+    for rounds in (10, 400, 700):
+        last = killed_after(rounds, tmp_path, "changelog", 20_000)
+        database = open_database(durability="changelog")
+        keys = [key for key, _ in scanned(database.namespace("default"))]
+        offset = int(database.namespace("offsets").get(b"n") or -1)
+        assert keys == [b"%09d" % i for i in range(len(keys))]
+        assert offset == len(keys) - 1
+        assert offset <= last + 1
+        assert offset >= survived - 1
+        survived = len(keys)
+        database.close()
+    assert survived > 0, "nothing was ever flushed"
+
+
+def test_without_a_log_a_clean_close_loses_nothing(
+    open_database: OpenDatabase, tmp_path: Path
+) -> None:
+    database = open_database(durability="changelog")
+    database.namespace("offsets")
+    put(database, numbered(1000))
+    put(database, {b"n": b"999"}, "offsets")
+    assert all(file.stat().st_size == 0 for file in database.path.glob("*.log"))
+    database.close()
+    database = open_database()
+    assert len(scanned(database.namespace("default"))) == 1000
+    assert database.namespace("offsets").get(b"n") == b"999"
+
+
+def test_sync_without_a_log_flushes_every_namespace(
+    open_database: OpenDatabase, tmp_path: Path
+) -> None:
+    process = python(
+        "database = RocksDBEngine().open(root, 's', durability='changelog')\n"
+        "for name in ('offsets', 'default', 'other'):\n"
+        "    database.namespace(name)\n"
+        "    database.write({name: Rows([b'a'], [b'1'])})\n"
+        "database.sync()\n"
+        "database.write({'other': Rows([b'b'], [b'lost'])})\n"
+        "print('done', flush=True)\ntime.sleep(60)",
+        tmp_path,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "done\n"
+        process.kill()
+    database = open_database()
+    for name in ("offsets", "default", "other"):
+        assert scanned(database.namespace(name)) == [(b"a", b"1")]
+
+
+def test_offsets_are_flushed_last(open_database: OpenDatabase) -> None:
+    database = open_database()
+    for name in ("a", "offsets", "z"):
+        database.namespace(name)
+    assert [namespace.name for namespace in database._flush_order()][-1] == "offsets"
+    assert len(database._flush_order()) == 4
+
+
+@pytest.mark.parametrize(
+    ("level", "wal", "sync"),
+    [("process", True, False), ("power", True, True), ("changelog", False, False)],
+)
+def test_levels_are_write_options(level: str, wal: bool, sync: bool) -> None:
+    options = write_options(level)  # type: ignore[arg-type]
+    assert options.disable_wal is not wal
+    assert options.sync is sync
+    assert options.memtable_insert_hint_per_batch is True
+
+
+@pytest.mark.parametrize("level", ["process", "power", "changelog"])
+def test_sync_at_every_level(open_database: OpenDatabase, tmp_path: Path, level: str) -> None:
+    database = open_database(durability=level)
+    put(database, {b"a": b"1"})
+    database.sync()
+    database.close()
+    assert reopened(tmp_path) == [(b"a", b"1")]
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path):  # type: ignore[no-untyped-def]
+    """A file system of 24 MiB, where this process may mount one."""
+    if not sys.platform.startswith("linux"):
+        pytest.skip("mounts a tmpfs")
+    path = tmp_path / "tiny"
+    path.mkdir()
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mount(b"none", os.fsencode(path), b"tmpfs", 0, b"size=24m") != 0:
+        pytest.skip(f"cannot mount a tmpfs: {os.strerror(ctypes.get_errno())}")
+    yield path
+    libc.umount2(os.fsencode(path), 2)
+
+
+@pytest.mark.parametrize("level", ["process", "power", "changelog"])
+def test_a_full_disk_loses_nothing_that_was_committed(tiny_disk: Path, level: str) -> None:
+    engine = RocksDBEngine({"write_buffer_bytes": 1 << 20})
+    database = engine.open(tiny_disk, "s", durability=level)  # type: ignore[arg-type]
+    ballast = tiny_disk / "ballast"
+    ballast.write_bytes(bytes(4 << 20))
+    committed = 0
+    with pytest.raises(StorageFullError, match="make room"):
+        for i in range(100_000):
+            database.write({"default": Rows([b"%09d" % i], [os.urandom(10_000)])})
+            committed = i + 1
+    try:
+        database.close()
+    except EngineError:
+        assert level == "changelog" or committed
+    ballast.unlink()
+    database = engine.open(tiny_disk, "s", durability=level)  # type: ignore[arg-type]
+    keys = [key for key, _ in scanned(database.namespace("default"))]
+    assert keys == [b"%09d" % i for i in range(len(keys))]
+    if level != "changelog":
+        assert len(keys) >= committed
+    database.write({"default": Rows([b"after"], [b"1"])})
+    database.close()
+    database = engine.open(tiny_disk, "s")
+    assert database.namespace("default").get(b"after") == b"1"
+    database.close()
+
+
+def test_a_load_on_a_full_disk_changes_nothing(tiny_disk: Path) -> None:
+    database = RocksDBEngine().open(tiny_disk, "s")
+    put(database, {b"a": b"1"})
+    keys = [b"%09d" % i for i in range(60_000)]
+    with pytest.raises(StorageFullError):
+        database.load("default", [(keys, [os.urandom(1000) for _ in keys])])
+    assert scanned(database.namespace("default")) == [(b"a", b"1")]
+    assert not list(database.path.glob(".kstore-load-*"))
+    put(database, {b"b": b"2"})
+    database.close()
+    assert len(reopened(tiny_disk)) == 2
+
+
+def test_a_checkpoint_on_a_full_disk_leaves_nothing(tiny_disk: Path, tmp_path: Path) -> None:
+    database = RocksDBEngine().open(tmp_path, "s")
+    put(database, numbered(30_000, 1000))
+    with pytest.raises(StorageFullError):
+        database.checkpoint(tiny_disk / "copy")
+    assert list(tiny_disk.iterdir()) == []
+    database.close()

@@ -1,0 +1,298 @@
+"""temporal_join against a plain model, and against Spark's own ASOF JOIN."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from kstore_core import serdes, stores
+from kstore_core.errors import SpecError, StateError, UnsupportedError
+from kstore_core.spark import temporal_join, write_store
+from tests.spark.logs import Model, Record, log_frame, make_log, plain_headers
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+RETENTION, INTERVAL, SHARDS = 300, 40, 3
+SPEC = stores.versioned_key_value_with_headers("rates", RETENTION, INTERVAL)
+
+
+@pytest.fixture(scope="module")
+def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Model]:
+    """A store, and the model of it."""
+    root = tmp_path_factory.mktemp("published") / "root"
+    log = make_log(30, 900, SHARDS)
+    write_store(log_frame(spark, log), root, SPEC, partitions=SHARDS)
+    return root, Model(SHARDS, RETENTION).put(log)
+
+
+Row = tuple[int, bytes | None, int | None]
+
+
+def make_rows(seed: int, count: int, model: Model) -> list[Row]:
+    """Rows out of order, some at a version's very time, some without a key or time."""
+    dice = random.Random(seed)
+    versions = model.history()
+    rows: list[Row] = []
+    for number in range(count):
+        key: bytes | None = f"k{dice.randrange(24)}".encode()
+        time: int | None = dice.randrange(900, 2_200)
+        if dice.random() < 0.3:
+            version = dice.choice(versions)
+            key = version.key
+            time = dice.choice([version.timestamp, version.valid_to or 2_000]) - dice.randrange(2)
+        if dice.random() < 0.02:
+            key = None
+        if dice.random() < 0.02:
+            time = None
+        rows.append((number, key, time))
+    return rows
+
+
+def rows_frame(spark: SparkSession, rows: list[Row], *, millis: bool = False) -> DataFrame:
+    numbers, keys, times = zip(*rows, strict=True)
+    when = pa.array(times, pa.int64())
+    if not millis:
+        when = pa.compute.multiply(when, 1000).cast(pa.timestamp("us", tz="UTC"))
+    table = pa.table(
+        {"number": pa.array(numbers), "who": pa.array(keys, pa.binary()), "at": when, "more": when}
+    )
+    return spark.createDataFrame(table).repartition(4)
+
+
+def joined(df: DataFrame) -> dict[int, Any]:
+    """By row number what was added."""
+    found = {}
+    for row in df.toArrow().to_pylist():
+        assert row["number"] not in found
+        found[row["number"]] = (
+            row["table_value"],
+            row["table_timestamp"],
+            row["table_valid_to"],
+            None if row["table_headers"] is None else plain_headers(row["table_headers"]),
+        )
+    return found
+
+
+def expected(model: Model, rows: list[Row]) -> dict[int, Any]:
+    found = {}
+    for number, key, time in rows:
+        version = model.as_of(key, time)
+        found[number] = (None, None, None, None)
+        if version is not None:
+            found[number] = (version.value, version.timestamp, version.valid_to, version.headers)
+    return found
+
+
+@pytest.mark.parametrize("how", ["left", "inner"])
+def test_every_row_gets_the_version_of_its_time(
+    spark: SparkSession, published: tuple[Path, Model], how: Any
+) -> None:
+    root, model = published
+    rows = make_rows(31, 3_000, model)
+    df = rows_frame(spark, rows, millis=True)
+    result = temporal_join(df, root, key="who", timestamp="at", how=how)
+    assert result.columns == [
+        *("number", "who", "at", "more"),
+        *("table_value", "table_timestamp", "table_valid_to", "table_headers"),
+    ]
+    wanted = expected(model, rows)
+    matched = {number: found for number, found in wanted.items() if found[1] is not None}
+    assert 500 < len(matched) < 2_900
+    assert joined(result) == (wanted if how == "left" else matched)
+
+
+def test_the_rows_pass_through_as_they_were(
+    spark: SparkSession, published: tuple[Path, Model]
+) -> None:
+    root, model = published
+    df = rows_frame(spark, make_rows(32, 300, model))
+    result = temporal_join(df, root, key="who", timestamp="at").select(*df.columns)
+    assert result.schema == df.schema
+    assert sorted(result.collect(), key=str) == sorted(df.collect(), key=str)
+
+
+def test_times_of_microseconds_are_compared_exactly(spark: SparkSession, root: Path) -> None:
+    write_store(
+        log_frame(spark, [Record(b"a", b"1", 1_000), Record(b"a", b"2", 1_001, offset=1)]),
+        root,
+        stores.versioned_key_value_with_headers("s", 10**9),
+        partitions=1,
+    )
+    df = spark.sql(
+        "select cast('a' as binary) k, timestamp_micros(us) at from values "
+        "(999999L), (1000000L), (1000001L), (1000999L), (1001000L), (1002000L), (1002001L) as t(us)"
+    )
+    result = temporal_join(df, root, key="k", timestamp="at", tolerance_ms=1)
+    values = [row.table_value for row in result.orderBy("at").collect()]
+    assert values == [None, b"1", b"1", b"1", b"2", b"2", None]
+
+
+@pytest.mark.parametrize("tolerance", [0, 10, 60])
+def test_the_tolerance_is_inclusive(
+    spark: SparkSession, published: tuple[Path, Model], tolerance: int
+) -> None:
+    root, model = published
+    rows = make_rows(33, 1_000, model)
+    wanted = expected(model, rows)
+    for number, _, time in rows:
+        if wanted[number][1] is not None and time - wanted[number][1] > tolerance:  # type: ignore[operator]
+            wanted[number] = (None, None, None, None)
+    df = rows_frame(spark, rows, millis=True)
+    result = temporal_join(df, root, key="who", timestamp="at", tolerance_ms=tolerance)
+    assert joined(result) == wanted
+
+
+def test_names_and_types_are_the_callers(spark: SparkSession, root: Path) -> None:
+    spec = stores.versioned_key_value("s", 10**9, key=serdes.UTF8, value=serdes.FLOAT64)
+    df = spark.sql("select concat('k', id) key, id / 4D value, id timestamp from range(8)")
+    write_store(df, root, spec, partitions=3)
+    rows = spark.sql("select concat('k', id) `the key`, timestamp_millis(9) at from range(9)")
+    result = temporal_join(rows, root, key="the key", timestamp="at", prefix="rate.")
+    assert result.columns == ["the key", "at", "rate.value", "rate.timestamp", "rate.valid_to"]
+    kinds = [field.dataType.simpleString() for field in result.schema.fields]
+    assert kinds == ["string", "timestamp", "double", "timestamp", "timestamp"]
+    values = {row["the key"]: row["rate.value"] for row in result.collect()}
+    assert values == {f"k{n}": n / 4 if n < 8 else None for n in range(9)}
+    assert temporal_join(rows, root, key="the key", timestamp="at", headers=False).count() == 9
+
+
+def test_headers_are_left_out_where_not_asked_for(
+    spark: SparkSession, published: tuple[Path, Model]
+) -> None:
+    root, model = published
+    df = rows_frame(spark, make_rows(34, 50, model))
+    result = temporal_join(df, root, key="who", timestamp="at", headers=False)
+    assert "table_headers" not in result.columns
+    assert result.where("table_value is not null").count() > 0
+
+
+def test_a_join_keeps_to_its_version(spark: SparkSession, root: Path) -> None:
+    spec = stores.versioned_key_value_with_headers("s", 10**9)
+    for number in range(2):
+        log = [Record(b"a", b"%d" % number, 10, offset=number)]
+        write_store(log_frame(spark, log), root, spec, partitions=1)
+    df = spark.sql("select cast('a' as binary) k, 20L at")
+    for version, value in ((1, b"0"), (2, b"1"), (None, b"1"), (1, b"0")):
+        (row,) = temporal_join(df, root, key="k", timestamp="at", version=version).collect()
+        assert row.table_value == value
+
+
+@pytest.mark.parametrize("cache_bytes", [0, 1_000, 10**9])
+def test_whatever_is_kept_the_result_is_the_same(
+    spark: SparkSession, published: tuple[Path, Model], cache_bytes: int
+) -> None:
+    root, model = published
+    rows = make_rows(35, 500, model)
+    df = rows_frame(spark, rows, millis=True)
+    for _ in range(2):
+        result = temporal_join(df, root, key="who", timestamp="at", cache_bytes=cache_bytes)
+        assert joined(result) == expected(model, rows)
+
+
+def test_an_empty_store_matches_nothing(spark: SparkSession, root: Path) -> None:
+    write_store(log_frame(spark, []), root, SPEC, partitions=2)
+    df = spark.sql("select cast(id as string) :: binary k, id at from range(10)")
+    result = temporal_join(df, root, key="k", timestamp="at").collect()
+    assert [row.table_value for row in result] == [None] * 10
+    assert temporal_join(df, root, key="k", timestamp="at", how="inner").count() == 0
+
+
+def test_a_stream_is_joined_too(
+    spark: SparkSession, published: tuple[Path, Model], tmp_path: Path
+) -> None:
+    root, model = published
+    rows = make_rows(36, 400, model)
+    df = rows_frame(spark, rows, millis=True)
+    df.write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema(df.schema).parquet(str(tmp_path / "in"))
+    result = temporal_join(stream, root, key="who", timestamp="at")
+    query = (
+        result.writeStream.format("memory")
+        .queryName("joined")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    assert joined(spark.table("joined")) == expected(model, rows)
+
+
+def checksum(df: DataFrame) -> Any:
+    """Number of rows and a sum over their hashes, whatever their order."""
+    columns = "number, value, begin, end, headers"
+    return df.selectExpr(
+        "count(*)", "count(value)", f"sum(cast(xxhash64({columns}) as decimal(38)))"
+    ).collect()[0]
+
+
+def test_it_is_sparks_asof_join(spark: SparkSession, root: Path) -> None:
+    """The same rows, by checksum. In Spark's join a tombstone is a match that is taken away after."""
+    log = make_log(37, 5_000, SHARDS, keys=60, span=40_000)
+    spec = stores.versioned_key_value_with_headers("s", 10**9)
+    write_store(log_frame(spark, log), root, spec, partitions=SHARDS)
+    model = Model(SHARDS, 10**9).put(log)
+    dice = random.Random(38)
+    rows: list[Row] = [
+        (n, b"k%d" % dice.randrange(70), dice.randrange(900, 42_000)) for n in range(20_000)
+    ]
+    rows += [(20_000 + n, record.key, record.timestamp) for n, record in enumerate(log)]
+    stream = rows_frame(spark, rows)
+    ours = temporal_join(stream, root, key="who", timestamp="at").selectExpr(
+        "number",
+        "table_value value",
+        "unix_millis(table_timestamp) begin",
+        "unix_millis(table_valid_to) end",
+        "table_headers headers",
+    )
+
+    last = {(record.key, record.timestamp): record for record in log}
+    assert len(last) == sum(len(by_time) for by_time in model.versions.values())
+    stream.createOrReplaceTempView("rows")
+    log_frame(spark, list(last.values())).createOrReplaceTempView("log")
+    spark.sql(
+        "select *, lead(timestamp) over (partition by key order by timestamp) ends from log"
+    ).createOrReplaceTempView("versions")
+    spark.conf.set("spark.sql.join.asofJoin.enabled", "true")
+    theirs = spark.sql(
+        "select number, v.value, if(v.value is null, null, unix_millis(v.timestamp)) begin, "
+        "if(v.value is null, null, unix_millis(v.ends)) end, "
+        "if(v.value is null, null, v.headers) headers "
+        "from rows left asof join versions v "
+        "match_condition (rows.at >= v.timestamp) on rows.who = v.key"
+    )
+    mine = checksum(ours)
+    assert mine == checksum(theirs)
+    assert mine[0] == 25_000
+    assert 10_000 < mine[1] < 24_000
+
+
+def test_what_cannot_be_joined_is_told(
+    spark: SparkSession, published: tuple[Path, Model], tmp_path: Path
+) -> None:
+    root, _ = published
+    df = spark.sql("select cast('a' as binary) k, 'b' text, 1 number, 2L at, 3 table_VALUE")
+    with pytest.raises(StateError, match="holds no store"):
+        temporal_join(df, tmp_path / "nothing", key="k", timestamp="at")
+    with pytest.raises(SpecError, match="has no column 'key'; it has: k, text"):
+        temporal_join(df, root, key="key", timestamp="at")
+    with pytest.raises(SpecError, match="'text' is string, not binary"):
+        temporal_join(df, root, key="text", timestamp="at")
+    with pytest.raises(SpecError, match="'number' is int, not timestamp or bigint"):
+        temporal_join(df, root, key="k", timestamp="number")
+    with pytest.raises(SpecError, match="a column 'table_value' already; pass another prefix="):
+        temporal_join(df, root, key="k", timestamp="at")
+    with pytest.raises(SpecError, match="two columns 'k'"):
+        temporal_join(df.selectExpr("*", "k"), root, key="k", timestamp="at", prefix="x")
+    with pytest.raises(ValueError, match="how='outer'"):
+        temporal_join(df, root, key="k", timestamp="at", how="outer")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="tolerance_ms=-1"):
+        temporal_join(df, root, key="k", timestamp="at", tolerance_ms=-1)
+    plain = tmp_path / "plain"
+    write_store(log_frame(spark, []), plain, stores.timestamped_key_value("kv"), partitions=1)
+    with pytest.raises(UnsupportedError, match="keeps no history"):
+        temporal_join(df, plain, key="k", timestamp="at", prefix="x")
