@@ -282,12 +282,16 @@ def _add_rows(native: WriteBatch, namespace: FamilyNamespace, rows: Rows) -> Non
 
 def _close(native: Rdict, *, flush: bool) -> None:
     """Flush and close one handle, waiting for calls of other threads that are still inside it."""
-    if flush:
-        native.flush()
-    while True:
-        try:
-            return native.close()
-        except RuntimeError as error:
-            if "borrowed" not in str(error):
-                raise
-            time.sleep(_BUSY_WAIT_S)
+    try:
+        if flush:
+            native.flush()
+    finally:
+        while True:
+            try:
+                native.close()
+            except RuntimeError as error:
+                if "borrowed" not in str(error):
+                    raise
+                time.sleep(_BUSY_WAIT_S)
+            else:
+                break

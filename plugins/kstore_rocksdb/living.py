@@ -79,10 +79,22 @@ def _after_fork() -> None:
     global _home, _inherited
     _home = os.getpid()
     _inherited = _inherited or _used
+    if _inherited:
+        _leave_without_destructors()
     locks.forget()
     for database in list(_living):
         database.abandon()
     _living.clear()
+
+
+def _leave_without_destructors() -> None:
+    """Have ``exit`` call ``_exit`` first: RocksDB's destructors would join threads that are not here.
+
+    Needed even where all databases were closed before the fork: the child would end by SIGSEGV.
+    """
+    library = ctypes.CDLL(None)
+    if hasattr(library, "on_exit"):  # glibc
+        library.on_exit(library._exit, None)
 
 
 def _close_all() -> None:

@@ -6,12 +6,13 @@ import ctypes
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from kstore_core.engine import Rows
-from kstore_core.errors import EngineError, StorageFullError
+from kstore_core.errors import StorageFullError
 from kstore_rocksdb import RocksDBEngine
 from kstore_rocksdb.options import write_options
 from tests.plugins.rocksdb.conftest import OpenDatabase
@@ -158,16 +159,14 @@ def test_a_full_disk_loses_nothing_that_was_committed(tiny_disk: Path, level: st
     engine = RocksDBEngine({"write_buffer_bytes": 1 << 20})
     database = engine.open(tiny_disk, "s", durability=level)  # type: ignore[arg-type]
     ballast = tiny_disk / "ballast"
-    ballast.write_bytes(bytes(4 << 20))
+    ballast.write_bytes(bytes(14 << 20))
     committed = 0
     with pytest.raises(StorageFullError, match="make room"):
         for i in range(100_000):
             database.write({"default": Rows([b"%09d" % i], [os.urandom(10_000)])})
             committed = i + 1
-    try:
+    with suppress(StorageFullError):
         database.close()
-    except EngineError:
-        assert level == "changelog" or committed
     ballast.unlink()
     database = engine.open(tiny_disk, "s", durability=level)  # type: ignore[arg-type]
     keys = [key for key, _ in scanned(database.namespace("default"))]
