@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -167,7 +168,7 @@ def test_nothing_records_an_engine_in_a_directory_that_is_not_there(tmp_path):
 
 
 def open_descriptors():
-    return len(os.listdir("/proc/self/fd"))
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,7 @@ def test_a_key_is_bytes(key):
 
 
 def test_a_put_and_a_scan_in_turn_do_not_sort_everything_again():
-    """Many rows, and as many pairs of a put and a short scan: fast only if each merges its own row."""
+    """Ten thousand pairs of a put and a short scan: quick only if each merges its own row."""
     rows = filled(b"%06d" % number for number in range(0, 100_000, 2))
     for number in range(1, 20_000, 2):
         rows.put(b"%06d" % number, b"x")

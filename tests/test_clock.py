@@ -1,0 +1,66 @@
+"""Stream time, segments, and what is too late."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kstore_core.clock import START, StreamClock, segment_id
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "segment"),
+    [
+        (0, 0),
+        (9, 0),
+        (10, 1),
+        (-1, 0),
+        (-9, 0),
+        (-10, -1),
+        (-11, -1),
+        (2**63 - 1, (2**63 - 1) // 10),
+    ],
+)
+def test_a_segment_is_a_division_toward_zero(timestamp, segment):
+    assert segment_id(timestamp, 10) == segment
+
+
+def test_time_starts_before_any_record():
+    clock = StreamClock(100)
+    assert clock.observed == START == -1
+    assert clock.horizon == -101
+    assert clock.accepts(0)
+    assert clock.late == 0
+
+
+def test_time_goes_forward_only():
+    clock = StreamClock(100)
+    clock.advance(500)
+    clock.advance(400)
+    assert clock.observed == 500
+    assert clock.horizon == 400
+
+
+def test_the_horizon_itself_is_in_time_and_what_is_late_is_counted():
+    clock = StreamClock(100, observed=500)
+    assert clock.accepts(400)
+    assert not clock.accepts(399)
+    assert not clock.accepts(0)
+    assert clock.accepts(501)
+    assert clock.late == 2
+    assert clock.observed == 500
+
+
+def test_no_retention_accepts_stream_time_itself():
+    clock = StreamClock(0, observed=10)
+    assert clock.accepts(10)
+    assert not clock.accepts(9)
+
+
+@given(st.integers(0, 100), st.lists(st.integers(0, 1000)))
+def test_the_horizon_is_the_greatest_time_less_the_retention(retention, times):
+    clock = StreamClock(retention)
+    for number, time in enumerate(times):
+        horizon = max([START, *times[:number]]) - retention
+        assert clock.accepts(time) == (time >= horizon)
+        clock.advance(time)
+    assert clock.horizon == max([START, *times]) - retention

@@ -1,0 +1,147 @@
+"""Engines are found by entry point and loaded by name, only the one that is asked for."""
+
+import importlib
+import sys
+import textwrap
+
+import pytest
+
+from kstore_core import open_state, registry, stores
+from kstore_core.engine import Engine
+from kstore_core.errors import EngineUnavailableError, SpecError, UnknownEngineError
+from kstore_core.registry import engine_class, installed_engines, make_engine
+from kstore_memory import MemoryEngine
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Install a plug-in: a module and a ``.dist-info`` beside it, on the path for this test."""
+    monkeypatch.setattr(registry, "_loaded", dict(registry._loaded))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    modules = set(sys.modules)
+
+    def put(name, source, distribution=None, module=None):
+        module = module or f"plugin_{name.replace('-', '_')}"
+        distribution = distribution or f"kstore-{name}"
+        (tmp_path / f"{module}.py").write_text(textwrap.dedent(source))
+        info = tmp_path / f"{distribution.replace('-', '_')}-1.2.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.2\n"
+        )
+        (info / "entry_points.txt").write_text(f"[kstore.engines]\n{name} = {module}\n")
+        importlib.invalidate_caches()
+        return module
+
+    yield put
+    for module in set(sys.modules) - modules:
+        del sys.modules[module]
+
+
+GOOD = """
+from kstore_core.hookspecs import hookimpl
+from kstore_memory import MemoryEngine
+
+class Toy(MemoryEngine):
+    name = "toy"
+
+@hookimpl
+def kstore_register_engines(registrar):
+    registrar.add(Toy)
+"""
+
+
+def test_the_engines_that_come_along_are_announced():
+    found = {engine.name: engine for engine in installed_engines()}
+    assert found["memory"].module == "kstore_memory"
+    assert found["rocksdb"].distribution == "kstore"
+    assert list(found) == sorted(found)
+
+
+def test_an_engine_is_made_from_its_name():
+    assert engine_class("memory") is MemoryEngine
+    assert isinstance(make_engine("memory"), MemoryEngine)
+    assert make_engine("memory") is not make_engine("memory")
+
+
+def test_an_engine_object_passes_through_and_takes_no_options():
+    engine = MemoryEngine()
+    assert make_engine(engine) is engine
+    with pytest.raises(TypeError, match="constructor"):
+        make_engine(engine, {})
+
+
+def test_an_unknown_engine_lists_the_installed():
+    with pytest.raises(UnknownEngineError, match="no engine named 'rocks'.*memory, rocksdb"):
+        open_state("nowhere", engine="rocks")
+
+
+@pytest.mark.parametrize("engine", [5, b"memory", ("memory",), MemoryEngine, ""])
+def test_what_is_no_engine_is_refused(engine):
+    with pytest.raises((UnknownEngineError, TypeError)):
+        open_state("nowhere", engine=engine)
+
+
+def test_the_nearest_option_is_named():
+    with pytest.raises(SpecError, match="did you mean 'block_cache_bytes'"):
+        make_engine("rocksdb", {"block_cache_byte": 5})
+    with pytest.raises(SpecError, match="takes int, not str"):
+        make_engine("rocksdb", {"block_cache_bytes": "5"})
+    with pytest.raises(SpecError, match="no option 'size'"):
+        make_engine("memory", {"size": 5})
+
+
+def test_anybodys_engine_can_be_installed(install):
+    install("toy", GOOD)
+    assert "toy" in {engine.name for engine in installed_engines()}
+    with open_state("somewhere", engine="toy") as state:
+        store = state.open(stores.key_value("s"))
+        store.put(b"a", b"1")
+        assert store.get(b"a") == b"1"
+        assert isinstance(state.engine, Engine)
+
+
+def test_a_broken_plugin_is_not_imported_for_another_engine(install):
+    module = install("broken", "raise RuntimeError('should not be imported')")
+    assert engine_class("memory") is MemoryEngine
+    assert "broken" in {engine.name for engine in installed_engines()}
+    assert module not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("import a_library_that_is_not_there", "ModuleNotFoundError: .*a_library_that_is_not"),
+        ("raise RuntimeError('no such chip')", "RuntimeError: no such chip"),
+        ("x = ", "SyntaxError"),
+        ("", "KeyError: 'toy'"),
+        (GOOD.replace('"toy"', '"joy"'), "KeyError: 'toy'"),
+        (GOOD.replace("add(Toy)", "add(Toy())"), "TypeError: an engine is a subclass"),
+        (GOOD.replace("add(Toy)", "add(int)"), "TypeError: an engine is a subclass"),
+        (GOOD.replace("(registrar)", "(registrar, colour)"), "PluginValidationError"),
+        (GOOD.replace("kstore_register_engines", "kstore_registr_engines"), "PluginValidation"),
+    ],
+    ids=["missing-library", "raises", "syntax", "empty", "other-name", "instance", "no-engine",
+         "arguments", "misspelt"],
+)  # fmt: skip
+def test_an_engine_that_cannot_be_loaded_says_whose_it_is_and_why(install, source, reason):
+    install("toy", source)
+    with pytest.raises(EngineUnavailableError, match=rf"(?s)'toy' of kstore-toy 1.2.*{reason}"):
+        open_state("somewhere", engine="toy")
+
+
+def test_an_engine_without_its_library_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(registry, "_loaded", {})
+    for name in list(sys.modules):
+        if name.partition(".")[0] in ("kstore_rocksdb", "rocksdict"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "rocksdict", None)
+    with pytest.raises(EngineUnavailableError, match=r"pip install 'kstore\[rocksdb\]'"):
+        make_engine("rocksdb")
+
+
+def test_a_name_that_two_claim_is_refused(install):
+    install("toy", GOOD)
+    install("toy", GOOD, distribution="another-toy", module="plugin_another")
+    with pytest.raises(EngineUnavailableError, match="claimed by .*another-toy.* and .*kstore-toy"):
+        make_engine("toy")
