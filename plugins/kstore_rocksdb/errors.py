@@ -48,6 +48,8 @@ def translate(error: Exception, action: str, path: Path) -> Exception:
         return error
     error.__traceback__ = None  # its frames hold native handles, which would hold the LOCK
     text = str(error)
+    if "raw mode only support bytes" in text:
+        return TypeError(f"rocksdb database {path}: cannot {action}: keys and values are bytes")
     if isinstance(error, (TypeError, ValueError)):
         kind = TypeError if isinstance(error, TypeError) else ValueError
         return kind(f"rocksdb database {path}: cannot {action}: {text}")
@@ -57,8 +59,6 @@ def translate(error: Exception, action: str, path: Path) -> Exception:
         return StoreClosedError(
             f"rocksdb database {path}: cannot {action}: another thread is closing it"
         )
-    if "raw mode only support bytes" in text:
-        return TypeError(f"rocksdb database {path}: cannot {action}: keys and values are bytes")
     if any(mark in text for mark in _LOCKED):
         return locked(path, os.getpid() if _LOCKED[0] in text else None)
     what = f"rocksdb database {path}: cannot {action}: {text}"

@@ -88,7 +88,7 @@ def _after_fork() -> None:
 
 
 def _leave_without_destructors() -> None:
-    """Have ``exit`` call ``_exit`` first: RocksDB's destructors would join threads that are not here.
+    """Have ``exit`` call ``_exit`` first: RocksDB's destructors join threads that are not here.
 
     Needed even where all databases were closed before the fork: the child would end by SIGSEGV.
     """

@@ -65,6 +65,8 @@ def load(
         if len(keys) >= FILES_FROM_ROWS:
             break
     else:
+        if None in values:
+            raise TypeError("the values of a bulk load are bytes, not None")
         for start in range(0, len(keys), _BATCH_ROWS):
             stop = start + _BATCH_ROWS
             write(Rows(keys[start:stop], list(values[start:stop])))

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,7 @@ def every_use(database: RocksDBDatabase, tmp_path: Path) -> list[Callable[[], ob
         lambda: moment.first(),
         lambda: moment.approximate_count(),
         lambda: snapshot.namespace("default"),
-        *(lambda scan=scan: next(scan) for scan in scans),  # type: ignore[misc]
+        *(lambda scan=scan: next(scan) for scan in scans),
         lambda: database.namespaces(),
         lambda: database.namespace("default"),
         lambda: database.namespace("new"),
@@ -132,11 +133,10 @@ class FailingScan:
         self.native = native
 
     @classmethod
-    def of(cls, scan):  # type: ignore[no-untyped-def]
-        if hasattr(scan, "_native"):
-            scan._native = cls(scan._native)
-        else:
-            scan._shared.native = cls(scan._shared.native)
+    def of(cls, scan: Any) -> Any:
+        """``scan``, reading from such an iterator."""
+        holder, name = (scan, "_native") if hasattr(scan, "_native") else (scan._shared, "native")
+        setattr(holder, name, cls(getattr(holder, name)))
         return scan
 
     def seek(self, _: bytes) -> None: ...

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
+from kstore_core.engine import Chunk
 from kstore_core.errors import CorruptionError
 from kstore_rocksdb.database import RocksDBDatabase
 from tests.plugins.rocksdb.conftest import OpenDatabase
-from tests.plugins.rocksdb.support import flat, numbered, put, python, scanned
+from tests.plugins.rocksdb.support import Pairs, flat, numbered, put, python, scanned
 
 ROWS = 20_000
 
@@ -33,6 +34,11 @@ def flip(path: Path, at: float) -> None:
     path.write_bytes(data)
 
 
+def read_into(seen: Pairs, scan: Iterable[Chunk]) -> None:
+    for chunk in scan:
+        seen += flat([chunk])
+
+
 @pytest.mark.parametrize("read_only", [False, True])
 @pytest.mark.parametrize("at", [0.0001, 0.1, 0.5, 0.9])
 def test_a_damaged_block_ends_a_scan_with_an_error(
@@ -45,10 +51,11 @@ def test_a_damaged_block_ends_a_scan_with_an_error(
     for namespace in (live, moment):
         for reverse in (False, True):
             scan = namespace.scan(reverse=reverse)
-            seen = []
-            with pytest.raises(CorruptionError, match="checksum mismatch.*kstore verify") as caught:
-                for chunk in scan:
-                    seen += flat([chunk])
+            seen: Pairs = []
+            with pytest.raises(
+                CorruptionError, match=r"checksum mismatch.*kstore verify"
+            ) as caught:
+                read_into(seen, scan)
             assert caught.value.__cause__ is not None
             assert len(seen) < ROWS
             expected = [b"%08d" % i for i in range(ROWS)][:: -1 if reverse else 1]

@@ -14,6 +14,7 @@ import pytest
 from kstore_core.engine import Rows
 from kstore_core.errors import StorageFullError
 from kstore_rocksdb import RocksDBEngine
+from kstore_rocksdb.database import RocksDBDatabase
 from kstore_rocksdb.options import write_options
 from tests.plugins.rocksdb.conftest import OpenDatabase
 from tests.plugins.rocksdb.support import numbered, put, python, reopened, scanned
@@ -126,7 +127,7 @@ def test_offsets_are_flushed_last(open_database: OpenDatabase) -> None:
 )
 def test_levels_are_write_options(level: str, wal: bool, sync: bool) -> None:
     options = write_options(level)  # type: ignore[arg-type]
-    assert options.disable_wal is not wal
+    assert bool(options.disable_wal) is not wal
     assert options.sync is sync
     assert options.memtable_insert_hint_per_batch is True
 
@@ -154,17 +155,21 @@ def tiny_disk(tmp_path: Path):  # type: ignore[no-untyped-def]
     libc.umount2(os.fsencode(path), 2)
 
 
+def fill(database: RocksDBDatabase, committed: list[int]) -> None:
+    for i in range(100_000):
+        database.write({"default": Rows([b"%09d" % i], [os.urandom(10_000)])})
+        committed.append(i)
+
+
 @pytest.mark.parametrize("level", ["process", "power", "changelog"])
 def test_a_full_disk_loses_nothing_that_was_committed(tiny_disk: Path, level: str) -> None:
     engine = RocksDBEngine({"write_buffer_bytes": 1 << 20})
     database = engine.open(tiny_disk, "s", durability=level)  # type: ignore[arg-type]
     ballast = tiny_disk / "ballast"
     ballast.write_bytes(bytes(14 << 20))
-    committed = 0
+    committed: list[int] = []
     with pytest.raises(StorageFullError, match="make room"):
-        for i in range(100_000):
-            database.write({"default": Rows([b"%09d" % i], [os.urandom(10_000)])})
-            committed = i + 1
+        fill(database, committed)
     with suppress(StorageFullError):
         database.close()
     ballast.unlink()
@@ -172,7 +177,7 @@ def test_a_full_disk_loses_nothing_that_was_committed(tiny_disk: Path, level: st
     keys = [key for key, _ in scanned(database.namespace("default"))]
     assert keys == [b"%09d" % i for i in range(len(keys))]
     if level != "changelog":
-        assert len(keys) >= committed
+        assert len(keys) >= len(committed)
     database.write({"default": Rows([b"after"], [b"1"])})
     database.close()
     database = engine.open(tiny_disk, "s")
