@@ -5,6 +5,7 @@ Needs pyarrow (``pip install 'kstore[arrow]'``), which is imported when a functi
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from kstore_core import serdes
@@ -87,7 +88,11 @@ def to_binary(serde: Serde[Any], column: pa.Array) -> pa.Array:
 
     if serde is serdes.BYTES:
         return column.cast(pa.binary())
-    if serde is serdes.UTF8:
+    if serde is serdes.JSON:
+        for text in column.to_pylist():
+            if text is not None:
+                _check_json(text)
+    if serde is serdes.UTF8 or serde is serdes.JSON:
         return column.cast(pa.string()).cast(pa.binary())
     if serde.name in _NUMBERS and serde is serdes.BUILT_IN.get(serde.name):
         return _from_numbers(column.cast(serde.arrow_type), _NUMBERS[serde.name])
@@ -96,6 +101,13 @@ def to_binary(serde: Serde[Any], column: pa.Array) -> pa.Array:
         [None if v is None else serde.serialize(v, no_headers) for v in column.to_pylist()],
         pa.binary(),
     )
+
+
+def _check_json(text: str) -> None:
+    try:
+        json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"a column of JSON holds {text[:50]!r}, which is none: {error}") from error
 
 
 def _from_numbers(column: pa.Array, big_endian: str) -> pa.Array:

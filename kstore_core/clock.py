@@ -49,6 +49,11 @@ class StreamClock:
             self.observed = timestamp
             self.horizon = timestamp - self.retention_ms
 
+    def rewind(self, observed: int) -> None:
+        """Take back an advance whose record was refused below."""
+        self.observed = observed
+        self.horizon = observed - self.retention_ms
+
     def accepts(self, timestamp: int) -> bool:
         """Whether a record of this time is in time; one that is not is counted."""
         if timestamp < self.horizon:

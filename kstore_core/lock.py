@@ -42,8 +42,8 @@ class DirectoryLock:
 
     def __init__(self, directory: Path, engine: str, timeout_s: float = 0) -> None:
         self.path = directory / LOCK_FILE
-        self._fd: int | None = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         deadline = time.monotonic() + timeout_s
+        self._fd: int | None = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         while True:
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -71,6 +71,8 @@ class DirectoryLock:
         if self._fd is not None:
             self._write({"engine": self._engine, "pid": None})
             _held.discard(self)
+            # A child that is being forked may hold a copy of the descriptor for a moment.
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
             self._abandon()
 
     def _write(self, content: dict[str, Any]) -> None:

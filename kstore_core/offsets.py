@@ -12,11 +12,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kstore_core.engine import Namespace, Rows
-from kstore_core.errors import CorruptionError
+from kstore_core.errors import CorruptionError, FormatError
 from kstore_core.position import decode_position, encode_position
 from kstore_core.spec import StoredSpec, StoreSpec
 
-__all__ = ["CLOSED", "OPEN", "STATUS", "Partition", "StoreRecord", "commit_rows", "read_record"]
+__all__ = [
+    "CLOSED",
+    "OPEN",
+    "STATUS",
+    "Partition",
+    "StoreRecord",
+    "check_integer",
+    "check_offsets",
+    "check_partition",
+    "commit_rows",
+    "common_offsets",
+    "read_record",
+]
 
 Partition = tuple[str, int]
 """Topic and partition number."""
@@ -65,14 +77,24 @@ def read_record(namespace: Namespace) -> StoreRecord:
     for keys, values in namespace.scan():
         for key, value in zip(keys, values, strict=True):
             if key == POSITION:
-                record.position = decode_position(value)
+                record.position = _position(value)
             elif key == SPEC:
                 record.spec = StoredSpec.parse(value)
             elif key == STREAM_TIME:
                 record.stream_time = _long(key, value)
-            elif key != STATUS and not key.startswith(b"kstore."):
+            elif key != STATUS:
                 record.offsets[_partition(key)] = _long(key, value)
     return record
+
+
+def _position(value: bytes) -> dict[str, dict[int, int]]:
+    try:
+        return decode_position(value)
+    except FormatError as error:
+        raise CorruptionError(
+            f"the position in the offsets namespace is damaged: {error}; "
+            "restore the store from its changelog"
+        ) from error
 
 
 def _long(key: bytes, value: bytes) -> int:
@@ -126,6 +148,54 @@ def commit_rows(
 def _offset_key(partition: Partition) -> bytes:
     topic, number = partition
     return f"{topic}-{number}".encode()
+
+
+def check_offsets(offsets: Mapping[Partition, int | None] | None) -> None:
+    """Refuse what could not be read back as it was given.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if offsets is None:
+        return
+    if not isinstance(offsets, Mapping):
+        raise TypeError(
+            f"offsets map (topic, partition) to an offset; they are not a {type(offsets).__name__}"
+        )
+    for partition, offset in offsets.items():
+        if not (isinstance(partition, tuple) and len(partition) == 2):
+            raise TypeError(f"a partition is (topic, number), not {partition!r}")
+        check_partition(*partition)
+        if offset is not None:
+            check_integer("an offset", offset, -(2**63), 2**63)
+
+
+def check_partition(topic: object, number: object) -> None:
+    """Refuse what is no topic and partition number.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if not isinstance(topic, str):
+        raise TypeError(f"a topic is str, not {type(topic).__name__}")
+    if not topic:
+        raise ValueError("a topic's name is empty")
+    check_integer("a partition number", number, 0, 2**31)
+
+
+def check_integer(what: str, number: object, least: int, beyond: int) -> None:
+    """Refuse what is no integer in ``[least, beyond)``.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if type(number) is not int:
+        raise TypeError(f"{what} is int, not {type(number).__name__}")
+    if not least <= number < beyond:
+        raise ValueError(f"{what} is {number}; it lies outside {least} to {beyond - 1}")
 
 
 def common_offsets(records: Iterable[StoreRecord]) -> dict[Partition, int]:

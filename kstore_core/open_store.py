@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -54,6 +55,7 @@ class OpenStore:
         self.spec = spec
         self._staging = staging
         self._read_only = read_only
+        self._pid = os.getpid()
         self._marks = not (read_only or staging.transactional)
         try:
             self._database = engine.open(
@@ -113,21 +115,20 @@ class OpenStore:
                 spec=None if self._spec_is_stored else self.spec,
             )
         )
-        self._spec_is_stored = True
         home.moved = False
         home.record.position = {topic: dict(known) for topic, known in home.position.items()}
         if offsets is not None:
             _apply(home.record.offsets, offsets)
 
     def spill(self) -> None:
-        """Write what is staged before its commit: the rows and their stream time, no offsets."""
+        """Write what is staged before its commit: rows, what they are, their stream time."""
         self._write(
             commit_rows(
                 self.home.record,
                 offsets=None,
                 position=None,
                 stream_time=self._stream_time(),
-                spec=None,
+                spec=None if self._spec_is_stored else self.spec,
             )
         )
 
@@ -146,6 +147,7 @@ class OpenStore:
         if batch:
             self._database.write(batch)
             self._rows.rows.clear(staged)
+            self._spec_is_stored = True
         if self._clock is not None:
             self._written_stream_time = self._clock.observed
 
@@ -156,7 +158,7 @@ class OpenStore:
                 self._rows.rows.close()
             if self in self._staging.stores:
                 self._staging.stores.remove(self)
-            if self._marks:
+            if self._marks and self._pid == os.getpid():
                 self._marks = False
                 self._database.write({OFFSETS: Rows([STATUS], [CLOSED])})
         finally:

@@ -41,17 +41,13 @@ def decode_position(data: bytes) -> dict[str, dict[int, int]]:
         raise FormatError(f"a position starts with version 0, not {data[:1].hex() or 'nothing'}", offset=0)
     position: dict[str, dict[int, int]] = {}
     try:
-        (topics,) = _INT.unpack_from(data, 1)
-        at = 5
+        topics, at = _count(data, 1)
         for _ in range(topics):
-            (length,) = _INT.unpack_from(data, at)
-            at += 4
+            length, at = _count(data, at)
             name = data[at : at + length]
-            if length < 0 or len(name) < length:
+            if len(name) < length:
                 raise FormatError(f"a topic name of {length} bytes does not fit", offset=at)
-            at += length
-            (pairs,) = _INT.unpack_from(data, at)
-            at += 4
+            pairs, at = _count(data, at + length)
             offsets = position.setdefault(name.decode(), {})
             for _ in range(pairs):
                 partition, offset = _PAIR.unpack_from(data, at)
@@ -60,6 +56,14 @@ def decode_position(data: bytes) -> dict[str, dict[int, int]]:
     except (struct.error, UnicodeDecodeError) as error:
         raise FormatError(f"not a position: {error}") from error
     return position
+
+
+def _count(data: bytes, at: int) -> tuple[int, int]:
+    """A count at ``at``, and where it ends."""
+    (count,) = _INT.unpack_from(data, at)
+    if count < 0:
+        raise FormatError(f"a count of {count} in a position", offset=at)
+    return count, at + _INT.size
 
 
 def merge_positions(position: dict[str, dict[int, int]], other: Position) -> None:

@@ -57,6 +57,11 @@ class StoreSpec:
                     f"the {role} serde of store {self.name!r} is {serde!r}, which has no serialize "
                     "and deserialize; see kstore_core.serdes"
                 )
+            if not isinstance(getattr(serde, "name", None), str):
+                raise SpecError(
+                    f"the {role} serde of store {self.name!r} is {serde!r}, whose name is not a "
+                    "str; it is kept with the store"
+                )
 
     def describe(self) -> dict[str, Any]:
         """What is kept in the state directory, as JSON types."""

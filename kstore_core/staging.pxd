@@ -30,6 +30,7 @@ cdef class StagedNamespace:
     cdef void _count(self, long long growth) noexcept
     cdef int _check_open(self) except -1
     cdef int _check_writable(self) except -1
+    cdef long long _growth(self, bytes key, bytes value) except? -1
     cdef bint _in_deleted_range(self, bytes key) except -1
     cpdef object get(self, bytes key)
     cpdef object put(self, bytes key, bytes value)

@@ -138,6 +138,8 @@ cdef class StagedNamespace:
         """The value of ``key``, staged or stored, or None."""
         if not self._open:
             self._check_open()
+        if key is None:
+            raise TypeError("a key is bytes, not None")
         cdef object value = self._rows.rows.get(key, _MISSING)
         if value is not _MISSING:
             return value
@@ -149,7 +151,7 @@ cdef class StagedNamespace:
             # The short way explains nothing; the long way meets the same fault and does.
             return self.base.get(key)
 
-    def get_many(self, list keys):
+    def get_many(self, list keys not None):
         """The values of ``keys``, in their order; None where there is none."""
         self._check_open()
         cdef dict rows = self._rows.rows
@@ -169,24 +171,44 @@ cdef class StagedNamespace:
                 values[index] = value
         return values
 
+    cdef long long _growth(self, bytes key, bytes value) except? -1:
+        """By how many bytes staging this row changes what is staged."""
+        cdef object old = self._rows.rows.get(key, _MISSING)
+        cdef long long growth = 0 if value is None else len(value)
+        if old is _MISSING:
+            return growth + len(key)
+        return growth if old is None else growth - len(<bytes>old)
+
     cpdef object put(self, bytes key, bytes value):
         """Stage ``value`` for ``key``; None deletes."""
         if not (self._open and self._writable):
             self._check_writable()
-        cdef object old = self._rows.rows.get(key, _MISSING)
-        cdef long long size = 0 if value is None else len(value)
-        cdef long long growth = size
-        if old is _MISSING:
-            growth += len(key)
-        elif old is not None:
-            growth -= len(<bytes>old)
+        if key is None:
+            raise TypeError("a key is bytes, not None")
+        cdef long long growth = self._growth(key, value)
         if self._staging._grow(growth):
-            growth = size + len(key)
+            growth = self._growth(key, value)
         self._rows.put(key, value)
         self._count(growth)
         self._writes += 1
 
-    def delete_range(self, bytes lo, bytes hi):
+    def put_many(self, list rows not None):
+        """Stage many ``(key, value)``: all of them, or none where there is no room."""
+        cdef bytes key, value
+        cdef long long growth = 0
+        self._check_writable()
+        for key, value in rows:
+            if key is None:
+                raise TypeError("a key is bytes, not None")
+            growth += max(self._growth(key, value), 0)
+        self._staging._grow(growth)
+        for key, value in rows:
+            growth = self._growth(key, value)
+            self._rows.put(key, value)
+            self._count(growth)
+        self._writes += 1
+
+    def delete_range(self, bytes lo not None, bytes hi):
         """Stage the deletion of ``lo <= key < hi``; ``hi`` None reaches to the end."""
         self._check_writable()
         cdef list doomed = []

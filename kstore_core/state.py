@@ -20,7 +20,15 @@ from kstore_core.errors import (
     UnsupportedError,
 )
 from kstore_core.lock import DirectoryLock, recorded_engine
-from kstore_core.offsets import Partition, StoreRecord, common_offsets, read_record
+from kstore_core.offsets import (
+    Partition,
+    StoreRecord,
+    check_integer,
+    check_offsets,
+    check_partition,
+    common_offsets,
+    read_record,
+)
 from kstore_core.open_store import OpenStore
 from kstore_core.registry import make_engine
 from kstore_core.spec import StoredSpec, StoreSpec, check_name
@@ -94,6 +102,7 @@ def open_state(
     if engine is None:
         engine = _engine_of(root)
     made = make_engine(engine, options)
+    staging = Staging(uncommitted_max_bytes, transactional)
     lock = None
     if made.capabilities.persistent:
         if read_only and not root.is_dir():
@@ -108,7 +117,7 @@ def open_state(
         root,
         made,
         lock,
-        Staging(uncommitted_max_bytes, transactional),
+        staging,
         durability=durability,
         read_only=read_only,
     )
@@ -172,14 +181,19 @@ class StateDirectory:
         trace: TracebackType | None,
     ) -> None:
         try:
-            if kind is None and self._open and not self.read_only:
+            if kind is None and self._open and not self.read_only and self._pid == os.getpid():
                 self.commit()
         finally:
             self.close()
 
     def __del__(self) -> None:
         if getattr(self, "_open", False) and self._pid == os.getpid():
-            warnings.warn(f"{self!r} was never closed", ResourceWarning, source=self, stacklevel=1)
+            try:
+                warnings.warn(
+                    f"{self!r} was never closed", ResourceWarning, source=self, stacklevel=1
+                )
+            finally:
+                self.close()
 
     @property
     def staged_bytes(self) -> int:
@@ -280,8 +294,16 @@ class StateDirectory:
         """The input record that the writes within this block come from.
 
         Positions move on to it; it lends its timestamp and headers to a put that gives none.
+
+        Raises
+        ------
+        TypeError, ValueError
+            A topic that is not a str, a number that is not an int or does not fit, a naive time.
         """
         self._check()
+        if topic is not None:
+            check_partition(topic, partition)
+        check_integer("an offset", offset, -1, 2**63)
         context = RecordContext(
             topic,
             partition,
@@ -309,19 +331,23 @@ class StateDirectory:
 
         Raises
         ------
+        TypeError, ValueError
+            Offsets that could not be read back; nothing was written.
         StorageFullError, EngineError
             The engine failed; nothing of that store's batch was written.
         """
         self._check()
         if self.read_only:
             raise UnsupportedError(f"{self.path} was opened with read_only=True")
+        check_offsets(offsets)
         for store in self._stores.values():
             store.commit(offsets)
 
     def close(self) -> None:
         """Close the stores and let the next writer in; what is not committed is discarded.
 
-        Closing twice is fine.
+        Closing twice is fine. In a fork of the process that opened it, it lets go of what was
+        inherited and changes nothing.
         """
         if not self._open:
             return

@@ -58,7 +58,7 @@ class Table(Protocol):
         """The values of ``keys``, in their order."""
 
     def write(self, writes: Iterable[Write]) -> None:
-        """Write rows, in their order."""
+        """Write rows, in their order: all of them, or none where they are refused."""
 
     def scan(self, bounds: Bounds) -> Iterator[Chunk]:
         """Chunks of rows in key order, as of this call."""
@@ -73,7 +73,7 @@ class Table(Protocol):
 class NamespaceTable:
     """A table whose rows are one namespace's, staged rows first."""
 
-    __slots__ = ("approximate_count", "delete_range", "first", "get", "get_many", "load", "put_one", "rows")
+    # Bound when made: a lookup is the staged namespace's own, without a frame of the table's.
 
     def __init__(self, rows: StagedNamespace) -> None:
         self.rows = rows
@@ -86,9 +86,7 @@ class NamespaceTable:
         self.approximate_count = rows.approximate_count
 
     def write(self, writes: Iterable[Write]) -> None:
-        put = self.put_one
-        for key, value, _ in writes:
-            put(key, value)
+        self.rows.put_many([(key, value) for key, value, _ in writes])
 
     def scan(self, bounds: Bounds) -> Iterator[Chunk]:
         return self.rows.scan(bounds.lo, bounds.hi, reverse=bounds.reverse)

@@ -59,7 +59,7 @@ def to_millis(time: Time) -> int:
     Raises
     ------
     ValueError
-        A naive datetime, whose instant nobody knows.
+        A naive datetime, whose instant nobody knows; a number beyond 64 bits.
     TypeError
         Neither an integer nor a datetime.
     """
@@ -69,15 +69,18 @@ def to_millis(time: Time) -> int:
                 f"{time!r} is naive, so its instant is not known; give it a tzinfo, such as "
                 "datetime.UTC"
             )
-        return (time - _EPOCH) // _MILLISECOND
+        return (time - _EPOCH) // _MILLISECOND  # a datetime's years fit 64 bits by far
     if isinstance(time, bool):
         raise TypeError("a time is int milliseconds or an aware datetime, not bool")
     try:
-        return operator.index(time)
+        millis = operator.index(time)
     except TypeError:
         raise TypeError(
             f"a time is int milliseconds or an aware datetime, not {type(time).__name__}"
         ) from None
+    if not -(2**63) <= millis < 2**63:
+        raise ValueError(f"the time {millis} does not fit 64 bits")
+    return millis
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from kstore_core.clock import StreamClock, segment_id
 from kstore_core.codec import decode_latest, encode_latest, segment_rows
-from kstore_core.tables import Bounds, NamespaceTable
+from kstore_core.tables import Bounds, NamespaceTable, Write
 from kstore_core.types import LATEST, NOT_PUT
 
 __all__ = ["LATEST_PREFIX", "Version", "VersionedTable"]
@@ -108,8 +108,8 @@ class VersionedTable:
             del self._ids[: bisect_left(self._ids, first_live)]
             self.rows.delete_range(_FIRST_ID, _ID.pack(first_live))
 
-    # Writes. An older row is always written before a newer one, so that a crash between the two
-    # leaves a version twice, never not at all.
+    # Writes. A put gathers its rows and hands them down together, an older one before a newer one,
+    # so that none is made without the other.
 
     def put(self, key: bytes, value: bytes | None, timestamp: int) -> int:
         """Put the version of ``key`` that begins at ``timestamp``; None is a tombstone.
@@ -121,7 +121,13 @@ class VersionedTable:
         int
             The new version's valid-to in ms, LATEST (-1) or NOT_PUT (-2**63).
         """
+        writes: list[Write] = []
+        code = self._plan(key, value, timestamp, writes)
+        self.rows.write(writes)
         self._expire()
+        return code
+
+    def _plan(self, key: bytes, value: bytes | None, timestamp: int, writes: list[Write]) -> int:
         newer = None
         latest_key = LATEST_PREFIX + key
         latest = self.rows.get(latest_key)
@@ -129,25 +135,28 @@ class VersionedTable:
             latest_ts, latest_value = decode_latest(latest)
             if timestamp >= latest_ts:
                 if timestamp > latest_ts:
-                    self._retire(key, latest_value, latest_ts, timestamp)
+                    self._retire(key, latest_value, latest_ts, timestamp, writes)
                 elif value is None:
-                    self._bury(key, timestamp)
-                self.rows.put_one(
-                    latest_key,
-                    None if value is None else encode_latest(timestamp, value),
-                )
+                    self._bury(key, timestamp, writes)
+                row = None if value is None else encode_latest(timestamp, value)
+                writes.append(Write(latest_key, row))
                 return LATEST
             newer = latest_ts
-        return self._put_into_history(key, value, timestamp, newer)
+        return self._plan_in_history(key, value, timestamp, newer, writes)
 
-    def _put_into_history(
-        self, key: bytes, value: bytes | None, timestamp: int, newer: int | None
+    def _plan_in_history(
+        self,
+        key: bytes,
+        value: bytes | None,
+        timestamp: int,
+        newer: int | None,
+        writes: list[Write],
     ) -> int:
-        rows, ids = self.rows, self._ids
+        ids = self._ids
         own = self._segment_of(timestamp)
         for segment in ids[bisect_left(ids, own) :][::-1]:
             row_key = self._prefix(segment) + key
-            row = rows.get(row_key)
+            row = self.rows.get(row_key)
             if row is None:
                 continue
             if segment_rows.next_timestamp(row) <= timestamp:
@@ -156,38 +165,45 @@ class VersionedTable:
             if oldest <= timestamp:
                 index, valid_from, valid_to, older = segment_rows.find(row, timestamp)
                 if valid_from == timestamp:
-                    rows.put_one(row_key, segment_rows.update(row, timestamp, value, index))
+                    row = segment_rows.update(row, timestamp, value, index)
                 elif own != segment:
-                    self._retire(key, older, valid_from, timestamp)
-                    rows.put_one(row_key, segment_rows.update(row, timestamp, value, index))
+                    self._retire(key, older, valid_from, timestamp, writes)
+                    row = segment_rows.update(row, timestamp, value, index)
                 else:
-                    rows.put_one(row_key, segment_rows.insert(row, timestamp, value, index))
+                    row = segment_rows.insert(row, timestamp, value, index)
+                writes.append(Write(row_key, row))
                 return valid_to
             if oldest < self.clock.horizon:
                 return NOT_PUT
             newer = oldest
-        if newer is None:
-            if value is None:
-                return LATEST if self._bury(key, timestamp) else NOT_PUT
-            rows.put_one(LATEST_PREFIX + key, encode_latest(timestamp, value))
-            return LATEST
-        return self._put_before(key, value, timestamp, newer)
+        if newer is not None:
+            return self._plan_before(key, value, timestamp, newer, writes)
+        if value is None:
+            return LATEST if self._bury(key, timestamp, writes) else NOT_PUT
+        writes.append(Write(LATEST_PREFIX + key, encode_latest(timestamp, value)))
+        return LATEST
 
-    def _retire(self, key: bytes, value: bytes | None, valid_from: int, valid_to: int) -> None:
+    def _retire(
+        self,
+        key: bytes,
+        value: bytes | None,
+        valid_from: int,
+        valid_to: int,
+        writes: list[Write],
+    ) -> None:
         """Keep a version that is valid no longer, as the newest of the segment of its valid-to."""
         segment = self._segment_of(valid_to)
         if not self._live(segment):
             return
         row_key = self._prefix(segment) + key
         row = self.rows.get(row_key)
-        self.rows.put_one(
-            row_key,
-            segment_rows.new_row(value, valid_from, valid_to)
-            if row is None
-            else segment_rows.insert_as_latest(row, valid_from, valid_to, value),
-        )
+        if row is None:
+            row = segment_rows.new_row(value, valid_from, valid_to)
+        else:
+            row = segment_rows.insert_as_latest(row, valid_from, valid_to, value)
+        writes.append(Write(row_key, row))
 
-    def _bury(self, key: bytes, timestamp: int) -> bool:
+    def _bury(self, key: bytes, timestamp: int, writes: list[Write]) -> bool:
         """Record a tombstone that nothing follows; tells whether its segment is alive."""
         segment = self._segment_of(timestamp)
         if not self._live(segment):
@@ -195,16 +211,17 @@ class VersionedTable:
         row_key = self._prefix(segment) + key
         row = self.rows.get(row_key)
         if row is None:
-            self.rows.put_one(row_key, segment_rows.degenerate_row(timestamp))
+            writes.append(Write(row_key, segment_rows.degenerate_row(timestamp)))
         else:
             end = segment_rows.next_timestamp(row)
             if end != timestamp:
-                self.rows.put_one(
-                    row_key, segment_rows.insert_as_latest(row, end, timestamp, None)
-                )
+                row = segment_rows.insert_as_latest(row, end, timestamp, None)
+                writes.append(Write(row_key, row))
         return True
 
-    def _put_before(self, key: bytes, value: bytes | None, timestamp: int, newer: int) -> int:
+    def _plan_before(
+        self, key: bytes, value: bytes | None, timestamp: int, newer: int, writes: list[Write]
+    ) -> int:
         """Put a version whose valid-to is the next newer version's begin."""
         segment = self._segment_of(newer)
         if not self._live(segment):
@@ -217,7 +234,7 @@ class VersionedTable:
             row = segment_rows.insert_as_latest(row, timestamp, newer, value)
         else:
             row = segment_rows.insert_as_earliest(row, timestamp, value)
-        self.rows.put_one(row_key, row)
+        writes.append(Write(row_key, row))
         return newer
 
     def load(self, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]) -> int:

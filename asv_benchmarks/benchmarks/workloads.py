@@ -252,21 +252,21 @@ class VersionedWorkload(Workload):
 def record(rows: Any, work: Callable[[], None]) -> list[tuple[bytes, bytes | None]]:
     """The reads (value None) and writes of rows that ``work`` makes."""
     made: list[tuple[bytes, bytes | None]] = []
-    get, put = rows.get, rows.put_one
+    get, write = rows.get, rows.write
 
     def recorded_get(key: bytes) -> bytes | None:
         made.append((key, None))
         return get(key)
 
-    def recorded_put(key: bytes, value: bytes | None) -> None:
-        made.append((key, value or b""))
-        put(key, value)
+    def recorded_write(writes: list[Any]) -> None:
+        made.extend((key, value or b"") for key, value, _ in writes)
+        write(writes)
 
-    rows.get, rows.put_one = recorded_get, recorded_put
+    rows.get, rows.write = recorded_get, recorded_write
     try:
         work()
     finally:
-        rows.get, rows.put_one = get, put
+        rows.get, rows.write = get, write
     return made
 
 

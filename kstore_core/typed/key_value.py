@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from kstore_core.spec import StoreSpec
-from kstore_core.tables import Bounds, NamespaceTable
+from kstore_core.tables import Bounds, NamespaceTable, Write
 from kstore_core.typed.scan import Scan
 from kstore_core.typed.store import Store, StoreHome
 from kstore_core.typed.values import values_of
@@ -100,12 +100,11 @@ class KeyValueStore(Store[K], Generic[K, V]):
         return old
 
     def put_all(self, pairs: Iterable[tuple[K, Any]] | Mapping[K, Any]) -> None:
-        """Put many; every pair is checked before any is written."""
+        """Put many: all of them, or none where one is refused."""
         given = pairs.items() if isinstance(pairs, Mapping) else pairs
-        rows = [self._row(key, value, None, None) for key, value in given]
-        for raw_key, raw in rows:
-            self._put(raw_key, raw)
-        if rows:
+        writes = [Write(*self._row(key, value, None, None)) for key, value in given]
+        self.table.write(writes)
+        if writes:
             self._touch()
 
     def delete(self, key: K) -> V | None:

@@ -1,3 +1,6 @@
+from libc.stdint cimport int64_t
+
+
 cdef enum Kind:
     AS_BYTES    # serdes.BYTES
     AS_TEXT     # serdes.UTF8
@@ -30,7 +33,7 @@ cdef class Values:
     cpdef object read(self, bytes raw)
     cpdef tuple item(self, bytes raw_key, object raw)
     cdef tuple _serialized(self, object key, object value, object headers)
-    cdef object _time(self, object timestamp)
+    cdef int64_t _time(self, object timestamp) except? -1
     cdef object _context_headers(self)
 
 

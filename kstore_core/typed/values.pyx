@@ -3,6 +3,7 @@
 
 from cpython.bytes cimport PyBytes_CheckExact
 from cpython.unicode cimport PyUnicode_AsUTF8String
+from libc.stdint cimport int64_t
 
 from kstore_core.codec import (
     Headers,
@@ -132,9 +133,13 @@ cdef class Values:
         context = self.slot.current
         return Headers() if context is None else context.headers.copy()
 
-    cdef object _time(self, object timestamp):
+    cdef int64_t _time(self, object timestamp) except? -1:
+        """Milliseconds, by a context or an argument; anything beyond 64 bits is a ValueError."""
         if type(timestamp) is int:
-            return timestamp
+            try:
+                return timestamp
+            except OverflowError:
+                pass
         if timestamp is None:
             context = self.slot.current
             timestamp = None if context is None else context.timestamp
@@ -161,16 +166,31 @@ cdef class Values:
         """Stored rows as the columns of a ``pyarrow.Table``."""
         import pyarrow as pa
 
+        column, others = self.columns(pa.array(raws, pa.binary()))
+        return pa.table({**self._key_and_value(keys, raws, column), **others})
+
+    def _key_and_value(self, keys, rows, column):
+        """The columns of keys and values; by way of the items where a serde may look at headers."""
+        import pyarrow as pa
+
         from kstore_core import arrow
 
-        column, others = self.columns(pa.array(raws, pa.binary()))
-        return pa.table(
-            {
+        if self._blind:
+            return {
                 "key": arrow.to_typed(self.key.serde, pa.array(keys, pa.binary())),
                 "value": arrow.to_typed(self.value.serde, column),
-                **others,
             }
-        )
+        items = [self.item(key, row) for key, row in zip(keys, rows)]
+        return {
+            "key": pa.array([key for key, _ in items], self.key.serde.arrow_type),
+            "value": pa.array(
+                [self.bare(record) for _, record in items], self.value.serde.arrow_type
+            ),
+        }
+
+    def bare(self, record):
+        """The value within a record, or None."""
+        return None if record is None else record.value
 
     def columns(self, raws):
         """The serialised values of a column of rows, and what else they hold, by name."""
@@ -194,6 +214,9 @@ cdef class PlainValues(Values):
     def columns(self, raws):
         return raws, {}
 
+    def bare(self, record):
+        return record
+
 
 cdef class TimestampedValues(Values):
     """Values with their time: :class:`ValueAndTimestamp`."""
@@ -207,7 +230,7 @@ cdef class TimestampedValues(Values):
         if type(value) is ValueAndTimestamp:
             timestamp = _only(value.timestamp, timestamp)
             value = value.value
-        millis = None if value is None else self._time(timestamp)
+        cdef int64_t millis = 0 if value is None else self._time(timestamp)
         raw_key, data = self._serialized(
             key, value, None if self._blind else self._context_headers()
         )
@@ -216,7 +239,7 @@ cdef class TimestampedValues(Values):
     cpdef object read(self, bytes raw):
         data, timestamp = decode_value_and_timestamp(raw)
         value = self.value.read(data, Headers() if self.value.kind == CUSTOM else None)
-        return ValueAndTimestamp.make(value, timestamp)
+        return None if value is None else ValueAndTimestamp(value, timestamp)
 
     def columns(self, raws):
         from kstore_core.codec import decode_column
@@ -241,15 +264,14 @@ cdef class HeadersValues(Values):
         if value is None:
             # A tombstone's headers go to the changelog only: here it is a key and nothing else.
             return self._serialized(key, None, headers)
-        millis = self._time(timestamp)
+        cdef int64_t millis = self._time(timestamp)
         raw_key, data = self._serialized(key, value, headers)
         return raw_key, encode_value_timestamp_headers(data, millis, headers)
 
     cpdef object read(self, bytes raw):
         data, timestamp, headers = <tuple>decode_value_timestamp_headers(raw)
-        if self.value.kind != CUSTOM:
-            return ValueTimestampHeaders(self.value.read(data, None), timestamp, headers)
-        return ValueTimestampHeaders.make(self.value.read(data, headers), timestamp, headers)
+        value = self.value.read(data, headers)
+        return None if value is None else ValueTimestampHeaders(value, timestamp, headers)
 
     cpdef tuple item(self, bytes raw_key, object raw):
         record = self.read(raw)
@@ -289,14 +311,11 @@ cdef class VersionedValues(Values):
     def table(self, keys, versions):
         import pyarrow as pa
 
-        from kstore_core import arrow
-
         raws, timestamps, ends = zip(*versions) if versions else ((), (), ())
         column, others = self.columns(pa.array(raws, pa.binary()))
         return pa.table(
             {
-                "key": arrow.to_typed(self.key.serde, pa.array(keys, pa.binary())),
-                "value": arrow.to_typed(self.value.serde, column),
+                **self._key_and_value(keys, versions, column),
                 "timestamp": pa.array(timestamps, pa.int64()),
                 "valid_to": pa.array(ends, pa.int64()),
                 **others,

@@ -87,13 +87,10 @@ class VersionedStore(Store[K], Generic[K, R]):
         """
         millis = _version_time(timestamp)
         raw_key, raw = self._row(key, value, None, headers)
-        clock = self.clock
+        code = self._put(raw_key, raw, millis) if self.clock.accepts(millis) else NOT_PUT
         if self._slot.current is not None:
             self._touch()
-        if not clock.accepts(millis):
-            return NOT_PUT
-        clock.advance(millis)
-        return self.table.put(raw_key, raw, millis)
+        return code
 
     def delete(self, key: K, *, timestamp: Time) -> R | None:
         """Put a tombstone; returns the record that was valid at ``timestamp`` before, or None.
@@ -104,11 +101,20 @@ class VersionedStore(Store[K], Generic[K, R]):
         raw_key = self._raw_key(key)
         if not self.clock.accepts(millis):
             return None
-        old = self.table.get_as_of(raw_key, millis)
-        self.clock.advance(millis)
+        old = self._record(self.table.get_as_of(raw_key, millis))
+        self._put(raw_key, None, millis)
         self._touch()
-        self.table.put(raw_key, None, millis)
-        return self._record(old)
+        return old
+
+    def _put(self, raw_key: bytes, raw: bytes | None, millis: int) -> int:
+        clock = self.clock
+        observed = clock.observed
+        clock.advance(millis)
+        try:
+            return self.table.put(raw_key, raw, millis)
+        except BaseException:
+            clock.rewind(observed)
+            raise
 
     def get(
         self, key: K, as_of: Time | None = None, *, on_expired: OnExpired = "none"

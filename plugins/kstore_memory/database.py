@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn, cast
+from typing import NoReturn
 
 from kstore_core.engine import Chunk, Database, Namespace, Rows, Snapshot
 from kstore_core.errors import ForkedHandleError, StoreClosedError, UnsupportedError
-from kstore_core.ordered import OrderedRows, OrderedView
+from kstore_core.ordered import OrderedRows, OrderedScan, OrderedView
 
 __all__ = ["MemoryDatabase", "StoredRows"]
 
@@ -22,49 +23,73 @@ class StoredRows:
         self.held = False
 
 
+class Life:
+    """Whether a database, or a snapshot of it, may still be read."""
+
+    def __init__(self) -> None:
+        self.over = False
+
+    def check(self) -> None:
+        if self.over:
+            _closed()
+
+    def chunks(self, scan: OrderedScan) -> Iterator[Chunk]:
+        """The scan's chunks, for as long as it lasts."""
+        while True:
+            self.check()
+            chunk = scan.next_chunk()
+            if chunk is None:
+                return
+            yield chunk
+
+
+def _closed(*_: object, **__: object) -> NoReturn:
+    raise StoreClosedError("this database of the memory engine, or its snapshot, has been closed")
+
+
 class MemoryNamespace(Namespace):
     """A live namespace. ``get`` is the dict's own."""
 
-    def __init__(self, name: str, rows: OrderedRows) -> None:
+    def __init__(self, name: str, rows: OrderedRows, life: Life) -> None:
         self.name = name
-        self._rows = rows
-        self.get = rows.rows.get  # type: ignore[method-assign]
+        self.rows = rows
+        self._life = life
+
+    @property
+    def fast_get(self) -> Callable[[bytes], bytes | None]:
+        return self.rows.rows.get
 
     def get(self, key: bytes) -> bytes | None:
-        return self._rows.rows.get(key)
+        self._life.check()
+        return self.rows.rows.get(key)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        return list(map(self.get, keys))
+        self._life.check()
+        return list(map(self.rows.rows.get, keys))
 
     def scan(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[Chunk]:
-        return self._rows.view().scan(lo, hi, reverse)
+        self._life.check()
+        return self._life.chunks(self.rows.view().scan(lo, hi, reverse))
 
     def approximate_count(self) -> int:
-        return len(self._rows)
-
-    def close(self) -> None:
-        """Refuse every further use."""
-        for name in ("get", "get_many", "scan", "first", "approximate_count"):
-            setattr(self, name, _closed)
-
-
-def _closed(*_: object, **__: object) -> NoReturn:
-    raise StoreClosedError("this database of the memory engine has been closed")
+        self._life.check()
+        return len(self.rows)
 
 
 class MemoryView(Namespace):
     """A namespace as it was at one moment."""
 
-    def __init__(self, name: str, view: OrderedView) -> None:
+    def __init__(self, name: str, view: OrderedView, life: Life) -> None:
         self.name = name
         self._view = view
+        self._life = life
 
     def get(self, key: bytes) -> bytes | None:
-        for keys, values in self._view.scan(key, key + b"\0"):
-            return values[0] if keys else None
-        return None
+        self._life.check()
+        chunk = self._view.scan(key, key + b"\0").next_chunk()
+        return None if chunk is None else chunk[1][0]
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         return [self.get(key) for key in keys]
@@ -72,10 +97,11 @@ class MemoryView(Namespace):
     def scan(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[Chunk]:
-        return self._view.scan(lo, hi, reverse)
+        self._life.check()
+        return self._life.chunks(self._view.scan(lo, hi, reverse))
 
     def approximate_count(self) -> int:
-        return sum(len(keys) for keys, _ in self._view.scan())
+        return sum(len(keys) for keys, _ in self.scan())
 
 
 class MemorySnapshot(Snapshot):
@@ -83,11 +109,14 @@ class MemorySnapshot(Snapshot):
 
     def __init__(self, stored: StoredRows) -> None:
         self._views = {name: rows.view() for name, rows in stored.namespaces.items()}
+        self._life = Life()
 
     def namespace(self, name: str) -> Namespace:
-        return MemoryView(name, self._views[name])
+        self._life.check()
+        return MemoryView(name, self._views[name], self._life)
 
     def close(self) -> None:
+        self._life.over = True
         self._views = {}
 
 
@@ -102,7 +131,8 @@ class MemoryDatabase(Database):
         self._siblings = siblings
         self._read_only = read_only
         self._handles: dict[str, MemoryNamespace] = {}
-        self._open = True
+        self._life = Life()
+        self._snapshots: weakref.WeakSet[MemorySnapshot] = weakref.WeakSet()
         self._pid = os.getpid()
 
     def namespaces(self) -> list[str]:
@@ -116,7 +146,9 @@ class MemoryDatabase(Database):
                 if self._read_only:
                     raise KeyError(name)
                 self._stored.namespaces[name] = OrderedRows()
-            self._handles[name] = MemoryNamespace(name, self._stored.namespaces[name])
+            self._handles[name] = MemoryNamespace(
+                name, self._stored.namespaces[name], self._life
+            )
         return self._handles[name]
 
     def drop_namespace(self, name: str) -> None:
@@ -125,9 +157,7 @@ class MemoryDatabase(Database):
             raise UnsupportedError("the namespace 'default' cannot be dropped")
         if self._stored.namespaces.pop(name, None) is None:
             raise KeyError(name)
-        handle = self._handles.pop(name, None)
-        if handle is not None:
-            handle.close()
+        self._handles.pop(name, None)
 
     def write(self, batch: Mapping[str, Rows]) -> None:
         self._check_writable()
@@ -138,6 +168,8 @@ class MemoryDatabase(Database):
                 raise ValueError(f"{len(rows.keys)} keys and {len(rows.values)} values")
             _check_bytes(rows.keys)
             _check_bytes(value for value in rows.values if value is not None)
+            for lo, hi in rows.deleted_ranges:
+                _check_bytes((lo,) if hi is None else (lo, hi))
         for name, rows in batch.items():
             target = self._stored.namespaces[name]
             for lo, hi in rows.deleted_ranges:
@@ -152,10 +184,13 @@ class MemoryDatabase(Database):
 
     def load(self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]) -> int:
         self._check_writable()
-        target = cast("MemoryNamespace", self.namespace(namespace))._rows
+        self.namespace(namespace)
+        target = self._stored.namespaces[namespace]
         last: bytes | None = None
         count = 0
         for keys, values in chunks:
+            _check_bytes(keys)
+            _check_bytes(values)
             for key, value in zip(keys, values, strict=True):
                 if last is not None and key <= last:
                     raise ValueError(f"keys are not ascending: {key!r} after {last!r}")
@@ -166,7 +201,9 @@ class MemoryDatabase(Database):
 
     def snapshot(self) -> Snapshot:
         self._check()
-        return MemorySnapshot(self._stored)
+        snapshot = MemorySnapshot(self._stored)
+        self._snapshots.add(snapshot)
+        return snapshot
 
     def checkpoint(self, target: Path) -> None:
         """Copy to another path of the same engine object."""
@@ -182,20 +219,20 @@ class MemoryDatabase(Database):
         self._siblings[target] = copy
 
     def sync(self) -> None:
+        """Nothing to do: no level of durability reaches beyond this process."""
         self._check()
 
     def close(self) -> None:
-        if not self._open:
+        if self._life.over:
             return
-        self._open = False
-        for handle in self._handles.values():
-            handle.close()
+        self._life.over = True
+        for snapshot in list(self._snapshots):
+            snapshot.close()
         if not self._read_only:
             self._stored.held = False
 
     def _check(self) -> None:
-        if not self._open:
-            _closed()
+        self._life.check()
         if os.getpid() != self._pid:
             raise ForkedHandleError(
                 f"{self.path} was opened by process {self._pid} and is used in {os.getpid()}, a "
