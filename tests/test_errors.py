@@ -1,4 +1,4 @@
-"""The error tree: one root, the bases that callers know, and errors that travel between processes."""
+"""The error tree: one root, the bases that callers know, and errors that can travel."""
 
 import inspect
 import pickle

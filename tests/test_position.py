@@ -56,7 +56,7 @@ def test_order_is_kept():
     ids=bytes.hex,
 )
 def test_bytes_that_are_no_position_are_refused(data):
-    with pytest.raises(FormatError, match="version|not a position|fit|negative"):
+    with pytest.raises(FormatError, match=r"version|not a position|fit|negative"):
         decode_position(data)
 
 

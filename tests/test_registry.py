@@ -72,7 +72,7 @@ def test_an_engine_object_passes_through_and_takes_no_options():
 
 
 def test_an_unknown_engine_lists_the_installed():
-    with pytest.raises(UnknownEngineError, match="no engine named 'rocks'.*memory, rocksdb"):
+    with pytest.raises(UnknownEngineError, match=r"no engine named 'rocks'.*memory, rocksdb"):
         open_state("nowhere", engine="rocks")
 
 
@@ -143,5 +143,5 @@ def test_an_engine_without_its_library_says_what_to_install(monkeypatch):
 def test_a_name_that_two_claim_is_refused(install):
     install("toy", GOOD)
     install("toy", GOOD, distribution="another-toy", module="plugin_another")
-    with pytest.raises(EngineUnavailableError, match="claimed by .*another-toy.* and .*kstore-toy"):
+    with pytest.raises(EngineUnavailableError, match=r"claimed by .*another.* and .*kstore"):
         make_engine("toy")

@@ -125,7 +125,7 @@ def test_a_built_in_serde_is_found_by_name_and_pickled_by_it(serde):
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(SpecError, match="no built-in serde 'utf9'.*bytes.*float64"):
+    with pytest.raises(SpecError, match=r"no built-in serde 'utf9'.*bytes.*float64"):
         serdes.by_name("utf9")
 
 

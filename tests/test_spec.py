@@ -1,4 +1,4 @@
-"""The stored spec: what a directory says of a store, and what may change when it is opened again."""
+"""The stored spec: what a directory says of a store, and what may change at the next open."""
 
 import json
 

@@ -87,7 +87,7 @@ def test_what_is_no_store_name_is_refused(name):
      (None, None), (True, None), (1000, "1"), (1000, 1.5), (1000, True)],
 )  # fmt: skip
 def test_impossible_times_are_refused(factory, retention, interval):
-    with pytest.raises(SpecError, match="history_retention_ms|segment_interval_ms"):
+    with pytest.raises(SpecError, match=r"history_retention_ms|segment_interval_ms"):
         factory("s", retention, interval)
 
 

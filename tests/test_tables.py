@@ -117,7 +117,7 @@ def test_another_kind_of_store_is_refused(database, held, asked):
 def test_rows_of_two_older_formats_are_refused(database):
     holding(database, formats.PLAIN.namespace)
     holding(database, formats.TIMESTAMPED.namespace)
-    with pytest.raises(InconsistentStateError, match="inconsistent state: .* plain and of timest"):
+    with pytest.raises(InconsistentStateError, match=r"inconsistent .* plain and of timest"):
         open_table(database, Staging(-1), formats.TIMESTAMPED_HEADERS, writable=True)
 
 
