@@ -158,6 +158,8 @@ class RocksDBDatabase(Database):
         self._check()
         with self._lock:
             self._check()
+            if not self.read_only and self._root.latest_sequence_number() == 0:
+                self._leave_sequence_zero()
             moments: dict[str, SnapshotNamespace] = {}
             for name, family in self._namespaces.items():
                 moments[name] = family.snapshot()
@@ -247,6 +249,17 @@ class RocksDBDatabase(Database):
     def _flush(self) -> None:
         for namespace in self._flush_order():
             namespace.native.flush()
+
+    def _leave_sequence_zero(self) -> None:
+        """Write a row again where there are rows but nothing was ever written, only ingested.
+
+        A compaction under a snapshot that was taken at sequence number 0 loses every row.
+        """
+        for name, namespace in self._namespaces.items():
+            row = namespace.first()
+            if row is not None:
+                self.write({name: Rows([row[0]], [row[1]])})
+                return
 
     def _ingest(self, name: str, files: list[str]) -> None:
         with self._lock:

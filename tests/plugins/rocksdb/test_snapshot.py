@@ -7,7 +7,9 @@ import threading
 import pytest
 
 from kstore_core.engine import Rows
+from kstore_rocksdb import loading
 from kstore_rocksdb.database import RocksDBDatabase
+from tests.plugins.rocksdb.conftest import OpenDatabase
 from tests.plugins.rocksdb.support import flat, numbered, put, scanned
 
 NAMES = ["default", "offsets", "other"]
@@ -118,3 +120,36 @@ def test_a_snapshot_is_freed_with_its_last_namespace(database: RocksDBDatabase) 
     assert namespace.get(b"a") == b"1"
     del namespace
     assert root.property_int_value("rocksdb.num-snapshots") == 0
+
+
+@pytest.mark.parametrize("reopen", [False, True])
+@pytest.mark.parametrize("name", ["default", "other"])
+def test_a_compaction_under_a_snapshot_of_loaded_rows_keeps_them(
+    open_database: OpenDatabase, monkeypatch: pytest.MonkeyPatch, name: str, reopen: bool
+) -> None:
+    """RocksDB loses all rows if the snapshot was taken before anything was written, only loaded."""
+    monkeypatch.setattr(loading, "FILES_FROM_ROWS", 1)
+    database = open_database()
+    rows = numbered(1000)
+    database.load(name, [(list(rows), list(rows.values()))])
+    if reopen:
+        database.close()
+        database = open_database()
+    assert database._root.latest_sequence_number() == 0
+    with database.snapshot() as snapshot:
+        namespace = database.namespace(name)
+        namespace.native.flush()
+        namespace.native.compact_range(None, None)
+        assert scanned(snapshot.namespace(name)) == list(rows.items())
+        assert scanned(namespace) == list(rows.items())
+    database.close()
+    assert scanned(open_database().namespace(name)) == list(rows.items())
+
+
+def test_a_snapshot_of_an_empty_database(database: RocksDBDatabase) -> None:
+    with database.snapshot() as snapshot:
+        put(database, {b"a": b"1"})
+        database.namespace("default").native.flush()
+        database.namespace("default").native.compact_range(None, None)
+        assert scanned(snapshot.namespace("default")) == []
+        assert scanned(database.namespace("default")) == [(b"a", b"1")]
