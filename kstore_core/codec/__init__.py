@@ -20,7 +20,8 @@ from kstore_core.codec.conversions import (
     raw_timestamped_value,
 )
 from kstore_core.codec.header import Header
-from kstore_core.codec.headers import Headers, decode_headers, encode_headers
+from kstore_core.codec.header_bytes import decode_headers, encode_headers
+from kstore_core.codec.headers import Headers
 from kstore_core.codec.keys import (
     key_first_session_key,
     key_first_window_key,
@@ -44,17 +45,17 @@ from kstore_core.codec.records import (
     AggregationWithHeaders,
     ValueAndTimestamp,
     ValueTimestampHeaders,
-    VersionedRecord,
-    VersionedRecordWithHeaders,
+)
+from kstore_core.codec.timed_values import (
+    decode_latest,
+    decode_value_and_timestamp,
+    encode_latest,
+    encode_value_and_timestamp,
 )
 from kstore_core.codec.values import (
     decode_aggregation_with_headers,
-    decode_latest,
-    decode_value_and_timestamp,
     decode_value_timestamp_headers,
     encode_aggregation_with_headers,
-    encode_latest,
-    encode_value_and_timestamp,
     encode_value_timestamp_headers,
 )
 from kstore_core.codec.varints import (
@@ -67,6 +68,7 @@ from kstore_core.codec.varints import (
 )
 from kstore_core.codec.version_builder import build_version_rows
 from kstore_core.codec.version_reader import explode_versions
+from kstore_core.codec.versioned_records import VersionedRecord, VersionedRecordWithHeaders
 
 __all__ = [
     "AggregationWithHeaders",

@@ -39,7 +39,9 @@ cdef inline bint text_valid(const Texts *texts, int64_t index) noexcept nogil:
     return not texts.all_null and is_set(&texts.valid, index)
 
 
-cdef inline const uint8_t *text_at(const Texts *texts, int64_t index, Py_ssize_t *size) noexcept nogil:
+cdef inline const uint8_t *text_at(
+    const Texts *texts, int64_t index, Py_ssize_t *size
+) noexcept nogil:
     cdef int64_t start = offset_at(&texts.offsets, index)
     size[0] = <Py_ssize_t>(offset_at(&texts.offsets, index + 1) - start)
     return texts.data + start

@@ -70,10 +70,13 @@ cdef class Column:
         offsets_of(self.schema, self.array, &lists.offsets)
         entries = self.array.children[0]
         bits_of(entries, &lists.entry_valid)
-        texts_of(entry.children[key], entries.children[key], &lists.keys, "header keys", False, True)
         texts_of(
-            entry.children[value], entries.children[value], &lists.values, "header values",
-            True, False,
+            entry.children[key], entries.children[key],
+            &lists.keys, "header keys", False, True,
+        )
+        texts_of(
+            entry.children[value], entries.children[value],
+            &lists.values, "header values", True, False,
         )
         # a slice of the structs is not a slice of their fields
         shift(&lists.keys, entries.offset)

@@ -243,7 +243,7 @@ cdef object times_array(TimesOut *out):
 
 
 cdef object lists_array(ListsOut *out):
-    """The column as list<element: struct<key: string, value: binary>>; `out` is empty afterwards."""
+    """The column as list<element: struct<key: string, value: binary>>; `out` is emptied."""
     cdef Exported column = Exported.__new__(Exported)
     cdef ArrowSchema *entry
     cdef ArrowArray *entries

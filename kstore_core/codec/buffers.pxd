@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Bytes in and bytes out: a borrowed view of anything bytes-like, and a scratch area that starts on the stack."""
+"""Bytes in and bytes out: a view of anything bytes-like, and scratch that starts on the stack."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport (
@@ -27,7 +27,7 @@ cdef struct View:
 
 
 cdef inline int open_view(object source, View *view) except -1:
-    """Borrow the bytes of `source`, which the caller keeps alive. Anything not bytes-like: TypeError."""
+    """Borrow the bytes of `source`, which the caller keeps alive; TypeError if it has none."""
     if PyBytes_CheckExact(source):
         view.data = <const uint8_t *>PyBytes_AS_STRING(source)
         view.size = PyBytes_GET_SIZE(source)

@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""Whole columns of rows to values: Arrow in, Arrow out, no Python object for a record, no GIL in the loops."""
+"""Whole columns of rows to values: Arrow in, Arrow out, no object for a record, no GIL in loops."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
@@ -89,7 +89,9 @@ cdef inline Fault measure_headers(Job *job, Reader *reader) noexcept nogil:
     return SOUND
 
 
-cdef inline Fault open_row(const Job *job, int64_t row, Reader *reader, Py_ssize_t *headers) noexcept nogil:
+cdef inline Fault open_row(
+    const Job *job, int64_t row, Reader *reader, Py_ssize_t *headers
+) noexcept nogil:
     """Start to read a row; the reader is left at the header bytes, of which there are `headers`."""
     cdef Py_ssize_t size = 0
     cdef const uint8_t *data = text_at(&job.rows, row, &size)

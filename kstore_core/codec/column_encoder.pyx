@@ -1,6 +1,6 @@
-# cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False, cdivision=True
-# cython: embedsignature=True, embedsignature.format=clinic
-"""Whole columns to rows: Arrow in, Arrow out, no Python object for a record, no GIL in the loops."""
+# cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
+# cython: cdivision=True, embedsignature=True, embedsignature.format=clinic
+"""Whole columns to rows: Arrow in, Arrow out, no object for a record, no GIL in the loops."""
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc

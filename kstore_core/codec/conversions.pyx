@@ -2,10 +2,9 @@
 # cython: embedsignature=True, embedsignature.format=clinic
 """From one value format to a richer one, and parts of a value without decoding it all.
 
-What the lazy upgrade of a store does to each old row (docs/formats.md, Conversions). None gives None.
+What the upgrade of a store does to each old row (docs/formats.md, Conversions). None gives None.
 """
 
-from libc.stdint cimport uint8_t
 from libc.string cimport memset
 
 from kstore_core.codec.buffers cimport (
@@ -46,17 +45,47 @@ cdef bytes prefixed(object buf, Py_ssize_t zeros, Py_ssize_t ones):
 
 
 def convert_to_timestamped_format(buf):
-    """A plain value as ``ts:i64 value`` with timestamp -1 (unknown)."""
+    """Turn a plain value into ``ts:i64 value`` with timestamp -1, unknown (KIP-258).
+
+    Parameters
+    ----------
+    buf : bytes-like or None
+
+    Returns
+    -------
+    bytes or None
+        8 bytes longer; None when `buf` is None.
+    """
     return None if buf is None else prefixed(buf, 0, 8)
 
 
 def convert_to_header_format(buf):
-    """``ts:i64 value``, or a plain aggregation, with empty headers in front of it: one byte 00."""
+    """Put empty headers, one byte 00, in front of ``ts:i64 value`` or an aggregation (KIP-1271).
+
+    Parameters
+    ----------
+    buf : bytes-like or None
+
+    Returns
+    -------
+    bytes or None
+        1 byte longer; None when `buf` is None.
+    """
     return None if buf is None else prefixed(buf, 1, 0)
 
 
 def convert_from_plain_to_header_format(buf):
-    """A plain value with empty headers and timestamp -1 (unknown) in front of it."""
+    """Put empty headers and timestamp -1, unknown, in front of a plain value (KIP-1271).
+
+    Parameters
+    ----------
+    buf : bytes-like or None
+
+    Returns
+    -------
+    bytes or None
+        9 bytes longer; None when `buf` is None.
+    """
     return None if buf is None else prefixed(buf, 1, 8)
 
 
@@ -92,6 +121,15 @@ cdef bytes tail(object buf, bint timed, Py_ssize_t skipped):
 
 def raw_plain_value(buf):
     """The plain value of ``varint(H) headers[H] ts:i64 value``; the headers are not looked at.
+
+    Parameters
+    ----------
+    buf : bytes-like or None
+
+    Returns
+    -------
+    bytes or None
+        None when `buf` is None.
 
     Raises
     ------
@@ -132,7 +170,7 @@ def raw_headers_timestamp_prefix(buf):
 
 
 def raw_timestamp(buf):
-    """The timestamp of ``varint(H) headers[H] ts:i64 value``, in milliseconds; see `raw_plain_value`."""
+    """The timestamp, in ms, of ``varint(H) headers[H] ts:i64 value``; see `raw_plain_value`."""
     cdef View view
     cdef Reader reader
     if buf is None:

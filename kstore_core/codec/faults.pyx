@@ -25,7 +25,7 @@ from kstore_core.errors import FormatError
 
 
 cdef str describe(Fault fault, int64_t number, Py_ssize_t left):
-    """The reason alone; `number` is the count or size in question, `left` the bytes from there on."""
+    """The reason alone; `number` is the count or size in question, `left` the bytes after it."""
     if fault == TRUNCATED_VARINT:
         return "the bytes end inside a varint"
     if fault == LONG_VARINT:

@@ -3,28 +3,17 @@
 """The headers of a record (KIP-82), decoded when somebody looks (docs/formats.md, Headers)."""
 
 cimport cython
-from cpython.bytes cimport PyBytes_CheckExact, PyBytes_GET_SIZE
-from libc.stdint cimport INT32_MAX, uint8_t
+from cpython.bytes cimport PyBytes_GET_SIZE
 
-from kstore_core.codec.buffers cimport (
-    Scratch,
-    View,
-    address,
-    close_scratch,
-    close_view,
-    copy_bytes,
-    open_scratch,
-    open_view,
-)
-from kstore_core.codec.header cimport Header, as_header, parse_headers, write_pair
-from kstore_core.codec.wire cimport store_varint
+from kstore_core.codec.buffers cimport address, copy_bytes
+from kstore_core.codec.header cimport Header, as_header, parse_headers
 
 from collections.abc import Mapping, Sequence
 
 from kstore_core.errors import FormatError, ReadOnlyHeadersError
 
 cdef enum:
-    SHARED_BYTES = 1024         # how many bytes of a row, beside its headers, headers may keep alive
+    SHARED_BYTES = 1024         # how many bytes of a row headers may keep alive beside their own
 
 @cython.final
 @cython.freelist(256)
@@ -51,7 +40,7 @@ cdef class Headers:
     Notes
     -----
     Equal to other headers, or a list or tuple of pairs, with the same elements; read-only or not
-    makes no difference. Not hashable. A fault inside the bytes is a `FormatError` at the first look.
+    makes no difference. Not hashable. A fault in the bytes is a `FormatError` at the first look.
     ``add`` copies the list: to build many, pass all pairs at once.
 
     Examples
@@ -149,7 +138,7 @@ cdef class Headers:
         return None
 
     def value(self, key, default=None):
-        """The value of the last header with this key, which may be None; `default` if there is none."""
+        """The value, None for a null, of the last header with this key; `default` without one."""
         header = self.last(key)
         return default if header is None else (<Header>header).value
 
@@ -310,8 +299,6 @@ cdef Headers as_headers(object headers):
     return Headers(headers)
 
 
-# ---------------------------------------------------------------- to and from bytes
-
 cdef Headers lazy_headers(bytes source, Py_ssize_t start, Py_ssize_t size):
     """Read-only headers over source[start:start + size], decoded when somebody looks.
 
@@ -329,117 +316,3 @@ cdef Headers lazy_headers(bytes source, Py_ssize_t start, Py_ssize_t size):
     else:
         headers._source = copy_bytes(address(source) + start, size)
     return headers
-
-
-cdef bytes collect_headers(
-    object headers, Scratch *scratch, const uint8_t **data, Py_ssize_t *size
-):
-    """Encode headers of any accepted form; `data` and `size` say where the bytes are.
-
-    They are in `scratch`, or in the bytes returned, which the caller keeps until it has copied them.
-    """
-    cdef Headers lazy
-    cdef bytes source
-    size[0] = 0
-    if headers is None:
-        return None
-    if type(headers) is Headers:
-        lazy = <Headers>headers
-        with cython.critical_section(lazy):
-            source = lazy._source
-            if source is not None:
-                data[0] = address(source) + lazy._start
-                size[0] = lazy._size
-                return source
-            headers = lazy.locked_items()
-    elif type(headers) is not list and type(headers) is not tuple:
-        refuse_mapping(headers)
-        headers = list(headers)
-    write_pairs(headers, scratch)
-    data[0] = scratch.data
-    size[0] = scratch.size
-    return None
-
-
-cdef int write_pairs(object pairs, Scratch *scratch) except -1:
-    """Write the count and every pair of a list or tuple; nothing for none."""
-    cdef Py_ssize_t announced = len(pairs)
-    cdef Py_ssize_t written = 0
-    if announced == 0:
-        return 0
-    if announced > INT32_MAX:
-        raise FormatError(f"headers: {announced} are more than the format's 2**31 - 1")
-    scratch.size = store_varint(scratch.data, announced) - scratch.data
-    for pair in pairs:
-        write_pair(scratch, pair, written)
-        written += 1
-    if written != announced:
-        raise RuntimeError("the list of headers changed while it was encoded")
-    if scratch.size > INT32_MAX:
-        raise FormatError(
-            f"headers: {scratch.size} bytes are more than the format's 2**31 - 1"
-        )
-    return 0
-
-
-def encode_headers(headers):
-    """Encode headers as they stand inside a stored value.
-
-    Parameters
-    ----------
-    headers : Headers, iterable of (str, bytes-like or None), or None
-
-    Returns
-    -------
-    bytes
-        ``b""`` for None or no headers; for headers read from bytes and not changed, those bytes.
-
-    Raises
-    ------
-    TypeError
-        If `headers` is a mapping, or an element is not a pair of the right types.
-    FormatError
-        If a key has a lone surrogate, or something is longer than 2**31 - 1 bytes.
-    """
-    cdef Scratch scratch
-    cdef const uint8_t *data = NULL
-    cdef Py_ssize_t size = 0
-    open_scratch(&scratch)
-    try:
-        source = collect_headers(headers, &scratch, &data, &size)
-        if source is not None and size == len(source):
-            return source
-        return copy_bytes(data, size)
-    finally:
-        close_scratch(&scratch)
-
-
-def decode_headers(buf):
-    """Headers of the bytes that `encode_headers` gives.
-
-    Nothing is decoded yet: a fault inside the bytes is a `FormatError` at the first look.
-
-    Parameters
-    ----------
-    buf : bytes-like or None
-        None and ``b""`` are no headers.
-
-    Returns
-    -------
-    Headers
-        Read-only.
-    """
-    if buf is None:
-        return NO_HEADERS
-    if not PyBytes_CheckExact(buf):
-        buf = copied(buf)
-    return lazy_headers(buf, 0, PyBytes_GET_SIZE(buf))
-
-
-cdef bytes copied(object buf):
-    cdef View view
-    open_view(buf, &view)
-    try:
-        return copy_bytes(view.data, view.size)
-    finally:
-        close_view(&view)

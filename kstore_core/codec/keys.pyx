@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""Composite keys (docs/formats.md, Keys): a key's bytes with the times of its window, session or segment.
+"""Composite keys (docs/formats.md, Keys): a key with the times of its window, session or segment.
 
 All integers are big-endian and signed, so keys of times from 0 on sort by time. Times are
 milliseconds since the epoch. A key of None or of a type that is not bytes-like is a TypeError, a
@@ -157,6 +157,18 @@ def window_key(key, start, seq=0):
         The window's start, milliseconds.
     seq : int, default 0
         Tells the rows of one key and window apart where duplicates are retained; 32 bits.
+
+    Returns
+    -------
+    bytes
+        12 bytes longer than `key`.
+
+    Raises
+    ------
+    TypeError
+        If `key` is not bytes-like.
+    OverflowError
+        If `start` does not fit 64 bits or `seq` 32.
     """
     return window(key, start, seq, 12, NO_PREFIX)
 
@@ -202,7 +214,26 @@ def split_key_first_window_key(row):
 # ---------------------------------------------------------------- sessions
 
 def session_key(key, start, end):
-    """The key of a session store and of its changelog: ``key end:i64 start:i64``, the end first."""
+    """The key of a session store and of its changelog: ``key end:i64 start:i64``, the end first.
+
+    Parameters
+    ----------
+    key : bytes-like
+    start, end : int
+        The times of the session's first and last record, milliseconds, both inclusive.
+
+    Returns
+    -------
+    bytes
+        16 bytes longer than `key`.
+
+    Raises
+    ------
+    TypeError
+        If `key` is not bytes-like.
+    OverflowError
+        If `start` or `end` does not fit 64 bits.
+    """
     return session(key, start, end, NO_PREFIX)
 
 

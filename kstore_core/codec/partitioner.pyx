@@ -1,8 +1,8 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""Which partition a key belongs to: murmur2, as Kafka's producers compute it (docs/formats.md, Partitions)."""
+"""Which partition a key belongs to, as for Kafka's producers (docs/formats.md, Partitions)."""
 
-from libc.stdint cimport int32_t, uint32_t, uint8_t
+from libc.stdint cimport int32_t
 
 from kstore_core.codec.buffers cimport View, close_view, open_view
 

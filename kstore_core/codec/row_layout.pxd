@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Where the fields of a segment row are (docs/formats.md, Versioned rows). No Python objects, no GIL.
+"""Where the fields of a segment row are (docs/formats.md, Versioned rows). No Python objects.
 
     next:i64 min:i64 { timestamp:i64 size:i32 } x n, newest first, then the values, oldest first
 """
@@ -107,3 +107,17 @@ cdef inline Fault open_row(Row *row, const uint8_t *data, Py_ssize_t size) noexc
     row.count = count
     row.degenerate = row.next_timestamp == row.min_timestamp
     return SOUND
+
+
+cdef inline Py_ssize_t index_at(const Row *row, int64_t timestamp) noexcept nogil:
+    """The first version, newest first, that is valid from `timestamp` or before it."""
+    cdef Py_ssize_t low = 0
+    cdef Py_ssize_t high = row.count
+    cdef Py_ssize_t middle
+    while low < high:
+        middle = (low + high) // 2
+        if entry_time(row, middle) > timestamp:
+            low = middle + 1
+        else:
+            high = middle
+    return low

@@ -4,142 +4,31 @@
 
 A row holds the versions of one key whose validity ended in one segment. Every function takes the
 bytes of a row and gives new ones; a row is checked from end to end before it is used, and one that
-does not add up is a `FormatError`. A value of None is a tombstone: the key was deleted at that time.
+does not add up is a `FormatError`. A value of None is a tombstone: the key was deleted then.
 Timestamps are milliseconds since the epoch, 64 bits.
 """
 
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.stdint cimport int64_t
 
-from kstore_core.codec.buffers cimport (
-    View,
-    address,
-    close_view,
-    copy_bytes,
-    new_bytes,
-    open_view,
-    put,
-)
-from kstore_core.codec.faults cimport describe
+from kstore_core.codec.buffers cimport View, close_view
 from kstore_core.codec.integers cimport as_i64
 from kstore_core.codec.row_layout cimport (
-    ENTRY_BYTES,
-    HEAD_BYTES,
     TOMBSTONE,
     Row,
-    entry_at,
     entry_size,
     entry_time,
-    open_row,
+    index_at,
     valid_to_of,
     value_bytes,
 )
-from kstore_core.codec.wire cimport SOUND, Fault, store_i32, store_i64
-
-from kstore_core.errors import FormatError
-
-
-cdef struct Version:
-    int64_t timestamp
-    const uint8_t *value
-    Py_ssize_t size             # TOMBSTONE for none
-
-
-# ---------------------------------------------------------------- shared steps
-
-cdef int open_checked(object source, View *view, Row *row) except -1:
-    """Borrow the bytes of a row and check them; when this fails nothing is borrowed."""
-    cdef Fault fault
-    open_view(source, view)
-    fault = open_row(row, view.data, view.size)
-    if fault != SOUND:
-        reason = describe(fault, row.number, view.size - row.at)
-        close_view(view)
-        raise FormatError(f"segment row: {reason} (at byte {row.at})", offset=row.at)
-    return 0
-
-
-cdef int open_version(object value, int64_t timestamp, View *view, Version *version) except -1:
-    version.timestamp = timestamp
-    version.value = NULL
-    version.size = TOMBSTONE
-    view.held = False
-    if value is not None:
-        open_view(value, view)
-        version.value = view.data
-        version.size = view.size
-        if view.size > INT32_MAX:
-            close_view(view)
-            raise FormatError(
-                f"segment row: a value of {version.size} bytes is over the format's 2**31 - 1"
-            )
-    return 0
-
-
-cdef bytes spliced(
-    const Row *row, Py_ssize_t begin, Py_ssize_t end,
-    const Version *added, int count, int64_t next_timestamp, int64_t min_timestamp,
-):
-    """A row whose versions begin to end - 1 are replaced by `added`, newest first. One allocation.
-
-    `row` may be NULL for a row from nothing.
-    """
-    cdef Py_ssize_t total = 0 if row is NULL else row.count
-    cdef Py_ssize_t newer = 0 if row is NULL else value_bytes(row, 0, begin)
-    cdef Py_ssize_t older = 0 if row is NULL else value_bytes(row, end, total)
-    cdef Py_ssize_t size = HEAD_BYTES + (total - (end - begin) + count) * ENTRY_BYTES + newer + older
-    cdef uint8_t *here
-    cdef bytes result
-    cdef int i
-    for i in range(count):
-        if added[i].size > 0:
-            size += added[i].size
-    result = new_bytes(size)
-    here = store_i64(address(result), next_timestamp)
-    here = store_i64(here, min_timestamp)
-    if begin > 0:
-        here = put(here, entry_at(row, 0), begin * ENTRY_BYTES)
-    for i in range(count):
-        here = store_i64(here, added[i].timestamp)
-        here = store_i32(here, <int32_t>added[i].size)
-    if end < total:
-        here = put(here, entry_at(row, end), (total - end) * ENTRY_BYTES)
-    if older > 0:
-        here = put(here, entry_at(row, total), older)
-    for i in range(count - 1, -1, -1):
-        if added[i].size > 0:
-            here = put(here, added[i].value, added[i].size)
-    if newer > 0:
-        put(here, row.data + row.size - newer, newer)
-    return result
-
-
-cdef object value_of(const Row *row, Py_ssize_t index, Py_ssize_t newer):
-    """The value of a version; `newer` is how many bytes those before it have."""
-    cdef int32_t size = entry_size(row, index)
-    if size < 0:
-        return None
-    return copy_bytes(row.data + row.size - newer - size, size)
-
-
-cdef Py_ssize_t index_at(const Row *row, int64_t timestamp) noexcept nogil:
-    """The first version, newest first, that is valid from `timestamp` or before it."""
-    cdef Py_ssize_t low = 0
-    cdef Py_ssize_t high = row.count
-    cdef Py_ssize_t middle
-    while low < high:
-        middle = (low + high) // 2
-        if entry_time(row, middle) > timestamp:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-cdef object misplaced(str what, int64_t timestamp, const Row *row):
-    return ValueError(
-        f"{what}: {timestamp} is out of place in a row of {row.count} versions from "
-        f"{row.min_timestamp} (inclusive) to {row.next_timestamp} (exclusive)"
-    )
+from kstore_core.codec.row_writer cimport (
+    Version,
+    misplaced,
+    open_checked,
+    open_version,
+    spliced,
+    value_of,
+)
 
 
 # ---------------------------------------------------------------- new rows

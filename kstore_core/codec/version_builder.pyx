@@ -1,5 +1,5 @@
-# cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False, cdivision=True
-# cython: embedsignature=True, embedsignature.format=clinic
+# cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
+# cython: cdivision=True, embedsignature=True, embedsignature.format=clinic
 """The rows of a versioned store from all its versions at once: Arrow in, Arrow out, sorted."""
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint64_t
@@ -116,7 +116,7 @@ cdef Trouble measure(Job *job) noexcept nogil:
 
 
 cdef void sort_rows(Job *job) noexcept nogil:
-    """Counting sorts by segment, byte after byte; rows of one segment stay in order of their keys."""
+    """Counting sorts by segment, byte after byte; rows of a segment stay in order of their keys."""
     cdef int64_t[257] starts
     cdef int64_t count = job.plan.row_count
     cdef int64_t *swap

@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Which row every version belongs to, when the versions of each key come in order of time.
 
-The same rows that one put after another leaves (docs/formats.md, Versioned rows). No Python objects.
+The rows that one put after another leaves (docs/formats.md, Versioned rows). No Python objects.
 """
 
 from libc.stdint cimport int64_t, uint64_t
@@ -59,7 +59,9 @@ cdef inline void add_entry(Plan *plan, int64_t timestamp, int64_t source) noexce
     plan.rows[plan.row_count - 1].count += 1
 
 
-cdef inline Planned *new_planned(Plan *plan, int64_t segment, int64_t next_timestamp) noexcept nogil:
+cdef inline Planned *new_planned(
+    Plan *plan, int64_t segment, int64_t next_timestamp
+) noexcept nogil:
     cdef Planned *row = plan.rows + plan.row_count
     row.segment = segment
     row.key = plan.key
@@ -72,7 +74,7 @@ cdef inline Planned *new_planned(Plan *plan, int64_t segment, int64_t next_times
 
 
 cdef inline Planned *row_in(Plan *plan, int64_t segment) noexcept nogil:
-    """This key's row in a segment, if there is one: in order of time it can only be the last one."""
+    """This key's row in a segment, if any: in order of time it can only be the last one."""
     cdef Planned *row = plan.rows + plan.row_count - 1
     return row if plan.open_row and row.segment == segment else NULL
 

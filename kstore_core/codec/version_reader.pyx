@@ -52,7 +52,9 @@ cdef struct Job:
     int64_t left
 
 
-cdef Fault fault_at(Job *job, bint in_key, int64_t at, int64_t number, int64_t left, Fault fault) noexcept nogil:
+cdef Fault fault_at(
+    Job *job, bint in_key, int64_t at, int64_t number, int64_t left, Fault fault
+) noexcept nogil:
     job.in_key, job.at, job.number, job.left = in_key, at, number, left
     return fault
 

@@ -1,11 +1,11 @@
 # cython: language_level=3
-"""Bytes by hand: big-endian integers, zig-zag varints and a bounds-checked reader. No Python objects, no GIL.
+"""Bytes by hand: big-endian integers, varints and a bounds-checked reader. No Python objects.
 
-Nothing here raises. A reader that cannot go on returns a fault and leaves its position where the faulty
-field starts; `faults.raise_fault` turns that into a FormatError, out of the hot path.
+Nothing here raises. A reader that cannot go on returns a fault and leaves its position at the
+faulty field; `faults.raise_fault` turns that into a FormatError, out of the hot path.
 """
 
-from libc.stdint cimport INT32_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 
 cdef enum Fault:
@@ -128,7 +128,7 @@ cdef inline uint8_t *store_varint(uint8_t *data, int64_t number) noexcept nogil:
 
 
 cdef inline Fault read_unsigned(Reader *reader, int width, uint64_t *bits) noexcept nogil:
-    """Read an unsigned varint of `width` (32 or 64) bits. Padding with zeros is read as Kafka reads it."""
+    """Read an unsigned varint of `width` (32 or 64) bits; padding with zeros is no fault."""
     cdef const uint8_t *here = reader.here
     cdef uint64_t total = 0
     cdef uint64_t byte
@@ -169,7 +169,7 @@ cdef inline Fault read_varint(Reader *reader, int32_t *number) noexcept nogil:
 
 
 cdef inline Fault read_size(Reader *reader, int32_t least, Py_ssize_t *size) noexcept nogil:
-    """Read a length of at least `least` (0, or -1 where null is allowed) that the bytes left can hold."""
+    """Read a length of at least `least` (0, or -1 for null) that the bytes left can hold."""
     cdef const uint8_t *field = reader.here
     cdef int32_t number = 0
     cdef Fault fault = read_varint(reader, &number)
@@ -188,7 +188,7 @@ cdef inline Fault read_size(Reader *reader, int32_t least, Py_ssize_t *size) noe
 # ---------------------------------------------------------------- headers
 
 cdef inline Fault read_count(Reader *reader, int32_t *count) noexcept nogil:
-    """Read the header count. A header takes two bytes at least, which bounds what a count may claim."""
+    """Read the header count. A header takes two bytes at least, which bounds what it may claim."""
     cdef const uint8_t *field = reader.here
     cdef Fault fault = read_varint(reader, count)
     if fault != SOUND:

@@ -1,0 +1,1 @@
+# Only for other extension modules: see row_writer.pxd.
