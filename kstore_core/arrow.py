@@ -86,6 +86,17 @@ def to_binary(serde: Serde[Any], column: pa.Array) -> pa.Array:
     """
     import pyarrow as pa
 
+    try:
+        return _to_binary(serde, column)
+    except pa.ArrowNotImplementedError as error:
+        raise TypeError(
+            f"a column of {column.type} is not what the serde {serde.name!r} takes: {error}"
+        ) from error
+
+
+def _to_binary(serde: Serde[Any], column: pa.Array) -> pa.Array:
+    import pyarrow as pa
+
     if serde is serdes.BYTES:
         return column.cast(pa.binary())
     if serde is serdes.JSON:

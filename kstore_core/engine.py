@@ -93,6 +93,8 @@ class EngineOptions:
             if not isinstance(given, cls):
                 raise SpecError(f"{type(given).__name__} given where {cls.__name__} is wanted")
             return given
+        if not isinstance(given, Mapping):
+            raise SpecError(f"options are a mapping or a {cls.__name__}, not {given!r}")
         known = {f.name: f for f in dataclasses.fields(cls)}
         for name, value in given.items():
             if name not in known:

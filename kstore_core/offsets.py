@@ -83,7 +83,9 @@ def read_record(namespace: Namespace) -> StoreRecord:
             elif key == STREAM_TIME:
                 record.stream_time = _long(key, value)
             elif key != STATUS:
-                record.offsets[_partition(key)] = _long(key, value)
+                partition = _partition(key)
+                if partition is not None:
+                    record.offsets[partition] = _long(key, value)
     return record
 
 
@@ -107,9 +109,11 @@ def _long(key: bytes, value: bytes) -> int:
     return number
 
 
-def _partition(key: bytes) -> Partition:
-    topic, dash, number = key.decode(errors="replace").rpartition("-")
-    if not dash or not number.isdecimal():
+def _partition(key: bytes) -> Partition | None:
+    topic, _, number = key.decode(errors="replace").rpartition("-")
+    if not (topic and number.isdecimal()):
+        if key.startswith(b"kstore."):
+            return None  # a newer kstore's entry
         raise CorruptionError(
             f"the entry {key!r} of the offsets namespace names no partition; "
             "restore the store from its changelog"

@@ -7,8 +7,8 @@ cdef class OrderedRows:
     cdef bint _pinned
     cdef Py_ssize_t _views
 
-    cpdef void put(self, bytes key, object value)
-    cpdef bint remove(self, bytes key)
+    cdef int set(self, bytes key, object value) except -1
+    cdef bint unset(self, bytes key) except -1
     cpdef OrderedView view(self)
     cdef void _merge(self)
     cdef void _rebuild(self)

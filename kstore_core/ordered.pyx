@@ -74,14 +74,21 @@ cdef class OrderedRows:
     def __len__(self):
         return len(self.rows)
 
-    cpdef void put(self, bytes key, object value):
+    def put(self, bytes key not None, value):
         """Set ``key`` to ``value``, which may be any object."""
+        self.set(key, value)
+
+    def remove(self, bytes key not None):
+        """Forget ``key``; tells whether it was there."""
+        return self.unset(key)
+
+    cdef int set(self, bytes key, object value) except -1:
         self.rows[key] = value
         if self._chunks:
             self._pending[key] = value
+        return 0
 
-    cpdef bint remove(self, bytes key):
-        """Forget ``key``; tells whether it was there."""
+    cdef bint unset(self, bytes key) except -1:
         if self.rows.pop(key, _GONE) is _GONE:
             return False
         if self._chunks:

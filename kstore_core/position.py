@@ -62,7 +62,7 @@ def _count(data: bytes, at: int) -> tuple[int, int]:
     """A count at ``at``, and where it ends."""
     (count,) = _INT.unpack_from(data, at)
     if count < 0:
-        raise FormatError(f"a count of {count} in a position", offset=at)
+        raise FormatError(f"a negative count of {count} in a position", offset=at)
     return count, at + _INT.size
 
 

@@ -125,7 +125,7 @@ def _json(value: Any) -> bytes:
 def _from_json(data: bytes) -> Any:
     try:
         return json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FormatError(f"stored bytes are not JSON: {error}") from error
 
 

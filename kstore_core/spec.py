@@ -112,13 +112,13 @@ class StoredSpec:
                     f"{SPEC_VERSION}; open it with the kstore that wrote it, or a newer one"
                 )
             return cls(
-                name=stored["name"],
-                shape=stored["shape"],
-                format=formats.by_name(stored["format"]),
-                key=stored["key"],
-                value=stored["value"],
-                history_retention_ms=stored.get("history_retention_ms"),
-                segment_interval_ms=stored.get("segment_interval_ms"),
+                name=_typed(stored, "name", str),
+                shape=_typed(stored, "shape", str),
+                format=formats.by_name(_typed(stored, "format", str)),
+                key=_typed(stored, "key", str),
+                value=_typed(stored, "value", str),
+                history_retention_ms=_typed(stored, "history_retention_ms", int, None),
+                segment_interval_ms=_typed(stored, "segment_interval_ms", int, None),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise SpecError(f"the description stored under kstore.spec is damaged: {error}") from error
@@ -183,6 +183,15 @@ class StoredSpec:
             f"{spec.format.name!r}; a store is not downgraded in place. Open it as "
             f"{self.format.name!r}"
         )
+
+
+def _typed(stored: dict[str, Any], name: str, wanted: type, *default: Any) -> Any:
+    if default and name not in stored:
+        return default[0]
+    value = stored[name]
+    if type(value) is not wanted:
+        raise TypeError(f"{name} is {value!r}")
+    return value
 
 
 def check_name(name: str) -> None:

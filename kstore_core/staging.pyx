@@ -188,7 +188,7 @@ cdef class StagedNamespace:
         cdef long long growth = self._growth(key, value)
         if self._staging._grow(growth):
             growth = self._growth(key, value)
-        self._rows.put(key, value)
+        self._rows.set(key, value)
         self._count(growth)
         self._writes += 1
 
@@ -204,7 +204,7 @@ cdef class StagedNamespace:
         self._staging._grow(growth)
         for key, value in rows:
             growth = self._growth(key, value)
-            self._rows.put(key, value)
+            self._rows.set(key, value)
             self._count(growth)
         self._writes += 1
 
@@ -217,7 +217,7 @@ cdef class StagedNamespace:
         for key in doomed:
             value = self._rows.rows[key]
             self._count(-len(<bytes>key) - (0 if value is None else len(<bytes>value)))
-            self._rows.remove(key)
+            self._rows.unset(key)
         # A range that the new one covers says nothing more.
         self._ranges = [
             (first, last)
@@ -295,7 +295,7 @@ cdef class StagedNamespace:
         for key, value in zip(written.keys, written.values):
             if self._rows.rows.get(key, _MISSING) is value:
                 self._count(-len(<bytes>key) - (0 if value is None else len(<bytes>value)))
-                self._rows.remove(key)
+                self._rows.unset(key)
 
     def close(self):
         """Refuse every further use. What is staged is forgotten."""

@@ -30,7 +30,7 @@ WRAPPERS = {
 }
 
 
-@pytest.mark.parametrize("millis", [0, -1, 2**63 - 1, -(2**63), 2**70])
+@pytest.mark.parametrize("millis", [0, -1, 2**63 - 1, -(2**63)])
 def test_milliseconds_are_taken_as_they_are(millis):
     assert to_millis(millis) == millis
 
