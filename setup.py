@@ -5,6 +5,7 @@ Everything else (metadata, dependencies, entry points, tool settings) stands in 
 
 from __future__ import annotations
 
+import os
 import sys
 import sysconfig
 from pathlib import Path
@@ -30,7 +31,12 @@ def extension_modules() -> list[Extension]:
 
 
 class BuildExtensions(build_ext):
-    """build_ext that names the missing package when a compiler or Python.h is not there."""
+    """build_ext on all cores, naming the package where a compiler or Python.h is missing."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        if self.parallel is None:
+            self.parallel = os.cpu_count()
 
     def run(self) -> None:
         header = Path(sysconfig.get_path("include"), "Python.h")
@@ -53,7 +59,6 @@ class BuildExtensions(build_ext):
 
 
 def _compiler_found() -> bool:
-    import os
     import shutil
 
     command = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
