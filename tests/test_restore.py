@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kstore_core import StoreSpec, open_state, stores
@@ -59,7 +59,7 @@ def restored(store: Any, records: list[Record], *, headers: bool = True) -> Rest
 def put(store: Any, records: list[Record]) -> None:
     keeps_headers = store.spec.format.headers
     for key, value, time, headers in records:
-        more = {"headers": headers} if keeps_headers else {}
+        more: dict[str, Any] = {"headers": headers} if keeps_headers else {}
         if store.spec.format.timestamped:
             more["timestamp"] = time
         if value is None and not store.spec.format.versioned:
@@ -97,6 +97,7 @@ def plain(record: Any) -> object:
 @pytest.mark.parametrize(
     "spec", KEY_VALUE + VERSIONED, ids=lambda s: f"{s.format.name}-{s.history_retention_ms}"
 )
+@settings(deadline=None)
 @given(first=RECORDS, second=RECORDS)
 def test_a_restore_is_what_putting_one_by_one_is(
     spec: StoreSpec, first: list[Record], second: list[Record]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -133,15 +134,18 @@ def _wanted(selection: Selection, table: pa.Table) -> pa.ChunkedArray | None:
     return still if begun is None else pc.and_(begun, still)
 
 
-def snapshot_of(reader: ShardReader, shard: Shard, *, headers: bool) -> Snapshot:
-    """What a temporal join needs of a shard: the versions that its store still answers with."""
+def snapshot_of(reader: ShardReader, shards: Sequence[Shard], *, headers: bool) -> Snapshot:
+    """What a temporal join needs of shards: the versions that their stores still answer with."""
     spec = reader.spec
-    if shard.path is None:
-        return Snapshot.empty(spec.value.arrow_type, headers=headers)
-    with reader.open(shard) as store:
-        horizon = store.clock.horizon
-        since = Selection(history=True, from_ts=horizon)
-        tables = list(_versions(store, since, headers=headers))
+    tables = []
+    for shard in shards:
+        if shard.path is not None:
+            with reader.open(shard) as store:
+                horizon = store.clock.horizon
+                since = Selection(history=True, from_ts=horizon)
+                for table in _versions(store, since, headers=headers):
+                    horizons = pa.array(np.full(table.num_rows, horizon, np.int64))
+                    tables.append(table.append_column("horizon", horizons))
     if not tables:
         return Snapshot.empty(spec.value.arrow_type, headers=headers)
     whole = pa.concat_tables(tables)
@@ -152,5 +156,5 @@ def snapshot_of(reader: ShardReader, shard: Shard, *, headers: bool) -> Snapshot
         integers(columns["valid_to"].fill_null(FOREVER)),
         arrow.to_typed(spec.value, columns["value"]),
         columns.get("headers"),
-        horizon,
+        integers(columns["horizon"]),
     )

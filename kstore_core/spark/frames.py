@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kstore_core.errors import SpecError, UnsupportedError
 from kstore_core.spec import StoreSpec
@@ -106,11 +106,12 @@ def log_columns(df: DataFrame, spec: StoreSpec, *, by_key: bool, partitions: int
 
 def shard_column(key: Column, serde: Serde[Any], partitions: int) -> Column:
     """The shard of each row by murmur2 of its serialised key; 0 for a null key."""
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.pandas.functions import arrow_udf
 
     from kstore_core.spark.partitioning import ShardOfKey
 
-    return F.arrow_udf(ShardOfKey(serde, partitions).__call__, "int")(key)
+    udf = arrow_udf(ShardOfKey(serde, partitions).__call__, "int")  # type: ignore[call-overload]
+    return cast("Column", udf(key))
 
 
 def by_shard(df: DataFrame, partitions: int, shard: str) -> DataFrame:

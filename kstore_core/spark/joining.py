@@ -40,6 +40,7 @@ def temporal_join(
     prefix: str = "table_",
     version: int | None = None,
     spec: StoreSpec | None = None,
+    broadcast_bytes: int = 64 * 1024 * 1024,
     cache_bytes: int = 512 * 1024 * 1024,
 ) -> DataFrame:
     """Join each row with the version of its key that was valid at its time.
@@ -49,8 +50,9 @@ def temporal_join(
     version, after a tombstone, and where its key or time is null. A row from before the history
     that the shard keeps matches the version that is the latest still, if that is old enough.
 
-    The rows are brought to their keys' shards by murmur2, and looked up there, many at once, in an
-    Arrow snapshot of the shard's history, which a Python worker keeps for its next tasks.
+    Rows are looked up, many at once, in an Arrow snapshot of the history, which a Python worker
+    keeps for its next tasks: where they are, in a snapshot of a small store as a whole; else the
+    rows are brought to their keys' shards, by murmur2, and looked up in a snapshot of one shard.
 
     Parameters
     ----------
@@ -72,6 +74,8 @@ def temporal_join(
         Another version of the store than the newest.
     spec : StoreSpec, optional
         The store's description; needed where its serdes are not built in.
+    broadcast_bytes : int
+        Up to this size of its files a store is a small one; 0 makes none small.
     cache_bytes : int
         What the snapshots kept by one Python worker may take. One that takes more is made anew by
         every task.
@@ -117,8 +121,11 @@ def temporal_join(
         inner=how == "inner",
         tolerance_ms=tolerance_ms,
         headers=headers and spec.format.headers,
+        everywhere=manifest.bytes <= broadcast_bytes,
         cache_bytes=cache_bytes,
     )
+    if task.everywhere:
+        return df.mapInArrow(task.join, schema)
     placed = df.withColumn(_SHARD, shard_column(F.col(f"`{key}`"), spec.key, manifest.partitions))
     return by_shard(placed, manifest.partitions, _SHARD).mapInArrow(task.join, schema)
 
@@ -145,10 +152,11 @@ class JoinTask:
     inner: bool
     tolerance_ms: int | None
     headers: bool
+    everywhere: bool
     cache_bytes: int
 
     def join(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Joined batches of the rows of one shard; their last column is the shard."""
+        """Joined batches: of rows of all shards, or of one that is their last column."""
         import pyarrow as pa
 
         from kstore_core.spark.columns import millis, serialized, timestamps
@@ -158,14 +166,17 @@ class JoinTask:
             if not batch.num_rows:
                 continue
             if snapshot is None:
-                snapshot = self.snapshot(batch.column(batch.num_columns - 1)[0].as_py())
+                snapshot = self.snapshot(
+                    None if self.everywhere else batch.column(batch.num_columns - 1)[0].as_py()
+                )
+            width = batch.num_columns - (not self.everywhere)
             keys = serialized(self.reader.spec.key, batch.column(self.key))
             when = batch.column(self.timestamp)
             if when.null_count:
                 keys = pa.compute.if_else(when.is_valid(), keys, None)
             times, rounded_up = millis(when)
             found = snapshot.find(keys, times, latest=rounded_up, tolerance_ms=self.tolerance_ms)
-            rows = batch.columns[:-1]
+            rows = batch.columns[:width]
             if self.inner:
                 matched = found.is_valid()
                 rows = [column.filter(matched) for column in rows]
@@ -175,21 +186,20 @@ class JoinTask:
             for name in ("timestamp", "valid_to"):
                 added[name] = timestamps(added[name], as_millis=as_millis)
             yield pa.RecordBatch.from_arrays(
-                [*rows, *added.values()], names=[*batch.schema.names[:-1], *added]
+                [*rows, *added.values()], names=[*batch.schema.names[:width], *added]
             )
 
-    def snapshot(self, shard: int) -> Snapshot:
-        """The shard's history: kept from an earlier task, or made."""
+    def snapshot(self, shard: int | None) -> Snapshot:
+        """The history of a shard, or of all: kept from an earlier task, or made."""
+        from kstore_core.spark.contents import snapshot_of
         from kstore_core.spark.snapshots import CACHE
 
+        shards = self.shards if shard is None else (self.shards[shard],)
         CACHE.shrink(self.cache_bytes)
-        name = (self.store, shard, self.headers)
-        return CACHE.get(name, lambda: self._make(self.shards[shard]))
-
-    def _make(self, shard: Shard) -> Snapshot:
-        from kstore_core.spark.contents import snapshot_of
-
-        return snapshot_of(self.reader, shard, headers=self.headers)
+        return CACHE.get(
+            (self.store, shard, self.headers),
+            lambda: snapshot_of(self.reader, shards, headers=self.headers),
+        )
 
 
 def _schema(

@@ -51,10 +51,10 @@ def _bytes_of(
     if len(column) == 0 or offset_buffer is None:
         empty = np.zeros(len(column), np.int64)
         return empty, empty, np.zeros(0, np.uint8)
-    offsets = np.frombuffer(offset_buffer, np.int64 if large else np.int32)
-    offsets = offsets[column.offset : column.offset + len(column) + 1].astype(np.int64)
+    raw = np.frombuffer(offset_buffer, np.int64 if large else np.int32)
+    offsets = raw[column.offset : column.offset + len(column) + 1].astype(np.int64)
     data = np.frombuffer(data_buffer, np.uint8) if data_buffer else np.zeros(0, np.uint8)
-    lengths = np.diff(offsets)
+    lengths = offsets[1:] - offsets[:-1]
     if column.null_count:
         lengths = np.where(column.is_valid().to_numpy(zero_copy_only=False), lengths, 0)
     return offsets[:-1], lengths, data

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["local_session"]
 
+_JAVA = "spark.driver.extraJavaOptions"
 _LOGGING = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = console
@@ -55,7 +56,7 @@ def local_session(
     driver_memory : str
         Heap of the one Java process, as Spark writes it: ``"2g"``.
     config : mapping of str to str, optional
-        Further Spark settings; they win over those above.
+        Further Spark settings; they win over those above, but for Java options, which are added.
 
     Raises
     ------
@@ -79,16 +80,18 @@ def local_session(
     with tempfile.TemporaryDirectory(prefix="kstore-log4j-") as scratch:
         logging = Path(scratch, "log4j2.properties")
         logging.write_text(_LOGGING)
+        further = dict(config or {})
+        java_options = f"-Dlog4j2.configurationFile={logging.as_uri()} {further.pop(_JAVA, '')}"
         settings = {
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.memory": driver_memory,
-            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()}",
+            _JAVA: java_options.strip(),
             "spark.sql.shuffle.partitions": str(shuffle_partitions),
             "spark.sql.session.timeZone": "UTC",
-            **(config or {}),
+            **further,
         }
         builder = SparkSession.builder.appName(app_name).master(f"local[{cores}]")
         for key, value in settings.items():

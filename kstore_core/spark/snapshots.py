@@ -1,4 +1,4 @@
-"""A shard's history as Arrow columns, searched for many rows at once.
+"""The history of one shard or of several, as Arrow columns searched for many rows at once.
 
 Versions are sorted by a composite rank, the key's number times a stride plus the rank of the
 version's time, so that one ``searchsorted`` finds for every row of a batch the last version of its
@@ -42,8 +42,9 @@ class Snapshot:
         For each version its time and its valid-to, ms; FOREVER where it is still valid.
     columns : dict of str to pyarrow.Array
         What a match gives: value, timestamp, valid_to and, where asked for, headers.
-    horizon : int
-        Before this time, ms, only what is still valid is known: the rest may have expired.
+    horizons : array of int64
+        For each version, the oldest time that its shard answers for, ms: before it only what is
+        still valid is known, the rest may have expired.
     """
 
     keys: pa.Array
@@ -52,7 +53,7 @@ class Snapshot:
     begins: Times
     ends: Times
     columns: dict[str, pa.Array]
-    horizon: int
+    horizons: Times
 
     @classmethod
     def of(
@@ -62,15 +63,15 @@ class Snapshot:
         ends: Times,
         values: pa.Array,
         headers: pa.Array | None,
-        horizon: int,
+        horizons: Times,
     ) -> Snapshot:
-        """Sort versions, given in any order. What ended by the horizon is left out."""
+        """Sort versions, given in any order. What ended by its horizon is left out."""
         encoded = keys.dictionary_encode()
         numbers = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         times, rank_of = np.unique(begins, return_inverse=True)
         ranks = numbers * (len(times) + 1) + rank_of + 1
         order = np.argsort(ranks, kind="stable")
-        order = order[ends[order] > horizon]
+        order = order[ends[order] > horizons[order]]
         begins, ends, by_rank = begins[order], ends[order], pa.array(order)
         columns = {
             "value": values.take(by_rank),
@@ -79,14 +80,14 @@ class Snapshot:
         }
         if headers is not None:
             columns["headers"] = headers.take(by_rank)
-        return cls(encoded.dictionary, times, ranks[order], begins, ends, columns, horizon)
+        return cls(encoded.dictionary, times, ranks[order], begins, ends, columns, horizons[order])
 
     @classmethod
     def empty(cls, value_type: pa.DataType, *, headers: bool) -> Snapshot:
         """A snapshot without versions."""
         none = np.zeros(0, np.int64)
         lists = pa.array([], arrow.headers_type()) if headers else None
-        return cls.of(pa.array([], pa.binary()), none, none, pa.array([], value_type), lists, 0)
+        return cls.of(pa.array([], pa.binary()), none, none, pa.array([], value_type), lists, none)
 
     def __len__(self) -> int:
         return len(self.ranks)
@@ -94,7 +95,7 @@ class Snapshot:
     @property
     def nbytes(self) -> int:
         """Memory that it takes, about."""
-        arrays = (self.times, self.ranks, self.begins, self.ends)
+        arrays = (self.times, self.ranks, self.begins, self.ends, self.horizons)
         return int(
             self.keys.nbytes
             + sum(array.nbytes for array in arrays)
@@ -132,7 +133,7 @@ class Snapshot:
         at[number < 0] = -1
         found = (at >= 0) & (self.ranks[at] >= first)
         end = self.ends[at]
-        found &= (times < end) & ((times >= self.horizon) | (end == FOREVER))
+        found &= (times < end) & ((times >= self.horizons[at]) | (end == FOREVER))
         if tolerance_ms is not None:
             found &= (times if latest is None else latest) - self.begins[at] <= tolerance_ms
         return pa.array(at, mask=~found)

@@ -32,7 +32,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "kstore-tests",
         shuffle_partitions=3,
         driver_memory="1g",
-        config={"spark.sql.warehouse.dir": str(scratch / "warehouse")},
+        config={
+            "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # tests never get hot
+        },
     )
     yield session
     session.stop()

@@ -54,7 +54,7 @@ def make_log(
     first_offset: int = 0,
     start: int = 1_000,
 ) -> list[Record]:
-    """Records with tombstones, equal times and some disorder, in partitions as Kafka places them."""
+    """Records with tombstones, equal times, some disorder, in the partitions of Kafka's choice."""
     dice = random.Random(seed)
     offsets = [first_offset] * partitions
     records = []
@@ -110,9 +110,11 @@ class Model:
     versions: dict[bytes, dict[int, Record]] = field(default_factory=dict)
     stream_times: dict[int, int] = field(default_factory=dict)
     late: int = 0
+    _histories: dict[bytes, list[Version]] = field(default_factory=dict)
 
     def put(self, records: Iterable[Record]) -> Model:
         """Put records in arrival order."""
+        self._histories.clear()
         for record in records:
             shard = partition(record.key, self.partitions)
             stream_time = self.stream_times.get(shard, -1)
@@ -125,23 +127,20 @@ class Model:
 
     def history(self) -> list[Version]:
         """Every version, tombstones left out."""
-        found = []
-        for key, by_time in self.versions.items():
+        return [version for key in self.versions for version in self.history_of(key)]
+
+    def history_of(self, key: bytes) -> list[Version]:
+        """The versions of one key, oldest first."""
+        if key not in self._histories:
+            by_time = self.versions.get(key, {})
+            shard = partition(key, self.partitions)
             times = sorted(by_time)
-            for time, end in zip(times, [*times[1:], None], strict=True):
-                record = by_time[time]
-                if record.value is not None:
-                    found.append(
-                        Version(
-                            key,
-                            record.value,
-                            time,
-                            end,
-                            record.headers,
-                            partition(key, self.partitions),
-                        )
-                    )
-        return found
+            self._histories[key] = [
+                Version(key, record.value, time, end, record.headers, shard)
+                for time, end in zip(times, [*times[1:], None], strict=False)
+                if (record := by_time[time]).value is not None
+            ]
+        return self._histories[key]
 
     def horizon(self, shard: int) -> int:
         """The oldest time that a shard still answers for."""
@@ -157,10 +156,6 @@ class Model:
                     return None
                 return version
         return None
-
-    def history_of(self, key: bytes) -> list[Version]:
-        """The versions of one key."""
-        return [version for version in self.history() if version.key == key]
 
 
 def in_order(versions: Iterable[Version]) -> list[Version]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kstore_core import serdes
@@ -14,6 +14,7 @@ from kstore_core.spark.partitioning import ShardOfKey, shards_of
 KEYS = st.lists(st.none() | st.binary(max_size=40), max_size=30)
 
 
+@settings(deadline=None)
 @given(KEYS, st.integers(1, 2**31 - 1))
 def test_every_key_goes_where_kafka_puts_it(keys: list[bytes | None], count: int) -> None:
     expected = [0 if key is None else partition(key, count) for key in keys]
@@ -21,6 +22,7 @@ def test_every_key_goes_where_kafka_puts_it(keys: list[bytes | None], count: int
     assert shards_of(pa.array(keys, pa.large_binary()), count).tolist() == expected
 
 
+@settings(deadline=None)
 @given(KEYS, st.integers(0, 5))
 def test_a_slice_of_a_column_is_read_where_it_begins(keys: list[bytes | None], skip: int) -> None:
     column = pa.array([b"before", None, *keys], pa.binary())[2:].slice(skip)

@@ -212,7 +212,7 @@ def test_a_store_without_versions_has_no_times_to_ask_for(spark: SparkSession, r
     write_store(log_frame(spark, make_log(22, 10, 1)), root, spec, partitions=1)
     for options in ({"as_of": 5}, {"history": True}):
         with pytest.raises(UnsupportedError, match="keeps no history"):
-            read_store(spark, root, **options)  # type: ignore[arg-type]
+            read_store(spark, root, **options)
 
 
 def test_a_lost_file_is_named(spark: SparkSession, root: Path) -> None:

@@ -111,7 +111,7 @@ def test_the_manifest_tells_every_file(spark: SparkSession, root: Path) -> None:
     document = json.loads((root / "_kstore" / "1.json").read_text())
     assert document["spec"] == SPEC.describe()
     assert document["engine"] == "rocksdb"
-    told = {root / shard.path / file.path for shard in manifest.shards for file in shard.files}
+    told = {root / str(shard.path) / file.path for shard in manifest.shards for file in shard.files}
     there = {path for path in (root / "attempts").rglob("*") if path.is_file()}
     assert told == there
 
@@ -222,7 +222,7 @@ def test_typed_columns_are_serialised(spark: SparkSession, root: Path) -> None:
 def test_key_value_stores(spark: SparkSession, root: Path, spec: Any) -> None:
     first = make_log(13, 200, SHARDS)
     second = make_log(14, 100, SHARDS, first_offset=1000)
-    expected = {}
+    expected: dict[bytes, Record] = {}
     for log in (first, second):
         write_store(log_frame(spark, log), root, spec, partitions=SHARDS)
         expected |= {record.key: record for record in log}
@@ -400,8 +400,9 @@ def test_a_failing_task_leaves_nothing(spark: SparkSession, root: Path) -> None:
     """Spark gives up on a task; other tasks may have uploaded already."""
     df = sql_log(
         spark,
-        "cast(concat('k', id) as binary) key, if(id = 5, cast(raise_error('boom') as binary), null) "
-        "value, id timestamp, array() :: array<struct<key:string,value:binary>> headers",
+        "cast(concat('k', id) as binary) key, "
+        "if(id = 5, cast(raise_error('boom') as binary), null) value, id timestamp, "
+        "array() :: array<struct<key:string,value:binary>> headers",
     )
     with pytest.raises(Exception, match="boom"):
         write_store(df, root, SPEC, partitions=2)
