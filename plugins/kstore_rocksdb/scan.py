@@ -90,7 +90,7 @@ class Scan(ABC):
         except Exception as error:  # noqa: BLE001
             failure = self._owner.scan_failed(error)
             failure.__cause__ = error
-            self._reason = lambda: failure
+            self._reason = self._reason or (lambda: failure)
             more = False
         except BaseException:
             self.close()
@@ -189,7 +189,8 @@ class FamilyScan(Scan):
 
     def _take(self, size: int, keys: list[bytes], values: list[bytes]) -> bool:
         native = self._native
-        assert native is not None
+        if native is None:  # another thread has just ended the scan
+            return False
         if self._reverse:
             return take_backward(native, size, keys, values, self._lo)
         return take_forward(native, size, keys, values)

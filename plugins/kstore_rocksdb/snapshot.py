@@ -68,7 +68,8 @@ class _MomentScan(Scan):
     def _take(self, size: int, keys: list[bytes], values: list[bytes]) -> bool:
         with self._shared.lock:
             native = self._shared.native
-            assert native is not None
+            if native is None:  # another thread has just ended the snapshot
+                return False
             if self._reverse:
                 seek_before(native, self._hi)
                 more = take_backward(native, size, keys, values, self._lo)

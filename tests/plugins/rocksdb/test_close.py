@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kstore_core.engine import Rows
+from kstore_core.engine import Namespace, Rows
 from kstore_core.errors import EngineError, StorageFullError, StoreClosedError, UnsupportedError
 from kstore_rocksdb import living
 from kstore_rocksdb.database import RocksDBDatabase
@@ -230,6 +230,40 @@ def test_close_waits_for_calls_of_other_threads(database: RocksDBDatabase, tmp_p
     assert outcomes.count("closed") == 3
     assert set(outcomes) <= {"closed", 50_000}
     assert len(reopened(tmp_path)) == 50_000
+
+
+def test_scans_of_other_threads_end_with_the_database(
+    database: RocksDBDatabase, tmp_path: Path
+) -> None:
+    put(database, numbered(20_000))
+    outcomes: list[object] = []
+    moment = database.snapshot().namespace("default")
+    namespaces = [database.namespace("default"), moment, moment]
+    started = threading.Barrier(len(namespaces) + 1)
+
+    def read(namespace: Namespace, reverse: bool) -> None:
+        started.wait()
+        try:
+            while True:
+                outcomes.append(len(scanned(namespace, reverse=reverse)))
+        except BaseException as error:  # noqa: BLE001
+            outcomes.append(type(error))
+
+    threads = [
+        threading.Thread(target=read, args=(namespace, number % 2 == 1))
+        for number, namespace in enumerate(namespaces)
+    ]
+    for thread in threads:
+        thread.start()
+    started.wait()
+    time.sleep(0.1)
+    database.close()
+    for thread in threads:
+        thread.join(timeout=60)
+        assert not thread.is_alive()
+    assert set(outcomes) <= {20_000, StoreClosedError}
+    assert outcomes.count(StoreClosedError) == len(threads)
+    assert len(reopened(tmp_path)) == 20_000
 
 
 def test_writers_of_other_threads_end_with_the_database(
