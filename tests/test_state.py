@@ -1,4 +1,4 @@
-"""The state directory: opened, committed, closed, read beside a writer, failed, forked and killed."""
+"""The state directory: opened, committed, read, closed, failed, forked and killed."""
 
 import contextlib
 import datetime as dt
@@ -151,9 +151,14 @@ def test_leaving_normally_commits(home):
 def test_leaving_by_an_exception_discards(home):
     with home.open() as state:
         state.open(PLAIN).put(b"k", b"committed")
-    with pytest.raises(ZeroDivisionError), home.open() as state:
-        state.open(PLAIN).put(b"k", b"lost")
-        raise ZeroDivisionError
+
+    def fail():
+        with home.open() as state:
+            state.open(PLAIN).put(b"k", b"lost")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert items(home) == [(b"k", b"committed")]
 
 
@@ -397,9 +402,14 @@ def test_a_spill_that_fails_makes_no_put_and_loses_nothing():
 
 def test_a_commit_that_fails_on_leaving_still_closes():
     engine = Faulty()
-    with pytest.raises(StorageFullError), open_state("x", engine=engine) as state:
-        state.open(PLAIN).put(b"k", b"v")
-        engine.faults["s"] = StorageFullError("disk full")
+
+    def fail():
+        with open_state("x", engine=engine) as state:
+            state.open(PLAIN).put(b"k", b"v")
+            engine.faults["s"] = StorageFullError("disk full")
+
+    with pytest.raises(StorageFullError):
+        fail()
     with open_state("x", engine=engine) as state:
         assert state.open(PLAIN).get(b"k") is None
 

@@ -35,6 +35,12 @@ def test_milliseconds_are_taken_as_they_are(millis):
     assert to_millis(millis) == millis
 
 
+@pytest.mark.parametrize("millis", [2**63, -(2**63) - 1, 2**70])
+def test_what_does_not_fit_64_bits_is_refused(millis):
+    with pytest.raises(ValueError, match="64 bits"):
+        to_millis(millis)
+
+
 @pytest.mark.parametrize("number", [np.int64(7), np.uint8(7), np.int16(7)])
 def test_anything_that_is_an_integer_is_one(number):
     millis = to_millis(number)
