@@ -1,4 +1,4 @@
-"""Every ratio that the project promises, measured in one run: ``python asv_benchmarks/ratios.py``."""
+"""Every ratio that the project promises, in one run: ``python asv_benchmarks/ratios.py``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ COUNT = 100_000
 
 def show(what: str, measured: float, limit: float, unit: str = "") -> None:
     verdict = "" if measured <= limit else "   MISSED"
-    print(f"{what:48} {measured:7.2f}{unit}   at most {limit}{unit}{verdict}", flush=True)
+    sys.stdout.write(f"{what:48} {measured:7.2f}{unit}   at most {limit}{unit}{verdict}\n")
+    sys.stdout.flush()
 
 
 def main() -> None:
@@ -28,12 +29,20 @@ def main() -> None:
             work = KeyValueWorkload(engine, name, COUNT)
             show(f"{engine} {name}: get", ratio(work.get, work.raw_get), 1.25)
             show(f"{engine} {name}: scan", ratio(work.scan, work.raw_scan), 1.6)
-            show(f"{engine} {name}: put, commit included", ratio(work.put_and_commit, work.raw_put), 0.8)
+            show(
+                f"{engine} {name}: put, commit included",
+                ratio(work.put_and_commit, work.raw_put),
+                0.8,
+            )
             show(f"{engine} {name}: put and scan in turn", in_turn_ratio(work), 1.4)
             work.close()
         for name in VERSIONED:
             versioned = VersionedWorkload(engine, name, COUNT)
-            show(f"{engine} {name}: get as of", ratio(versioned.get_as_of, versioned.raw_get_as_of), 1.3)
+            show(
+                f"{engine} {name}: get as of",
+                ratio(versioned.get_as_of, versioned.raw_get_as_of),
+                1.3,
+            )
             show(f"{engine} {name}: put, commit included", put_ratio(versioned), 1.3)
             versioned.close()
 

@@ -98,7 +98,10 @@ def _to_binary(serde: Serde[Any], column: pa.Array) -> pa.Array:
     import pyarrow as pa
 
     if serde is serdes.BYTES:
+        _expect(column, serde, "binary")
         return column.cast(pa.binary())
+    if serde is serdes.UTF8 or serde is serdes.JSON:
+        _expect(column, serde, "string")
     if serde is serdes.JSON:
         for text in column.to_pylist():
             if text is not None:
@@ -112,6 +115,12 @@ def _to_binary(serde: Serde[Any], column: pa.Array) -> pa.Array:
         [None if v is None else serde.serialize(v, no_headers) for v in column.to_pylist()],
         pa.binary(),
     )
+
+
+def _expect(column: pa.Array, serde: Serde[Any], kind: str) -> None:
+    name = str(column.type)
+    if name != "null" and (kind not in name or "<" in name):
+        raise TypeError(f"the serde {serde.name!r} takes a {kind} column, not {column.type}")
 
 
 def _check_json(text: str) -> None:

@@ -1,4 +1,4 @@
-"""The engine SPI: what a storage engine supplies, and nothing that core can do once for all of them.
+"""The engine SPI: what a storage engine supplies, and nothing that core does once for all.
 
 An :class:`Engine` opens :class:`Database` objects, one a store. A database holds :class:`Namespace`
 objects, ordered maps of bytes (RocksDB: column families; LMDB: named databases), and writes to
@@ -115,7 +115,7 @@ class EngineOptions:
 
 @dataclass(slots=True)
 class Rows:
-    """What one batch does to one namespace: first the ranges are deleted, then the rows are written.
+    """What one batch does to one namespace: ranges are deleted first, then rows are written.
 
     Attributes
     ----------
@@ -228,7 +228,9 @@ class Database(ABC):
         """
 
     @abstractmethod
-    def load(self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]) -> int:
+    def load(
+        self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]
+    ) -> int:
         """Bulk load ascending rows; returns how many.
 
         Not atomic: for filling a store whose offsets are committed afterwards. Existing rows of

@@ -16,7 +16,7 @@
     │   ├── FormatDowngradeError     the directory holds a newer format
     │   ├── InconsistentStateError   the directory holds what cannot be true at once
     │   └── UncommittedLimitError    a transaction outgrew ``uncommitted_max_bytes``
-    ├── SpecError                    a store description that is wrong or does not fit (also ValueError)
+    ├── SpecError                    a store description that is wrong (also ValueError)
     ├── UnknownEngineError           no engine of this name is installed (also LookupError)
     ├── RetentionExceededError       a read before the history that is kept
     ├── UnsupportedError             the engine or shape cannot do this

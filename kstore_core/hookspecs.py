@@ -1,4 +1,4 @@
-"""The hooks that a plug-in may implement. Called when something is opened, never for each record."""
+"""The hooks that a plug-in may implement. Called when something is opened, never per record."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ its own under names that begin with ``kstore.``; Kafka reads past them.
 from __future__ import annotations
 
 import json
+import operator
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -184,8 +185,8 @@ def check_partition(topic: object, number: object) -> None:
     """
     if not isinstance(topic, str):
         raise TypeError(f"a topic is str, not {type(topic).__name__}")
-    if not topic:
-        raise ValueError("a topic's name is empty")
+    if not topic or any("\ud800" <= letter <= "\udfff" for letter in topic):
+        raise ValueError(f"{topic!r} is no topic's name: it is empty, or not to be encoded")
     check_integer("a partition number", number, 0, 2**31)
 
 
@@ -196,9 +197,9 @@ def check_integer(what: str, number: object, least: int, beyond: int) -> None:
     ------
     TypeError, ValueError
     """
-    if type(number) is not int:
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
         raise TypeError(f"{what} is int, not {type(number).__name__}")
-    if not least <= number < beyond:
+    if not least <= operator.index(number) < beyond:
         raise ValueError(f"{what} is {number}; it lies outside {least} to {beyond - 1}")
 
 

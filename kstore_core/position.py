@@ -38,7 +38,9 @@ def decode_position(data: bytes) -> dict[str, dict[int, int]]:
         Another version than 0, or bytes that end too early.
     """
     if not data or data[0] != 0:
-        raise FormatError(f"a position starts with version 0, not {data[:1].hex() or 'nothing'}", offset=0)
+        raise FormatError(
+            f"a position starts with version 0, not {data[:1].hex() or 'nothing'}", offset=0
+        )
     position: dict[str, dict[int, int]] = {}
     try:
         topics, at = _count(data, 1)

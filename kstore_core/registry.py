@@ -9,7 +9,13 @@ from typing import Any
 from kstore_core.engine import Engine, EngineOptions
 from kstore_core.errors import EngineUnavailableError, KStoreError, UnknownEngineError
 
-__all__ = ["ENTRY_POINT_GROUP", "InstalledEngine", "engine_class", "installed_engines", "make_engine"]
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "InstalledEngine",
+    "engine_class",
+    "installed_engines",
+    "make_engine",
+]
 
 ENTRY_POINT_GROUP = "kstore.engines"
 
@@ -104,8 +110,8 @@ def engine_class(name: str) -> type[Engine]:
         raise
     except Exception as error:
         raise EngineUnavailableError(
-            f"the engine {name!r} of {candidates[0].distribution} {candidates[0].version} cannot be "
-            f"loaded: {type(error).__name__}: {error}. Try: pip install 'kstore[{name}]'"
+            f"the engine {name!r} of {candidates[0].distribution} {candidates[0].version} cannot "
+            f"be loaded: {type(error).__name__}: {error}. Try: pip install 'kstore[{name}]'"
         ) from error
     _loaded[name] = engine
     return engine

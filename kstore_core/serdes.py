@@ -6,7 +6,7 @@ import json
 import struct
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from kstore_core.codec import Headers
 from kstore_core.errors import FormatError, SpecError
@@ -219,4 +219,4 @@ def _given(headers: Headers | None, method: str) -> Headers:
             stacklevel=3,
         )
         return Headers()
-    return cast("Headers", headers)
+    return headers

@@ -121,7 +121,9 @@ class StoredSpec:
                 segment_interval_ms=_typed(stored, "segment_interval_ms", int, None),
             )
         except (ValueError, KeyError, TypeError) as error:
-            raise SpecError(f"the description stored under kstore.spec is damaged: {error}") from error
+            raise SpecError(
+                f"the description stored under kstore.spec is damaged: {error}"
+            ) from error
 
     def spec(self) -> StoreSpec:
         """The description with its serdes.

@@ -98,7 +98,7 @@ def open_state(
         raise UnsupportedError("changelogs are not built yet; see docs/compatibility.md")
     if durability not in DURABILITY_LEVELS:
         raise ValueError(f"durability is one of {', '.join(DURABILITY_LEVELS)}, not {durability!r}")
-    root = Path(os.path.abspath(path))
+    root = Path(path).resolve()
     if engine is None:
         engine = _engine_of(root)
     made = make_engine(engine, options)
@@ -306,8 +306,8 @@ class StateDirectory:
         check_integer("an offset", offset, -1, 2**63)
         context = RecordContext(
             topic,
-            partition,
-            offset,
+            int(partition),
+            int(offset),
             None if timestamp is None else to_millis(timestamp),
             headers if isinstance(headers, Headers) else Headers(headers),
         )

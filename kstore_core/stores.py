@@ -66,7 +66,9 @@ def versioned_key_value(
     SpecError
         A bad name, a negative retention, an interval below 1.
     """
-    return _versioned(formats.VERSIONED, name, history_retention_ms, segment_interval_ms, key, value)
+    return _versioned(
+        formats.VERSIONED, name, history_retention_ms, segment_interval_ms, key, value
+    )
 
 
 def versioned_key_value_with_headers(

@@ -20,7 +20,7 @@ from kstore_core.formats import FORMATS, ValueFormat
 from kstore_core.staging import StagedNamespace, Staging
 from kstore_core.types import RecordContext
 
-__all__ = ["Bounds", "NamespaceTable", "OFFSETS", "Table", "Write", "open_table"]
+__all__ = ["OFFSETS", "Bounds", "NamespaceTable", "Table", "Write", "open_table"]
 
 OFFSETS = "offsets"
 """The namespace of offsets, position and the stored spec; Kafka's column family of that name."""

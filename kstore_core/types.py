@@ -38,10 +38,10 @@ __all__ = [
 ]
 
 LATEST = -1
-"""What a versioned put returns when the version is the latest (Kafka: PUT_RETURN_CODE_VALID_TO_UNDEFINED)."""
+"""What a versioned put returns when the version is the latest."""
 
 NOT_PUT = -(2**63)
-"""What a versioned put returns when the version was too late (Kafka: PUT_RETURN_CODE_NOT_PUT)."""
+"""What a versioned put returns when the version came too late and was not stored."""
 
 Time = int | datetime
 """Milliseconds since the epoch, or an aware datetime."""

@@ -338,10 +338,7 @@ class VersionedTable:
         return (
             (
                 [key[8:] for key in keys],
-                [
-                    (value, timestamp, None)
-                    for timestamp, value in map(decode_latest, rows)
-                ],
+                [(value, timestamp, None) for timestamp, value in map(decode_latest, rows)],
             )
             for keys, rows in chunks
         )

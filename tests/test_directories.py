@@ -1,4 +1,4 @@
-"""Directories: what Kafka Streams wrote opens here, and what is written here is byte for byte the same."""
+"""What Kafka Streams wrote opens here, and what is written here is the same, byte for byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random lives of a store, held against a plain model: writes, reads, commit, crash, spill, reopen."""
+"""Random lives of a store, held against a plain model: writes, reads, commits, crashes, spills."""
 
 from __future__ import annotations
 

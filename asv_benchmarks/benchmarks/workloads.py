@@ -36,7 +36,7 @@ def shuffled_keys(count: int) -> list[bytes]:
 
 
 class Raw:
-    """The bare engine: RocksDB's binding with the same options, or a dict that is sorted to scan."""
+    """The bare engine: RocksDB's binding with the same options, or a dict, sorted to scan it."""
 
     def __init__(self, engine: str, root: Path, namespace: str) -> None:
         if engine == "rocksdb":

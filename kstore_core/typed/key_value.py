@@ -125,7 +125,7 @@ class KeyValueStore(Store[K], Generic[K, V]):
         return self._scan(Bounds(reverse=reverse))
 
     def prefix_scan(self, prefix: Any, *, reverse: bool = False) -> Scan[K, V]:
-        """The items whose serialised key begins with ``prefix``: bytes, or a value of the key serde."""
+        """The items whose serialised key begins with ``prefix``, bytes or a key."""
         first = bytes(prefix) if isinstance(prefix, (bytes, bytearray)) else self._raw_key(prefix)
         return self._scan(Bounds(first, after_prefix(first), reverse))
 

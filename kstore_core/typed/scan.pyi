@@ -6,20 +6,20 @@ import pyarrow as pa
 
 from kstore_core.staging import StagedNamespace
 
-K = TypeVar("K")
-R = TypeVar("R")
+_K = TypeVar("_K")
+_R = TypeVar("_R")
 
 @final
-class Scan(Generic[K, R]):
+class Scan(Generic[_K, _R]):
     def __init__(
         self,
         rows: StagedNamespace,
         chunks: Iterator[tuple[list[bytes], list[Any]]],
-        item: Callable[[bytes, Any], tuple[K, R]],
+        item: Callable[[bytes, Any], tuple[_K, _R]],
         table: Callable[[list[bytes], list[Any]], pa.Table],
     ) -> None: ...
     def __iter__(self) -> Self: ...
-    def __next__(self) -> tuple[K, R]: ...
+    def __next__(self) -> tuple[_K, _R]: ...
     def __enter__(self) -> Self: ...
     def __exit__(
         self,
@@ -27,6 +27,6 @@ class Scan(Generic[K, R]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None: ...
-    def peek(self) -> tuple[K, R]: ...
+    def peek(self) -> tuple[_K, _R]: ...
     def to_arrow(self) -> pa.Table: ...
     def close(self) -> None: ...

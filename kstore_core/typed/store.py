@@ -1,4 +1,4 @@
-"""What all shapes share: the serdes, the input record's context, and what a store says of itself."""
+"""What all shapes share: the input record's context, and what a store says of itself."""
 
 from __future__ import annotations
 

@@ -116,9 +116,7 @@ class VersionedStore(Store[K], Generic[K, R]):
             clock.rewind(observed)
             raise
 
-    def get(
-        self, key: K, as_of: Time | None = None, *, on_expired: OnExpired = "none"
-    ) -> R | None:
+    def get(self, key: K, as_of: Time | None = None, *, on_expired: OnExpired = "none") -> R | None:
         """The latest version, or the one valid at ``as_of``; None where there is none."""
         raw_key = self._raw_key(key)
         if as_of is None:

@@ -146,9 +146,7 @@ class MemoryDatabase(Database):
                 if self._read_only:
                     raise KeyError(name)
                 self._stored.namespaces[name] = OrderedRows()
-            self._handles[name] = MemoryNamespace(
-                name, self._stored.namespaces[name], self._life
-            )
+            self._handles[name] = MemoryNamespace(name, self._stored.namespaces[name], self._life)
         return self._handles[name]
 
     def drop_namespace(self, name: str) -> None:
@@ -182,7 +180,9 @@ class MemoryDatabase(Database):
                 else:
                     target.put(key, value)
 
-    def load(self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]) -> int:
+    def load(
+        self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]
+    ) -> int:
         self._check_writable()
         self.namespace(namespace)
         target = self._stored.namespaces[namespace]
