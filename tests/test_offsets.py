@@ -2,6 +2,7 @@
 
 import struct
 
+import numpy as np
 import pytest
 
 from kstore_core import stores
@@ -180,43 +181,51 @@ def test_offsets_of_a_store_that_is_not_there(home):
         state.offsets("a")
 
 
-@pytest.mark.parametrize(
-    "offsets",
-    [
-        {("t", 0): "5"},
-        {("t", 0): 1.5},
-        {("t", 0): True},
-        {("t", 0): 2**63},
-        {("t", 0): -(2**63) - 1},
-        {("t", "0"): 5},
-        {("t", -1): 5},
-        {("t", 2**31): 5},
-        {("t", 0.0): 5},
-        {(5, 0): 5},
-        {(b"t", 0): 5},
-        {("", 0): 5},
-        {("\ud800", 0): 5},
-        {("t", 0, 0): 5},
-        {"t": 5},
-        {"t-0": 5},
-        [("t", 0)],
-        5,
-        "t",
-    ],
-    ids=str,
-)
-def test_offsets_that_could_not_be_read_back_are_refused_before_anything_is_written(home, offsets):
+UNKEEPABLE = [
+    {("t", 0): "5"},
+    {("t", 0): 1.5},
+    {("t", 0): True},
+    {("t", 0): 2**63},
+    {("t", 0): -(2**63) - 1},
+    {("t", "0"): 5},
+    {("t", -1): 5},
+    {("t", 2**31): 5},
+    {("t", 0.0): 5},
+    {(5, 0): 5},
+    {(b"t", 0): 5},
+    {("", 0): 5},
+    {("\ud800", 0): 5},
+    {("t", 0, 0): 5},
+    {"t": 5},
+    {"t-0": 5},
+    [("t", 0)],
+    5,
+    "t",
+]
+
+
+def test_offsets_that_could_not_be_read_back_are_refused_before_anything_is_written(home):
     with home.open() as state:
         first, second = state.open(A), state.open(B)
         first.put(b"k", b"v")
-        with pytest.raises((TypeError, ValueError)):
-            state.commit(offsets)
-        assert state.staged_bytes == 2
+        for offsets in UNKEEPABLE:
+            with pytest.raises((TypeError, ValueError)):
+                state.commit(offsets)
+            assert state.staged_bytes == 2
         state.commit({("t", 0): 1})
         assert first.offsets() == second.offsets() == {("t", 0): 1}
     with home.open(read_only=True) as state:
         assert state.offsets() == {("t", 0): 1}
         assert state.open(A).get(b"k") == b"v"
+
+
+def test_a_number_may_be_numpys(home):
+    with home.open() as state:
+        state.open(A)
+        state.commit({("t", np.int32(1)): np.int64(5)})
+        assert state.offsets() == {("t", 1): 5}
+    with home.open() as state:
+        assert state.offsets() == {("t", 1): 5}
 
 
 def test_the_open_marker_is_kafkas(home):
