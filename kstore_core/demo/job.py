@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from kstore_core import open_state, serdes, stores
 from kstore_core.codec import partition
 from kstore_core.demo.check import Check, JoinedRow, check_rows
-from kstore_core.demo.picture import Step, draw
+from kstore_core.demo.picture import Step, draw, largest_move
 from kstore_core.demo.rates import RateFile, changelog, read_rates
 from kstore_core.demo.tables import changelog_table, transactions_table
 from kstore_core.demo.transactions import make_transactions
@@ -79,7 +79,7 @@ class Total:
 
 @dataclass(slots=True)
 class Result:
-    """All that the demo has to tell."""
+    """All that the demo has to tell; ``moment`` is when ``currency`` moved most, in ms."""
 
     out: Path
     root: Path
@@ -90,6 +90,7 @@ class Result:
     days: int = 0
     currencies: int = 0
     tombstones: int = 0
+    moment: int = 0
     steps: list[StepTime] = field(default_factory=list)
     totals: list[Total] = field(default_factory=list)
     rows: list[JoinedRow] = field(default_factory=list)
@@ -155,6 +156,7 @@ def run(
     with progress("draw"):
         steps = history(result.root, currency, partitions)
         draw(result.picture, currency, steps, _points(joined, currency))
+        result.moment = largest_move(steps)
     return result
 
 

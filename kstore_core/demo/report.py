@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -13,6 +16,8 @@ from kstore_core.demo.check import JoinedRow
 from kstore_core.demo.job import Result, StepTime, Total
 
 __all__ = ["print_report"]
+
+_TIME = "%Y-%m-%dT%H:%MZ"
 
 
 def print_report(console: Console, result: Result) -> None:
@@ -33,14 +38,30 @@ def print_report(console: Console, result: Result) -> None:
     _check(console, result)
     console.print(f"\nPicture: {result.picture}", soft_wrap=True, highlight=False)
     console.print(f"\n[bold]Try next[/], on the store that was just made in {result.root}:")
-    root, currency = result.root, result.currency
-    for command in (
-        f"kstore inspect {root}",
-        f"kstore get {root} rates {currency} --as-of 2015-01-15T12:00Z",
-        f"kstore history {root} rates {currency} --from 2015-01-12T00:00Z --to 2015-01-20T00:00Z",
-        f"kstore dump {root} rates --as-of 2008-12-01T12:00Z --json",
-    ):
+    for command in _commands(result):
         console.print(f"  {command}", soft_wrap=True, highlight=False)
+
+
+def _commands(result: Result) -> list[str]:
+    """Commands that work as they stand: the days around the picture's own."""
+    kstore, root, currency = _kstore(), result.root, result.currency
+    moment = datetime.fromtimestamp(result.moment / 1000, UTC)
+    before, after = (moment + timedelta(days=days) for days in (-4, 4))
+    return [
+        f"{kstore} inspect {root}",
+        f"{kstore} get {root} rates {currency} --as-of {moment - timedelta(hours=1):{_TIME}}",
+        f"{kstore} history {root} rates {currency} --from {before:{_TIME}} --to {after:{_TIME}}",
+        f"{kstore} dump {root} rates --as-of {moment:{_TIME}} --json",
+    ]
+
+
+def _kstore() -> str:
+    """The command as it was called, where the shell would not find that one by its name."""
+    called = Path(sys.argv[0])
+    found = shutil.which("kstore")
+    if called.name != "kstore" or (found is not None and Path(found).samefile(called)):
+        return "kstore"
+    return str(called)
 
 
 def _totals(totals: Sequence[Total]) -> Table:
@@ -97,7 +118,7 @@ def _rows(rows: Sequence[JoinedRow]) -> Table:
     table.add_column("euro", justify="right")
     table.add_column("headers")
     for row in rows:
-        moment = datetime.fromtimestamp(row.time / 1000, UTC).strftime("%Y-%m-%d %H:%MZ")
+        moment = datetime.fromtimestamp(row.time / 1000, UTC).strftime(_TIME)
         rate = "none" if row.rate is None else f"{row.rate:,.10g}"
         euro = "" if row.rate is None else f"{row.amount / row.rate:,.2f}"
         headers = "\n".join(f"{key}={(value or b'').decode()}" for key, value in row.headers or [])
