@@ -12,11 +12,11 @@ import kstore_core
 
 ORDER = [
     "types errors codec headers serdes",
-    "engine keys formats ordered clock position spec lock offsets arrow",
-    "staging tables hookspecs",
+    "engine keys formats ordered arrow",
+    "staging tables hookspecs clock spec position offsets",
     "segments versioned changelog registry",
     "layers typed",
-    "stores open_store state",
+    "stores lock open_store state",
     "restore migrate query testing",
     "spark cli demo",
 ]

@@ -83,3 +83,10 @@ def test_every_option_of_a_command_is_documented():
         for parameter in command.params:
             if isinstance(parameter, click.Option):
                 assert f"`{parameter.opts[0]}" in text, f"kstore {name} {parameter.opts[0]}"
+
+
+def test_the_index_of_decisions_links_every_page():
+    index = Path(ROOT, "docs/decisions/index.md").read_text()
+    linked = set(re.findall(r"\]\(([\w-]+\.md)\)", index))
+    pages = {path.name for path in Path(ROOT, "docs/decisions").glob("*.md")}
+    assert linked == pages - {"index.md"}
