@@ -1,6 +1,8 @@
 from collections.abc import Iterator
 from typing import final
 
+__all__ = ["OrderedRows", "OrderedScan", "OrderedView"]
+
 @final
 class OrderedRows:
     @property

@@ -1,16 +1,18 @@
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol, final
+from typing import Protocol, Self, final
 
 from kstore_core.engine import Chunk, Database, Namespace, Rows
 from kstore_core.ordered import OrderedScan
 
-class Spills(Protocol):
+__all__ = ["MergedScan", "StagedNamespace", "Staging"]
+
+class _Spills(Protocol):
     def spill(self) -> None: ...
 
 @final
 class Staging:
     staged_bytes: int
-    def __init__(self, max_bytes: int, transactional: bool = False) -> None: ...
+    def __new__(cls, max_bytes: int, transactional: bool = False) -> Self: ...
     @property
     def max_bytes(self) -> int: ...
     @property
@@ -18,14 +20,14 @@ class Staging:
     @property
     def spills(self) -> int: ...
     @property
-    def stores(self) -> list[Spills]: ...
+    def stores(self) -> list[_Spills]: ...
     def spill(self) -> None: ...
 
 @final
 class StagedNamespace:
-    def __init__(
-        self, staging: Staging, database: Database, name: str, writable: bool = True
-    ) -> None: ...
+    def __new__(
+        cls, staging: Staging, database: Database, name: str, writable: bool = True
+    ) -> Self: ...
     @property
     def database(self) -> Database: ...
     @property
@@ -51,13 +53,13 @@ class StagedNamespace:
 
 @final
 class MergedScan:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         staged: OrderedScan,
         stored: Iterator[Chunk],
         ranges: tuple[tuple[bytes, bytes | None], ...],
         reverse: bool,
-    ) -> None: ...
+    ) -> Self: ...
     def __iter__(self) -> Iterator[Chunk]: ...
     def __next__(self) -> Chunk: ...
     def close(self) -> None: ...

@@ -6,18 +6,20 @@ import pyarrow as pa
 
 from kstore_core.staging import StagedNamespace
 
+__all__ = ["Scan"]
+
 _K = TypeVar("_K")
 _R = TypeVar("_R")
 
 @final
 class Scan(Generic[_K, _R]):
-    def __init__(
-        self,
+    def __new__(
+        cls,
         rows: StagedNamespace,
         chunks: Iterator[tuple[list[bytes], list[Any]]],
         item: Callable[[bytes, Any], tuple[_K, _R]],
         table: Callable[[list[bytes], list[Any]], pa.Table],
-    ) -> None: ...
+    ) -> Self: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> tuple[_K, _R]: ...
     def __enter__(self) -> Self: ...
