@@ -26,14 +26,14 @@ cdef class ValueAndTimestamp:
         Milliseconds since the epoch; -1 when unknown.
     """
 
-    cdef readonly object value
-    cdef readonly int64_t timestamp
-
     __match_args__ = ("value", "timestamp")
 
-    def __cinit__(self, value, timestamp):
+    def __init__(self, value, timestamp):
+        if self.made:
+            raise TypeError("a ValueAndTimestamp does not change; make another")
         self.value = value
         self.timestamp = as_i64(timestamp, "timestamp")
+        self.made = True
 
     @staticmethod
     def make(value, timestamp):
@@ -86,13 +86,11 @@ cdef class ValueTimestampHeaders:
         Headers are kept as the object they are; anything else makes new ones.
     """
 
-    cdef readonly object value
-    cdef readonly int64_t timestamp
-    cdef readonly Headers headers
-
     __match_args__ = ("value", "timestamp", "headers")
 
-    def __cinit__(self, value, timestamp, headers=None):
+    def __init__(self, value, timestamp, headers=None):
+        if self.headers is not None:
+            raise TypeError("a ValueTimestampHeaders does not change; make another")
         self.value = value
         self.timestamp = as_i64(timestamp, "timestamp")
         self.headers = as_headers(headers)

@@ -5,15 +5,14 @@ from cpython.bytes cimport PyBytes_CheckExact
 from cpython.unicode cimport PyUnicode_AsUTF8String
 from libc.stdint cimport int64_t
 
+from kstore_core.codec.records cimport ValueAndTimestamp, ValueTimestampHeaders
+from kstore_core.codec.stored_records cimport headers_record, timestamped_record
+
 from kstore_core.codec import (
     Headers,
-    ValueAndTimestamp,
-    ValueTimestampHeaders,
     VersionedRecord,
     VersionedRecordWithHeaders,
     decode_aggregation_with_headers,
-    decode_value_and_timestamp,
-    decode_value_timestamp_headers,
     encode_aggregation_with_headers,
     encode_value_and_timestamp,
     encode_value_timestamp_headers,
@@ -237,9 +236,12 @@ cdef class TimestampedValues(Values):
         return raw_key, None if data is None else encode_value_and_timestamp(data, millis)
 
     cpdef object read(self, bytes raw):
-        data, timestamp = decode_value_and_timestamp(raw)
-        value = self.value.read(data, Headers() if self.value.kind == CUSTOM else None)
-        return None if value is None else ValueAndTimestamp(value, timestamp)
+        cdef ValueAndTimestamp record = timestamped_record(raw)
+        if self.value.kind != AS_BYTES:
+            record.value = self.value.read(
+                record.value, Headers() if self.value.kind == CUSTOM else None
+            )
+        return None if record.value is None else record
 
     def columns(self, raws):
         from kstore_core.codec import decode_column
@@ -269,9 +271,10 @@ cdef class HeadersValues(Values):
         return raw_key, encode_value_timestamp_headers(data, millis, headers)
 
     cpdef object read(self, bytes raw):
-        data, timestamp, headers = <tuple>decode_value_timestamp_headers(raw)
-        value = self.value.read(data, headers)
-        return None if value is None else ValueTimestampHeaders(value, timestamp, headers)
+        cdef ValueTimestampHeaders record = headers_record(raw)
+        if self.value.kind != AS_BYTES:
+            record.value = self.value.read(record.value, record.headers)
+        return None if record.value is None else record
 
     cpdef tuple item(self, bytes raw_key, object raw):
         record = self.read(raw)

@@ -121,7 +121,9 @@ class VersionedStore(Store[K], Generic[K, R]):
         raw_key = self._raw_key(key)
         if as_of is None:
             return self._record(self.table.get(raw_key))
-        millis = as_of if type(as_of) is int else to_millis(as_of)
+        millis = (
+            as_of if type(as_of) is int and -_MAX_TIME <= as_of <= _MAX_TIME else to_millis(as_of)
+        )
         self._check_expired(millis, on_expired)
         return self._record(self.table.get_as_of(raw_key, millis))
 

@@ -1,0 +1,6 @@
+# cython: language_level=3
+from kstore_core.codec.records cimport ValueAndTimestamp, ValueTimestampHeaders
+
+
+cdef ValueAndTimestamp timestamped_record(bytes row)
+cdef ValueTimestampHeaders headers_record(bytes row)
