@@ -46,6 +46,12 @@ def test_the_quick_start_runs_and_prints_what_it_says():
 
 
 @pytest.mark.usefixtures("in_empty_directory")
+def test_the_code_of_the_concepts_runs():
+    names, _ = run("docs/concepts.md")
+    assert names["rates"].name == "rates"
+
+
+@pytest.mark.usefixtures("in_empty_directory")
 def test_the_readme_example_runs():
     from kstore_core import open_state
 

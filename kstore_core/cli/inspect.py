@@ -8,13 +8,12 @@ from typing import Any
 import click
 
 from kstore_core.cli.errors import NotFoundError
-from kstore_core.cli.looking import Sight, look, seen_format, segmented
+from kstore_core.cli.looking import Sight, look, open_to_read, seen_format, segmented
 from kstore_core.cli.options import engine_option, json_option, path_argument
 from kstore_core.cli.output import print_fields, print_json
 from kstore_core.cli.places import places
 from kstore_core.cli.rendering import shown_duration, shown_time
 from kstore_core.formats import ValueFormat
-from kstore_core.state import open_state
 
 __all__ = ["inspect"]
 
@@ -45,7 +44,7 @@ def inspect(path: Path, engine: str | None, as_json: bool) -> None:
 
 
 def _directory(root: Path, engine: str | None) -> dict[str, Any]:
-    with open_state(root, engine=engine, read_only=True) as state:
+    with open_to_read(root, engine) as state:
         rows = [_store(look(state, name)) for name in state.stores()]
         rows += [
             _blank(name) | {"shape": _SEGMENTED, "segments": count}

@@ -11,9 +11,10 @@ from kstore_core import formats, stores
 from kstore_core.cli.errors import NotFoundError
 from kstore_core.errors import SpecError, UnsupportedError
 from kstore_core.formats import ValueFormat
+from kstore_core.lock import LOCK_FILE
 from kstore_core.offsets import StoreRecord, read_record
 from kstore_core.spec import StoreSpec
-from kstore_core.state import StateDirectory
+from kstore_core.state import StateDirectory, open_state
 from kstore_core.tables import OFFSETS
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Sight",
     "describe",
     "look",
+    "open_to_read",
     "seen_format",
     "segmented",
 ]
@@ -82,6 +84,30 @@ class Described:
     key_serde: str
     value_serde: str
     known_from: str
+
+
+def open_to_read(root: Path, engine: str | None) -> StateDirectory:
+    """A state directory, read-only.
+
+    Raises
+    ------
+    SpecError
+        It is none, as far as can be seen, and no engine is given.
+    """
+    try:
+        return open_state(root, engine=engine, read_only=True)
+    except SpecError as error:
+        if engine is not None:
+            raise
+        near = _near(root)
+        hint = f"did you mean {near[0]}?" if near else "if it is one, name its engine: --engine"
+        raise SpecError(f"{root} does not look like a state directory; {hint}") from error
+
+
+def _near(root: Path) -> list[Path]:
+    """State directories just above or below ``root``."""
+    around = [*root.resolve().parents[:2], *sorted(path for path in root.iterdir())]
+    return [path for path in around if (path / LOCK_FILE).is_file() or (path / "rocksdb").is_dir()]
 
 
 def segmented(root: Path) -> dict[str, int]:

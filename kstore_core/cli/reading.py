@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from kstore_core import serdes
-from kstore_core.cli.looking import Described, describe, look
+from kstore_core.cli.looking import Described, describe, look, open_to_read
 from kstore_core.cli.rendering import (
     decoded,
     json_headers,
@@ -22,7 +22,6 @@ from kstore_core.cli.rendering import (
 )
 from kstore_core.formats import ValueFormat
 from kstore_core.serdes import BuiltInSerde
-from kstore_core.state import open_state
 
 __all__ = ["Reader", "opened", "titles"]
 
@@ -108,7 +107,7 @@ def opened(root: Path, store: str, options: Mapping[str, Any]) -> Iterator[Reade
         ``engine``, and the arguments of :func:`~kstore_core.cli.looking.describe`.
     """
     told = dict(options)
-    with open_state(root, engine=told.pop("engine"), read_only=True) as state:
+    with open_to_read(root, told.pop("engine")) as state:
         described = describe(look(state, store), **told)
         if described.known_from == "namespaces":
             click.echo(f"kstore: reading {store!r} as {_kind(described)}", err=True)

@@ -35,7 +35,7 @@ def test_an_error_is_one_message_and_no_traceback(run, tmp_path, monkeypatch, as
     def fail(*_, **__):
         raise errors.EngineLockedError("held by 4711\x1b[31m", pid=4711)
 
-    monkeypatch.setattr("kstore_core.cli.reading.open_state", fail)
+    monkeypatch.setattr("kstore_core.cli.looking.open_state", fail)
     ran = run("get", tmp_path, "s", "k", *(["--json"] if as_json else []))
     assert (ran.code, ran.out) == (3, "")
     if as_json:
@@ -52,7 +52,7 @@ def test_a_missing_package_is_named_with_what_to_install(run, tmp_path, monkeypa
     def fail(*_, **__):
         raise ModuleNotFoundError("No module named 'rocksdict'", name="rocksdict")
 
-    monkeypatch.setattr("kstore_core.cli.reading.open_state", fail)
+    monkeypatch.setattr("kstore_core.cli.looking.open_state", fail)
     ran = run("get", tmp_path, "s", "k")
     assert ran.code == 1
     assert "pip install 'kstore[all]'" in ran.err

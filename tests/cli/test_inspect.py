@@ -50,7 +50,14 @@ def test_no_directory_is_exit_code_2(run, tmp_path, name):
 def test_a_directory_of_something_else(run, tmp_path):
     ran = run("inspect", tmp_path)
     assert ran.code == 2
-    assert "engine" in ran.err
+    assert "--engine" in ran.err
+
+
+@pytest.mark.parametrize("where", ["..", "rocksdb", "rocksdb/rates"])
+def test_a_path_near_a_state_directory_is_a_hint(run, written, where):
+    ran = run("inspect", written / where)
+    assert ran.code == 2
+    assert f"did you mean {written}" in ran.err.replace("/..", "")
 
 
 def test_a_serde_of_ones_own_is_shown_as_bytes(run, tmp_path):
