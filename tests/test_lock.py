@@ -213,6 +213,33 @@ def test_a_state_that_nobody_closed_warns_and_lets_go(home):
         assert state.open(stores.key_value("s")).get(b"a") == b"1"
 
 
+LEAKER = """
+import sys
+from kstore_core import open_state, stores
+state = open_state(sys.argv[1], engine=sys.argv[2])
+store = state.open(stores.key_value("s"))
+store.put(b"a", b"1")
+state.commit()
+scan = store.all()
+next(scan)
+"""
+
+
+def test_a_program_that_ends_without_closing_is_warned_and_no_more(tmp_path, engine):
+    done = subprocess.run(
+        [sys.executable, "-W", "always", "-c", LEAKER, str(tmp_path), engine],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert "was never closed" in done.stderr
+    assert "Traceback" not in done.stderr
+    if engine == "rocksdb":
+        with open_state(tmp_path) as state:
+            assert state.open(stores.key_value("s")).get(b"a") == b"1"
+
+
 @pytest.mark.parametrize("path", ["file", "file/below"])
 @pytest.mark.parametrize("read_only", [False, True])
 def test_a_file_is_not_a_state_directory(tmp_path, path, read_only):

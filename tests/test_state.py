@@ -139,6 +139,25 @@ def test_a_store_whose_open_failed_can_be_opened_as_what_it_is(home):
         assert state.open(PLAIN).get(b"k") == b"v"
 
 
+def test_what_is_no_store_is_read_past(tmp_path):
+    with open_state(tmp_path, engine="rocksdb") as state:
+        state.open(PLAIN)
+        state.commit({("t", 0): 1})
+        for name in ("my backup", "no-database"):
+            (tmp_path / "rocksdb" / name).mkdir()
+        (tmp_path / "rocksdb" / "my backup" / "CURRENT").write_text("MANIFEST-000001")
+        assert state.offsets() == {("t", 0): 1}
+
+
+def test_a_store_does_not_leave_its_root_by_a_link(tmp_path):
+    (tmp_path / "root" / "rocksdb").mkdir(parents=True)
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "root" / "rocksdb" / "s").symlink_to(tmp_path / "outside")
+    with open_state(tmp_path / "root", engine="rocksdb") as state, pytest.raises(KStoreError):
+        state.open(PLAIN)
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
 # Leaving.
 
 
@@ -466,7 +485,10 @@ def test_a_fork_may_use_nothing_but_may_leave(home):
 WRITER = """
 import sys
 from kstore_core import open_state, stores
-with open_state(sys.argv[1], engine="rocksdb", uncommitted_max_bytes=int(sys.argv[2])) as state:
+path, budget, durability = sys.argv[1:]
+with open_state(
+    path, engine="rocksdb", uncommitted_max_bytes=int(budget), durability=durability
+) as state:
     store = state.open(stores.key_value("s"))
     rates = state.open(stores.versioned_key_value("rates", 10**6))
     start = state.offsets().get(("t", 0), 0) + 1
@@ -485,11 +507,12 @@ with open_state(sys.argv[1], engine="rocksdb", uncommitted_max_bytes=int(sys.arg
 def test_after_sigkill_the_store_is_that_of_the_last_commit(tmp_path, budget):
     for round_number in range(6):
         process = subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(tmp_path), str(budget)], stdout=subprocess.PIPE
+            [sys.executable, "-c", WRITER, str(tmp_path), str(budget), "process"],
+            stdout=subprocess.PIPE,
         )
         printed = [int(process.stdout.readline()) for _ in range(5 + 17 * round_number)]
         process.send_signal(signal.SIGKILL)
-        printed += [int(line) for line in process.stdout.read().splitlines(keepends=True)]
+        printed += [int(line) for line in process.stdout.read().splitlines()]
         process.wait()
         process.stdout.close()
         with open_state(tmp_path) as state:
@@ -506,6 +529,29 @@ def test_after_sigkill_the_store_is_that_of_the_last_commit(tmp_path, budget):
             else:  # data may run ahead of the offsets, never behind
                 assert values <= {committed, committed + 1}
                 assert rates.get(b"k").timestamp >= rates.offsets()["t", 0]
+
+
+@pytest.mark.slow
+def test_after_sigkill_kafkas_own_level_has_lost_a_tail_at_most(tmp_path):
+    """Without a write-ahead log: an older commit, whole, with its own offsets."""
+    for lines in (3, 40, 150):
+        process = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path), "-1", "changelog"],
+            stdout=subprocess.PIPE,
+        )
+        printed = [int(process.stdout.readline()) for _ in range(lines)]
+        process.send_signal(signal.SIGKILL)
+        printed += [int(line) for line in process.stdout.read().splitlines()]
+        process.wait()
+        process.stdout.close()
+        with open_state(tmp_path, durability="changelog") as state:
+            store = state.open(PLAIN)
+            rates = state.open(stores.versioned_key_value("rates", 10**6))
+            committed = store.offsets().get(("t", 0), 0)
+            assert committed <= printed[-1] + 1
+            assert {int(value) for _, value in store.all()} == ({committed} if committed else set())
+            version = rates.get(b"k")
+            assert rates.offsets().get(("t", 0), 0) == (version.timestamp if version else 0)
 
 
 # Odd uses.

@@ -127,6 +127,30 @@ def test_a_serde_without_a_name_is_refused_before_anything_is_written(role, serd
         stores.key_value("s", **{role: serde})
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"shape": "window", "format": formats.PLAIN},
+        {"shape": None, "format": formats.PLAIN},
+        {"shape": "versioned", "format": formats.PLAIN},
+        {"shape": "key_value", "format": formats.VERSIONED},
+        {"shape": "key_value", "format": "plain"},
+        {"shape": "versioned", "format": formats.VERSIONED},
+        {"shape": "versioned", "format": formats.VERSIONED, "history_retention_ms": 5},
+    ],
+    ids=str,
+)
+def test_a_description_made_by_hand_is_checked_too(arguments):
+    with pytest.raises(SpecError):
+        StoreSpec("s", **arguments)
+
+
+@pytest.mark.parametrize("change", [{"history_retention_ms": -5}, {"segment_interval_ms": 0}])
+def test_a_changed_description_is_checked_too(change):
+    with pytest.raises(SpecError):
+        dataclasses.replace(stores.versioned_key_value("s", 5), **change)
+
+
 def test_every_factory_is_public():
     for factory in (*KEY_VALUE, *VERSIONED):
         assert factory.__name__ in stores.__all__
