@@ -4,7 +4,7 @@ import math
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kstore_core import Headers, serdes
@@ -41,6 +41,7 @@ def raw(serde, values):
 
 
 @pytest.mark.parametrize("serde", COLUMNS, ids=repr)
+@settings(deadline=None)
 @given(data=st.data())
 def test_a_column_is_what_its_values_are_one_by_one(serde, data):
     values = data.draw(st.lists(st.none() | COLUMNS[serde], max_size=8))
@@ -53,6 +54,7 @@ def test_a_column_is_what_its_values_are_one_by_one(serde, data):
 
 
 @pytest.mark.parametrize("serde", COLUMNS, ids=repr)
+@settings(deadline=None)
 @given(data=st.data(), start=st.integers(0, 8), length=st.integers(0, 8))
 def test_a_slice_is_a_column_too(serde, data, start, length):
     values = data.draw(st.lists(st.none() | COLUMNS[serde], min_size=8, max_size=8))

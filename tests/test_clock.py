@@ -1,7 +1,7 @@
 """Stream time, segments, and what is too late."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kstore_core.clock import START, StreamClock, segment_id
@@ -56,6 +56,7 @@ def test_no_retention_accepts_stream_time_itself():
     assert not clock.accepts(9)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 100), st.lists(st.integers(0, 1000)))
 def test_the_horizon_is_the_greatest_time_less_the_retention(retention, times):
     clock = StreamClock(retention)

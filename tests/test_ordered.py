@@ -113,6 +113,7 @@ def test_a_life_of_changes_views_and_scans():
     )
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(st.binary(max_size=3), st.integers(), max_size=40), ENDS, ENDS, st.booleans()
 )

@@ -1,7 +1,7 @@
 """Positions: Kafka's bytes, zeros at their end included."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kstore_core.errors import FormatError
@@ -14,6 +14,7 @@ POSITIONS = st.dictionaries(
 )
 
 
+@settings(deadline=None)
 @given(POSITIONS, st.binary(max_size=9))
 def test_a_position_reads_back_whatever_follows_it(position, tail):
     assert decode_position(encode_position(position)) == position
@@ -60,6 +61,7 @@ def test_bytes_that_are_no_position_are_refused(data):
         decode_position(data)
 
 
+@settings(deadline=None)
 @given(POSITIONS)
 def test_every_proper_beginning_is_refused(position):
     data = encode_position(position)
@@ -71,6 +73,7 @@ def test_every_proper_beginning_is_refused(position):
             decode_position(data[:end])
 
 
+@settings(deadline=None)
 @given(POSITIONS, POSITIONS)
 def test_merging_keeps_the_further_of_two(one, other):
     merged = {topic: dict(offsets) for topic, offsets in one.items()}

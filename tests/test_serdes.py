@@ -8,7 +8,7 @@ import warnings
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kstore_core import Headers, serdes
@@ -34,6 +34,7 @@ ALL = list(serdes.BUILT_IN.values())
 
 
 @pytest.mark.parametrize("serde", ALL)
+@settings(deadline=None)
 @given(data=st.data())
 def test_a_value_reads_back(serde, data):
     value = data.draw(VALUES[serde])

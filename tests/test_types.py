@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kstore_core import types
@@ -73,6 +73,7 @@ def test_an_aware_datetime_is_rounded_down(moment, millis):
     assert to_millis(moment) == millis
 
 
+@settings(deadline=None)
 @given(st.datetimes(timezones=st.just(dt.UTC)))
 def test_a_datetime_is_its_instant_to_the_millisecond(moment):
     millis = to_millis(moment)

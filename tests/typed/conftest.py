@@ -2,6 +2,7 @@
 
 import pytest
 
+from kstore_core import serdes, stores
 from tests.typed.kinds import KINDS
 
 
@@ -22,3 +23,18 @@ def state(home):
 def store(state, kind):
     """An open key-value store with bytes for keys and values."""
     return state.open(kind.factory("s"))
+
+
+VERSIONED = [stores.versioned_key_value, stores.versioned_key_value_with_headers]
+
+
+@pytest.fixture(params=VERSIONED, ids=["plain", "headers"])
+def factory(request):
+    """Each versioned format in turn."""
+    return request.param
+
+
+@pytest.fixture
+def fx(state, factory):
+    """A store with text for keys, bytes for values, and 1000 ms of history."""
+    return state.open(factory("fx", 1000, 100, key=serdes.UTF8))

@@ -40,6 +40,7 @@ def put_or_delete(store, key, value):
         store.put(key, value)
 
 
+@settings(deadline=None)
 @given(
     inputs=st.lists(st.tuples(KEYS, VALUES), min_size=1, max_size=30),
     crashes=st.sets(st.integers(0, 30), max_size=3),
