@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from kstore_core.clock import START, StreamClock
 from kstore_core.engine import Durability, Engine, Rows
-from kstore_core.errors import StateError
+from kstore_core.errors import StateError, StoreClosedError
 from kstore_core.offsets import (
     CLOSED,
     OPEN,
@@ -160,7 +161,9 @@ class OpenStore:
                 self._staging.stores.remove(self)
             if self._marks and self._pid == os.getpid():
                 self._marks = False
-                self._database.write({OFFSETS: Rows([STATUS], [CLOSED])})
+                # At the interpreter's exit the engine may have been closed already.
+                with contextlib.suppress(StoreClosedError):
+                    self._database.write({OFFSETS: Rows([STATUS], [CLOSED])})
         finally:
             self._database.close()
 

@@ -37,6 +37,11 @@ class StoreSpec:
         Versioned stores: how long old versions are kept, and how late a record may come.
     segment_interval_ms : int or None
         Versioned stores: width of a segment, at least 1.
+
+    Raises
+    ------
+    SpecError
+        A bad name or serde, a shape and a format that do not go together, times out of range.
     """
 
     name: str
@@ -49,6 +54,14 @@ class StoreSpec:
 
     def __post_init__(self) -> None:
         check_name(self.name)
+        if self.shape != ("versioned" if self.format.versioned else "key_value"):
+            raise SpecError(
+                f"the store {self.name!r} has the shape {self.shape!r} and the format "
+                f"{self.format.name!r}, which do not go together; see kstore_core.stores"
+            )
+        if self.format.versioned:
+            _check_millis("history_retention_ms", self.history_retention_ms, least=0)
+            _check_millis("segment_interval_ms", self.segment_interval_ms, least=1)
         for role, serde in (("key", self.key), ("value", self.value)):
             if not callable(getattr(serde, "serialize", None)) or not callable(
                 getattr(serde, "deserialize", None)
@@ -187,6 +200,11 @@ class StoredSpec:
         )
 
 
+def is_name(name: object) -> bool:
+    """Whether Kafka's rule allows ``name`` for a store."""
+    return isinstance(name, str) and bool(_NAME.fullmatch(name)) and name not in (".", "..")
+
+
 def _typed(stored: dict[str, Any], name: str, wanted: type, *default: Any) -> Any:
     if default and name not in stored:
         return default[0]
@@ -196,6 +214,13 @@ def _typed(stored: dict[str, Any], name: str, wanted: type, *default: Any) -> An
     return value
 
 
+def _check_millis(name: str, millis: int | None, *, least: int) -> None:
+    if type(millis) is not int:
+        raise SpecError(f"{name} is int milliseconds, not {type(millis).__name__}")
+    if not least <= millis < 2**63:
+        raise SpecError(f"{name} is {millis}; it must be at least {least} and fit 64 bits")
+
+
 def check_name(name: str) -> None:
     """Refuse a name that Kafka would refuse, or that leaves its directory.
 
@@ -203,7 +228,7 @@ def check_name(name: str) -> None:
     ------
     SpecError
     """
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or name in (".", ".."):
+    if not is_name(name):
         raise SpecError(
             f"{name!r} is not a store name: 1 to 249 of A-Z a-z 0-9 . _ -, and neither . nor .."
         )

@@ -31,7 +31,7 @@ from kstore_core.offsets import (
 )
 from kstore_core.open_store import OpenStore
 from kstore_core.registry import make_engine
-from kstore_core.spec import StoredSpec, StoreSpec, check_name
+from kstore_core.spec import StoredSpec, StoreSpec, check_name, is_name
 from kstore_core.staging import Staging
 from kstore_core.tables import OFFSETS
 from kstore_core.typed.values import RecordSlot
@@ -241,7 +241,7 @@ class StateDirectory:
     def stores(self) -> list[str]:
         """The names of the stores that are open or on disk, sorted."""
         self._check()
-        return sorted({*self._stores, *self.engine.stores(self.path)})
+        return sorted({*self._stores, *filter(is_name, self.engine.stores(self.path))})
 
     def stored_spec(self, name: str) -> StoredSpec | None:
         """What the directory says of a store; None where Kafka wrote it, or it is new.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from kstore_core import formats, serdes
-from kstore_core.errors import SpecError
 from kstore_core.formats import ValueFormat
 from kstore_core.serdes import Serde
 from kstore_core.spec import StoreSpec
@@ -108,15 +107,6 @@ def _versioned(
     key: Serde[Any],
     value: Serde[Any],
 ) -> StoreSpec:
-    _check_millis("history_retention_ms", retention, least=0)
-    if interval is None:
+    if interval is None and type(retention) is int:
         interval = default_segment_interval(retention)
-    _check_millis("segment_interval_ms", interval, least=1)
     return StoreSpec(name, "versioned", value_format, key, value, retention, interval)
-
-
-def _check_millis(name: str, millis: int, *, least: int) -> None:
-    if type(millis) is not int:
-        raise SpecError(f"{name} is int milliseconds, not {type(millis).__name__}")
-    if not least <= millis < 2**63:
-        raise SpecError(f"{name} is {millis}; it must be at least {least} and fit 64 bits")

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from kstore_core.clock import StreamClock, segment_id
 from kstore_core.codec import decode_latest, encode_latest, segment_rows
+from kstore_core.errors import InconsistentStateError
 from kstore_core.tables import Bounds, NamespaceTable, Write
 from kstore_core.types import LATEST, NOT_PUT
 
@@ -70,6 +71,11 @@ class VersionedTable:
         self._ids = []
         lo = _FIRST_ID
         while (row := self.rows.first(lo, LATEST_PREFIX)) is not None:
+            if len(row[0]) < len(LATEST_PREFIX):
+                raise InconsistentStateError(
+                    f"the key {row[0]!r} has no segment before it, so these are not the rows of a "
+                    "versioned store; open it as the kind of store that it is"
+                )
             (found,) = _ID.unpack_from(row[0])
             if found < 0:
                 break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -42,7 +43,8 @@ class MemoryEngine(Engine):
         if not read_only:
             if stored.held:
                 raise EngineLockedError(
-                    f"the store {store!r} of {root} is open for writing; close it first"
+                    f"the store {store!r} of {root} is open for writing; close it first",
+                    pid=os.getpid(),
                 )
             stored.held = True
         return MemoryDatabase(path, stored, self._stored, read_only=read_only)

@@ -49,9 +49,13 @@ class RocksDBEngine(Engine):
         """Open ``<root>/rocksdb/<store>``."""
         if store in ("", ".", "..") or "/" in store or "\0" in store:
             raise SpecError(f"{store!r} cannot be the name of a store: it is not one directory")
-        return self.open_directory(
-            root / _FOLDER / store, durability=durability, read_only=read_only
-        )
+        path = root / _FOLDER / store
+        if not path.resolve().is_relative_to(root.resolve()):
+            raise SpecError(
+                f"{path} is a link to {path.resolve()}, outside of the state directory; move the "
+                "store into it, or open the directory that the store lies in"
+            )
+        return self.open_directory(path, durability=durability, read_only=read_only)
 
     def open_directory(
         self, path: Path, *, durability: Durability = "process", read_only: bool = False
