@@ -70,12 +70,10 @@ class VersionedTable:
         """List the segments by skipping from one to the next: a seek each."""
         self._ids = []
         lo = _FIRST_ID
+        if (row := self.rows.first(None, lo)) is not None:
+            _check_has_segment(row[0])
         while (row := self.rows.first(lo, LATEST_PREFIX)) is not None:
-            if len(row[0]) < len(LATEST_PREFIX):
-                raise InconsistentStateError(
-                    f"the key {row[0]!r} has no segment before it, so these are not the rows of a "
-                    "versioned store; open it as the kind of store that it is"
-                )
+            _check_has_segment(row[0])
             (found,) = _ID.unpack_from(row[0])
             if found < 0:
                 break
@@ -360,6 +358,14 @@ class VersionedTable:
             for order, prefix in enumerate([LATEST_PREFIX, *map(self._prefix, segments)])
         ]
         return _pick(_merge(streams, reverse=bounds.reverse), as_of)
+
+
+def _check_has_segment(key: bytes) -> None:
+    if len(key) < len(LATEST_PREFIX):
+        raise InconsistentStateError(
+            f"the key {key!r} has no segment before it, so these are not the rows of a versioned "
+            "store; open it as the kind of store that it is"
+        )
 
 
 class _Row(NamedTuple):
