@@ -55,7 +55,7 @@ class StoreSpec:
     def __post_init__(self) -> None:
         check_name(self.name)
         if not isinstance(self.format, ValueFormat):
-            raise SpecError(f"a format is a ValueFormat of kstore_core.formats, not {self.format!r}")
+            raise SpecError(f"{self.format!r} is no ValueFormat of kstore_core.formats")
         if self.shape != ("versioned" if self.format.versioned else "key_value"):
             raise SpecError(
                 f"the store {self.name!r} has the shape {self.shape!r} and the format "

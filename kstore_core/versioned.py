@@ -69,9 +69,7 @@ class VersionedTable:
     def _find_segments(self) -> None:
         """List the segments by skipping from one to the next: a seek each."""
         self._ids = []
-        lo = _FIRST_ID
-        if (row := self.rows.first(None, lo)) is not None:
-            _check_has_segment(row[0])
+        lo: bytes | None = None
         while (row := self.rows.first(lo, LATEST_PREFIX)) is not None:
             _check_has_segment(row[0])
             (found,) = _ID.unpack_from(row[0])
