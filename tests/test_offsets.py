@@ -1,5 +1,6 @@
 """The offsets namespace: what is committed beside a store's rows, and what is read back."""
 
+import json
 import struct
 
 import numpy as np
@@ -226,6 +227,46 @@ def test_a_number_may_be_numpys(home):
         assert state.offsets() == {("t", 1): 5}
     with home.open() as state:
         assert state.offsets() == {("t", 1): 5}
+
+
+VERSIONED = stores.versioned_key_value("v", 1000, 10)
+
+
+def test_spec_and_stream_time_lie_beside_the_offsets(home):
+    with home.open() as state:
+        state.open(VERSIONED).put(b"k", b"v", timestamp=77)
+    with database_of(home, "v") as database:
+        entries = database.namespace(OFFSETS)
+        assert entries.get(b"kstore.stream-time") == LONG(77)
+        assert json.loads(entries.get(b"kstore.spec")) == {
+            "version": 1,
+            "name": "v",
+            "shape": "versioned",
+            "format": "versioned",
+            "key": "bytes",
+            "value": "bytes",
+            "history_retention_ms": 1000,
+            "segment_interval_ms": 10,
+        }
+
+
+def test_a_store_opens_though_kafka_deleted_what_it_does_not_know(home):
+    with home.open() as state:
+        store = state.open(VERSIONED)
+        for timestamp in (10, 20, 30):
+            store.put(b"k", b"v", timestamp=timestamp)
+        state.commit({("t", 0): 3})
+        before = store.history(b"k")
+    with database_of(home, "v") as database:
+        database.write({OFFSETS: Rows([b"kstore.spec", b"kstore.stream-time"], [None, None])})
+    with home.open() as state:
+        assert state.stored_spec("v") is None
+        store = state.open(VERSIONED)
+        assert store.stream_time == -1
+        assert store.history(b"k") == before
+        assert store.offsets() == {("t", 0): 3}
+    with home.open() as state:
+        assert state.stored_spec("v").describes(VERSIONED)
 
 
 def test_the_open_marker_is_kafkas(home):

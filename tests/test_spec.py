@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kstore_core import formats, serdes, stores
+from kstore_core import NOT_PUT, formats, serdes, stores
 from kstore_core.engine import Rows
 from kstore_core.errors import FormatDowngradeError, SpecError, StateError, UnsupportedError
 from kstore_core.spec import SPEC_VERSION, StoredSpec
@@ -147,6 +147,21 @@ def test_a_changed_retention_and_serde_are_stored_anew(home):
         state.open(after)
     with home.open() as state:
         assert state.stored_spec("s").describes(after)
+
+
+def test_a_changed_retention_holds_from_the_next_open_on(home):
+    with home.open() as state:
+        store = state.open(stores.versioned_key_value("s", 100, 10))
+        for timestamp in (0, 50, 100, 150):
+            store.put(b"k", b"v", timestamp=timestamp)
+    with home.open() as state:
+        store = state.open(stores.versioned_key_value("s", 10**6, 10))
+        assert store.put(b"k", b"late", timestamp=20) != NOT_PUT
+    with home.open() as state:
+        store = state.open(stores.versioned_key_value("s", 0, 10))
+        assert store.put(b"k", b"late", timestamp=149) == NOT_PUT
+        store.put(b"k", b"v", timestamp=200)
+        assert [version.timestamp for version in store.history(b"k")] == [150, 200]
 
 
 @pytest.mark.parametrize(

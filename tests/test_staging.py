@@ -341,6 +341,14 @@ def test_a_refused_put_all_leaves_nothing_behind(home):
         assert state.staged_bytes == 0
 
 
+def test_a_put_all_counts_what_it_leaves_staged(home):
+    with home.open(transactional=True, uncommitted_max_bytes=100) as state:
+        store = state.open(PLAIN)
+        store.put(b"big", b"x" * 80)
+        store.put_all([(b"big", None), *[(b"k", b"x" * 80)] * 5])
+        assert state.staged_bytes == 3 + 81
+
+
 def test_a_transaction_writes_no_row_to_disk_before_its_commit(tmp_path):
     with open_state(tmp_path, engine="rocksdb", transactional=True) as state:
         store = state.open(PLAIN)
