@@ -97,7 +97,7 @@ def plain(record: Any) -> object:
 @pytest.mark.parametrize(
     "spec", KEY_VALUE + VERSIONED, ids=lambda s: f"{s.format.name}-{s.history_retention_ms}"
 )
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(first=RECORDS, second=RECORDS)
 def test_a_restore_is_what_putting_one_by_one_is(
     spec: StoreSpec, first: list[Record], second: list[Record]

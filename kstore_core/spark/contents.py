@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from kstore_core import arrow
 from kstore_core.clock import segment_id
-from kstore_core.codec import decode_column, explode_versions
+from kstore_core.codec import decode_column, explode_versions, split_column
 from kstore_core.spark.columns import combined, integers
 from kstore_core.spark.manifest import Shard
 from kstore_core.spark.roots import Root
@@ -62,25 +62,29 @@ class ShardReader:
         with open_state(path, engine=self.engine, read_only=True) as state:
             yield state.open(self.spec)
 
-    def chunks(self, shard: Shard, selection: Selection) -> Iterator[pa.Table]:
-        """Tables of key and value (binary), and of timestamp, valid_to (ms) and headers as kept."""
+    def chunks(
+        self, shard: Shard, selection: Selection, columns: Collection[str]
+    ) -> Iterator[pa.Table]:
+        """Tables of key and value (binary), and of timestamp, valid_to (ms) and headers as kept.
+
+        What is not in ``columns`` need not be decoded, and may be missing.
+        """
         if shard.path is None:
             return
         with self.open(shard) as store:
             if self.spec.format.versioned:
-                yield from _versions(store, selection, headers=True)
+                yield from _versions(store, selection, columns)
             else:
-                yield from _latest(store)
+                yield from _latest(store, columns)
 
 
-def _latest(store: Any) -> Iterator[pa.Table]:
+def _latest(store: Any, wanted: Collection[str]) -> Iterator[pa.Table]:
     value_format = store.spec.format
     for keys, rows in store.table.scan(Bounds()):
         columns = {"key": pa.array(keys, pa.binary()), "value": pa.array(rows, pa.binary())}
         if value_format.headers:
-            columns["value"], columns["timestamp"], columns["headers"] = decode_column(
-                columns["value"]
-            )
+            decode = decode_column if "headers" in wanted else split_column
+            columns["value"], columns["timestamp"], columns["headers"] = decode(columns["value"])
         elif value_format.timestamped:
             columns["value"], columns["timestamp"], _ = decode_column(
                 columns["value"], layout="value_and_timestamp"
@@ -88,7 +92,7 @@ def _latest(store: Any) -> Iterator[pa.Table]:
         yield pa.table(columns)
 
 
-def _versions(store: Any, selection: Selection, *, headers: bool) -> Iterator[pa.Table]:
+def _versions(store: Any, selection: Selection, columns: Collection[str]) -> Iterator[pa.Table]:
     for keys, rows in store.table.rows.scan(Bounds(_first_row(store, selection))):
         exploded = explode_versions(pa.array(keys, pa.binary()), pa.array(rows, pa.binary()))
         table = pa.table(exploded, names=["key", "value", "timestamp", "valid_to"])
@@ -97,13 +101,12 @@ def _versions(store: Any, selection: Selection, *, headers: bool) -> Iterator[pa
             table = table.filter(wanted)
         if not table.num_rows:
             continue
-        if store.spec.format.headers:
-            values, _, lists = decode_column(
+        if store.spec.format.headers and not {"value", "headers"}.isdisjoint(columns):
+            decode = decode_column if "headers" in columns else split_column
+            values, _, headers = decode(
                 combined(table["value"], "value"), layout="aggregation_with_headers"
             )
-            table = table.set_column(1, "value", values)
-            if headers:
-                table = table.append_column("headers", lists)
+            table = table.set_column(1, "value", values).append_column("headers", headers)
         yield table
 
 
@@ -137,24 +140,25 @@ def _wanted(selection: Selection, table: pa.Table) -> pa.ChunkedArray | None:
 def snapshot_of(reader: ShardReader, shards: Sequence[Shard], *, headers: bool) -> Snapshot:
     """What a temporal join needs of shards: the versions that their stores still answer with."""
     spec = reader.spec
+    columns = ("key", "value", "timestamp", "valid_to", *(["headers"] if headers else []))
     tables = []
     for shard in shards:
         if shard.path is not None:
             with reader.open(shard) as store:
                 horizon = store.clock.horizon
                 since = Selection(history=True, from_ts=horizon)
-                for table in _versions(store, since, headers=headers):
+                for table in _versions(store, since, columns):
                     horizons = pa.array(np.full(table.num_rows, horizon, np.int64))
-                    tables.append(table.append_column("horizon", horizons))
+                    tables.append(table.select(columns).append_column("horizon", horizons))
     if not tables:
         return Snapshot.empty(spec.value.arrow_type, headers=headers)
     whole = pa.concat_tables(tables)
-    columns = {name: combined(whole[name], name) for name in whole.column_names}
+    found = {name: combined(whole[name], name) for name in whole.column_names}
     return Snapshot.of(
-        columns["key"],
-        integers(columns["timestamp"]),
-        integers(columns["valid_to"].fill_null(FOREVER)),
-        arrow.to_typed(spec.value, columns["value"]),
-        columns.get("headers"),
-        integers(columns["horizon"]),
+        found["key"],
+        integers(found["timestamp"]),
+        integers(found["valid_to"].fill_null(FOREVER)),
+        arrow.to_typed(spec.value, found["value"]),
+        found.get("headers"),
+        integers(found["horizon"]),
     )

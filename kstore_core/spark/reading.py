@@ -144,7 +144,7 @@ class ShardTask:
         for batch in batches:
             for place in batch.column(0).to_pylist():
                 shard = self.shards[place]
-                for chunk in self.reader.chunks(shard, self.selection):
+                for chunk in self.reader.chunks(shard, self.selection, self.columns):
                     table = pa.table(
                         [self._column(chunk, name, shard.shard) for name in self.columns],
                         names=list(self.columns),

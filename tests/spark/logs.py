@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from kstore_core import stores
 from kstore_core.arrow import headers_type
 from kstore_core.codec import partition
 
@@ -72,6 +74,8 @@ def make_log(
     return records
 
 
+RETENTION, INTERVAL, SHARDS = 300, 40, 3
+SPEC = stores.versioned_key_value_with_headers("rates", RETENTION, INTERVAL)
 COLUMNS = ("key", "value", "timestamp", "headers", "topic", "partition", "offset")
 
 
@@ -179,3 +183,24 @@ def read_rows(df: DataFrame) -> list[Version]:
 
 def plain_headers(headers: list[dict[str, Any]] | None) -> Headers:
     return tuple((header["key"], header["value"]) for header in headers or ())
+
+
+def history(spark: SparkSession, root: Path, **options: Any) -> list[Version]:
+    """Every version that the store at ``root`` holds."""
+    from kstore_core.spark import read_store
+
+    return read_rows(read_store(spark, root, history=True, timestamps="millis", **options))
+
+
+def visible(model: Model) -> list[Version]:
+    """What the shards still hold: what ended before the horizon goes a segment at a time."""
+    return in_order(
+        version
+        for version in model.history()
+        if version.valid_to is None
+        or version.valid_to // INTERVAL >= model.horizon(version.shard) // INTERVAL
+    )
+
+
+def nothing_written(root: Path) -> bool:
+    return not root.exists() or not list(root.rglob("*"))

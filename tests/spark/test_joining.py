@@ -12,13 +12,19 @@ import pytest
 from kstore_core import serdes, stores
 from kstore_core.errors import SpecError, StateError, UnsupportedError
 from kstore_core.spark import temporal_join, write_store
-from tests.spark.logs import Model, Record, log_frame, make_log, plain_headers
+from tests.spark.logs import (
+    RETENTION,
+    SHARDS,
+    SPEC,
+    Model,
+    Record,
+    log_frame,
+    make_log,
+    plain_headers,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-RETENTION, INTERVAL, SHARDS = 300, 40, 3
-SPEC = stores.versioned_key_value_with_headers("rates", RETENTION, INTERVAL)
 
 
 @pytest.fixture(scope="module")
@@ -197,6 +203,41 @@ def test_whatever_is_kept_the_result_is_the_same(
     for _ in range(2):
         result = temporal_join(df, root, key="who", timestamp="at", cache_bytes=cache_bytes)
         assert joined(result) == expected(model, rows)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("spark.sql.session.timeZone", "America/Caracas"),
+        ("spark.sql.execution.arrow.useLargeVarTypes", "true"),
+        ("spark.sql.execution.arrow.maxRecordsPerBatch", "7"),
+        ("spark.sql.adaptive.enabled", "false"),
+        ("spark.sql.ansi.enabled", "false"),
+    ],
+)
+def test_the_sessions_settings_change_nothing(
+    spark: SparkSession, root: Path, setting: str, value: str
+) -> None:
+    log = make_log(39, 200, SHARDS)
+    model = Model(SHARDS, RETENTION).put(log)
+    rows = make_rows(40, 300, model)
+    usual = spark.conf.get(setting)
+    spark.conf.set(setting, value)
+    try:
+        write_store(log_frame(spark, log), root, SPEC, partitions=SHARDS)
+        result = temporal_join(
+            rows_frame(spark, rows), root, key="who", timestamp="at", broadcast_bytes=0
+        )
+        added = result.selectExpr(
+            "number",
+            "table_value",
+            "unix_millis(table_timestamp) table_timestamp",
+            "unix_millis(table_valid_to) table_valid_to",
+            "table_headers",
+        )
+        assert joined(added) == expected(model, rows)
+    finally:
+        spark.conf.set(setting, str(usual))
 
 
 def test_an_empty_store_matches_nothing(spark: SparkSession, root: Path) -> None:

@@ -18,14 +18,21 @@ from kstore_core.errors import (
 )
 from kstore_core.spark import read_store, write_store
 from kstore_core.spark.roots import Root
-from tests.spark.logs import Model, in_order, log_frame, make_log, read_rows
+from tests.spark.logs import (
+    INTERVAL,
+    RETENTION,
+    SHARDS,
+    SPEC,
+    Model,
+    in_order,
+    log_frame,
+    make_log,
+    read_rows,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
-
-RETENTION, INTERVAL, SHARDS = 300, 40, 3
-SPEC = stores.versioned_key_value_with_headers("rates", RETENTION, INTERVAL)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,49 +10,24 @@ import pytest
 
 from kstore_core import open_state, serdes, stores
 from kstore_core.codec import partition
-from kstore_core.errors import (
-    CommitConflictError,
-    CorruptionError,
-    SpecError,
-    StateError,
-    UnknownEngineError,
-    UnsupportedError,
-)
+from kstore_core.errors import StateError
 from kstore_core.spark import read_store, write_store
 from kstore_core.spark.roots import Root
 from tests.spark.logs import (
     COLUMNS,
+    RETENTION,
+    SHARDS,
+    SPEC,
     Model,
     Record,
-    in_order,
+    history,
     log_frame,
     make_log,
-    read_rows,
+    visible,
 )
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-RETENTION = 300
-SPEC = stores.versioned_key_value_with_headers("rates", RETENTION, 40)
-SHARDS = 3
-
-
-def history(spark: SparkSession, root: Path, **options: Any) -> list[Any]:
-    return read_rows(read_store(spark, root, history=True, timestamps="millis", **options))
-
-
-def visible(model: Model) -> list[Any]:
-    """What the shards still hold: what ended before the horizon goes a segment at a time."""
-    return in_order(
-        version
-        for version in model.history()
-        if version.valid_to is None or version.valid_to // 40 >= model.horizon(version.shard) // 40
-    )
-
-
-def nothing_written(root: Path) -> bool:
-    return not root.exists() or not list(root.rglob("*"))
 
 
 @pytest.mark.parametrize(
@@ -245,213 +219,28 @@ def test_key_value_stores(spark: SparkSession, root: Path, spec: Any) -> None:
         assert all(row.keys() == wanted for row in rows.values())
 
 
-# What is refused, before anything is visible.
-
-
-def sql_log(spark: SparkSession, columns: str, rows: int = 10) -> DataFrame:
-    return spark.sql(f"select {columns} from range({rows})")
-
-
-GOOD = (
-    "cast('k' as binary) key, cast('v' as binary) value, timestamp_millis(id) timestamp, "
-    "array(named_struct('key', 'h', 'value', cast('1' as binary))) headers"
-)
-
-
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ("id", r"'key' is missing; 'value' is missing; .*'id' is unknown"),
-        (
-            GOOD.replace("timestamp_millis(id)", "timestamp_ntz'2020-01-01'"),
-            "'timestamp' is timestamp_ntz, not",
-        ),
-        (GOOD + ", 1 extra", "'extra' is unknown"),
-        (GOOD + ", '0' partition", "'partition' is string, not int or bigint"),
-        (GOOD.replace("cast('k' as binary)", "id"), "'key' is bigint, not binary"),
-        (GOOD.replace("cast('v' as binary)", "'v'"), "'value' is string, not binary"),
-        (GOOD.rsplit(", array", 1)[0], r"'headers' is missing.*includeHeaders=true"),
-        (
-            GOOD.replace("'1' as binary", "1 as int"),
-            "'headers' is array<struct<key:string,value:int>>",
-        ),
-        (GOOD + ", cast('k' as binary) key", "'key' is there twice"),
-    ],
-)
-def test_columns_that_do_not_fit_are_named(
-    spark: SparkSession, root: Path, columns: str, message: str
+def test_micro_batches_go_on_from_one_another(
+    spark: SparkSession, root: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(SpecError, match=message):
-        write_store(sql_log(spark, columns), root, SPEC, partitions=2)
-    assert nothing_written(root)
+    """The batch that was running when the job ended comes again, and changes nothing then."""
+    log = make_log(19, 300, SHARDS)
+    for part in range(3):
+        rows = log_frame(spark, log[part * 100 : part * 100 + 100]).coalesce(1)
+        rows.write.mode("append").parquet(str(tmp_path / "log"))
+    schema = log_frame(spark, log).schema
+    stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
 
+    def write(batch: DataFrame, number: int) -> None:
+        for _ in range(2 if number == 1 else 1):
+            write_store(batch, root, SPEC, partitions=SHARDS)
 
-@pytest.mark.parametrize(
-    ("columns", "options", "message"),
-    [
-        (
-            GOOD.replace("cast('k' as binary)", "if(id = 7, null, cast('k' as binary))"),
-            {},
-            "1 of 10 records have no key",
-        ),
-        (
-            GOOD.replace("timestamp_millis(id)", "if(id > 7, null, id)"),
-            {},
-            "2 of 10 records have no timestamp",
-        ),
-        (GOOD.replace("timestamp_millis(id)", "id - 1"), {}, "cannot hold the time -1 ms"),
-        (GOOD + ", 5 partition", {}, r"10 records have the partition 5, .*partitions=2"),
-        (GOOD + ", -1 partition", {}, "have the partition -1"),
-        (GOOD + ", cast(null as int) partition", {}, "10 of 10 records have no partition"),
-        (
-            GOOD + ", 1 partition",
-            {},
-            r"partition 1, but their keys belong to another: b'k' to 0 of 2",
-        ),
-        (GOOD + ", 1 partition", {"partition_by": "partition"}, "partition_by='key'"),
-        (GOOD + ", if(id = 3, null, id) offset", {}, "1 of 10 records have no offset"),
-    ],
-)
-def test_records_that_do_not_fit_are_told(
-    spark: SparkSession, root: Path, columns: str, options: Any, message: str
-) -> None:
-    with pytest.raises(SpecError, match=message):
-        write_store(sql_log(spark, columns), root, SPEC, partitions=2, **options)
-    assert nothing_written(root)
-
-
-def test_arguments_that_do_not_fit_are_told(spark: SparkSession, root: Path) -> None:
-    df = sql_log(spark, GOOD)
-    with pytest.raises(ValueError, match="mode='upsert'; there are: append"):
-        write_store(df, root, SPEC, partitions=2, mode="upsert")  # type: ignore[arg-type]
-    with pytest.raises(SpecError, match="partitions=0"):
-        write_store(df, root, SPEC, partitions=0)
-    with pytest.raises(ValueError, match="partition_by='keys'"):
-        write_store(df, root, SPEC, partitions=2, partition_by="keys")  # type: ignore[arg-type]
-    with pytest.raises(SpecError, match="has no column 'partition'"):
-        write_store(df, root, SPEC, partitions=2, partition_by="partition")
-    with pytest.raises(UnsupportedError, match="'memory' keeps its data in the process"):
-        write_store(df, root, SPEC, partitions=2, engine="memory")
-    with pytest.raises(UnknownEngineError, match="no engine named 'rocks'"):
-        write_store(df, root, SPEC, partitions=2, engine="rocks")
-    with pytest.raises(UnsupportedError, match="object stores"):
-        write_store(df, "s3://bucket/x", SPEC, partitions=2)
-    stream = spark.readStream.format("rate").load()
-    with pytest.raises(UnsupportedError, match="is a stream"):
-        write_store(stream, root, SPEC, partitions=2)
-    assert nothing_written(root)
-
-
-@pytest.mark.parametrize(
-    ("spec", "options", "message"),
-    [
-        (
-            stores.versioned_key_value_with_headers("other", RETENTION, 40),
-            {},
-            "name is 'rates' there and 'other' here",
-        ),
-        (stores.timestamped_key_value_with_headers("rates"), {}, "shape is 'versioned' there"),
-        (
-            stores.timestamped_key_value_with_headers("rates"),
-            {"mode": "overwrite"},
-            "shape is .*Use another root",
-        ),
-        (
-            stores.versioned_key_value("rates", RETENTION, 40),
-            {},
-            "format is 'versioned_headers' there",
-        ),
-        (
-            stores.versioned_key_value_with_headers("rates", RETENTION, 41),
-            {},
-            "segment_interval_ms is 40 there",
-        ),
-        (
-            stores.versioned_key_value_with_headers("rates", RETENTION, 40, key=serdes.UTF8),
-            {},
-            "key is 'bytes' there",
-        ),
-        (SPEC, {"partitions": 4}, "partitions is 3 there and 4 here.*Mode='overwrite'"),
-    ],
-)
-def test_another_store_at_the_root_is_refused(
-    spark: SparkSession, root: Path, spec: Any, options: Any, message: str
-) -> None:
-    write_store(log_frame(spark, make_log(15, 20, SHARDS)), root, SPEC, partitions=SHARDS)
-    before = sorted(root.rglob("*"))
-    with pytest.raises(SpecError, match=message):
-        write_store(
-            log_frame(spark, make_log(16, 20, SHARDS)),
-            root,
-            spec,
-            **{"partitions": SHARDS, **options},
-        )
-    assert sorted(root.rglob("*")) == before
-
-
-def test_a_state_directory_is_no_root(spark: SparkSession, root: Path) -> None:
-    with open_state(root, engine="rocksdb") as state:
-        state.open(SPEC)
-    with pytest.raises(StateError, match="holds no partitioned store"):
-        write_store(sql_log(spark, GOOD), root, SPEC, partitions=2)
-
-
-def test_a_failing_task_leaves_nothing(spark: SparkSession, root: Path) -> None:
-    """Spark gives up on a task; other tasks may have uploaded already."""
-    df = sql_log(
-        spark,
-        "cast(concat('k', id) as binary) key, "
-        "if(id = 5, cast(raise_error('boom') as binary), null) value, id timestamp, "
-        "array() :: array<struct<key:string,value:binary>> headers",
+    query = (
+        stream.parquet(str(tmp_path / "log"))
+        .writeStream.foreachBatch(write)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
     )
-    with pytest.raises(Exception, match="boom"):
-        write_store(df, root, SPEC, partitions=2)
-    assert nothing_written(root)
-
-
-def test_a_damaged_shard_is_not_gone_on_from(spark: SparkSession, root: Path) -> None:
-    log = make_log(17, 100, SHARDS)
-    manifest = write_store(log_frame(spark, log[:50]), root, SPEC, partitions=SHARDS)
-    shard = manifest.shards[0]
-    victim = next(f for f in shard.files if f.bytes > 20)
-    path = root / str(shard.path) / victim.path
-    path.write_bytes(b"\0" * victim.bytes)
-    with pytest.raises(CorruptionError, match="is not what its manifest says"):
-        write_store(log_frame(spark, log), root, SPEC, partitions=SHARDS)
-    assert Root(root).versions() == [1]
-    assert [p.name for p in (root / "attempts").iterdir()] == [manifest.job]
-
-
-def test_of_two_writers_at_once_one_publishes(
-    spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Both go on from version 1 and meet before the manifest is put in place."""
-    log = make_log(18, 60, SHARDS)
-    write_store(log_frame(spark, log[:20]), root, SPEC, partitions=SHARDS)
-    barrier, publish = threading.Barrier(2, timeout=120), Root.publish
-
-    def publish_together(home: Root, manifest: Any) -> None:
-        barrier.wait()
-        publish(home, manifest)
-
-    monkeypatch.setattr(Root, "publish", publish_together)
-    results: list[Any] = []
-
-    def write(records: list[Record]) -> None:
-        try:
-            results.append(write_store(log_frame(spark, records), root, SPEC, partitions=SHARDS))
-        except CommitConflictError as error:
-            results.append(error)
-
-    threads = [threading.Thread(target=write, args=(part,)) for part in (log[20:40], log[:60])]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    (won,) = [r for r in results if not isinstance(r, Exception)]
-    (lost,) = [r for r in results if isinstance(r, Exception)]
-    assert "published by another writer" in str(lost)
-    assert Root(root).versions() == [1, 2]
-    assert Root(root).load() == won
-    jobs = {path.name for path in (root / "attempts").iterdir()}
-    assert jobs == {Root(root).load(1).job, won.job}
+    query.awaitTermination()
+    assert Root(root).versions() == [1, 2, 3, 4]
+    assert history(spark, root) == visible(Model(SHARDS, RETENTION).put(log))
