@@ -260,3 +260,31 @@ def test_ids_stay_sorted_however_versions_come():
         put(table, b"k", b"v", timestamp)
     assert list(table.segments) == sorted(set(table.segments))
     assert bisect.bisect_left(table.segments, 500) == len(table.segments) - 1
+
+
+# Stream time may be ahead of a put where a changelog is restored.
+
+
+def test_what_would_lie_in_an_expired_segment_is_not_put():
+    table = make(retention=100, interval=10, observed=1000)
+    assert table.put(b"k", None, 10) == NOT_PUT
+    assert table.put(b"k", b"b", 50) == LATEST
+    assert table.put(b"k", b"a", 40) == NOT_PUT
+    assert table.put(b"k", b"c", 60) == LATEST
+    assert physical(table) == {LATEST_PREFIX + b"k": (60).to_bytes(8, "big") + b"c"}
+
+
+def test_what_precedes_an_expired_version_is_not_put():
+    table = make(retention=10**6, interval=1000)
+    put(table, b"k", b"a", 10)
+    put(table, b"k", b"b", 20)
+    again = make(retention=100, interval=1000, observed=1050, rows=table.rows)
+    assert again.put(b"k", b"0", 5) == NOT_PUT
+    assert again.put(b"k", b"c", 15) == 20
+    assert history(again, b"k") == [(b"a", 10, 15), (b"c", 15, 20), (b"b", 20, None)]
+
+
+def test_keys_beyond_the_segments_are_nobodys():
+    table = make()
+    table.rows.put_one(b"\x80" + bytes(8), b"?")
+    assert make(rows=table.rows).segments == ()
