@@ -131,6 +131,52 @@ def test_a_directory_that_vanishes_gives_an_error_and_closes(tmp_path):
         assert list(state.open(PLAIN).all()) == []
 
 
+class Interrupted(MemoryEngine):
+    """Calls back, once, when a batch has been written: what another thread might do just then."""
+
+    def __init__(self):
+        super().__init__()
+        self.meanwhile = None
+
+    def open(self, root, store, **arguments):
+        database = super().open(root, store, **arguments)
+        write = database.write
+
+        def interrupted(batch):
+            meanwhile, self.meanwhile = self.meanwhile, None
+            write(batch)
+            if meanwhile is not None:
+                meanwhile()
+
+        database.write = interrupted
+        return database
+
+
+def test_what_is_put_while_a_commit_is_written_is_part_of_the_next():
+    engine = Interrupted()
+    with open_state("x", engine=engine) as state:
+        store, rates = state.open(PLAIN), state.open(RATES)
+        with state.record(topic="t", partition=0, offset=1):
+            store.put(b"k", b"first")
+            store.put(b"l", b"first")
+            rates.put(b"k", b"first", timestamp=10)
+
+        def meanwhile():
+            with state.record(topic="t", partition=0, offset=2):
+                store.put(b"k", b"second")
+                rates.put(b"k", b"second", timestamp=20)
+
+        engine.meanwhile = meanwhile
+        state.commit({("t", 0): 1})
+        assert store.get(b"k") == b"second"
+        assert state.staged_bytes > 0
+    with open_state("x", engine=engine) as state:
+        store, rates = state.open(PLAIN), state.open(RATES)
+        assert list(store.all()) == [(b"k", b"second"), (b"l", b"first")]
+        assert rates.get(b"k").timestamp == rates.stream_time == 20
+        assert store.position == rates.position == {"t": {0: 2}}
+
+
 # Forking and being killed.
 
 
