@@ -27,6 +27,9 @@ class Upper:
     name = "upper"
     arrow_type = pa.string()
 
+    def __repr__(self):
+        return "Upper()"
+
     def serialize(self, value, headers):
         return value.upper().encode()
 
