@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 import time
 import warnings
@@ -12,17 +11,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from rocksdict import Checkpoint, IngestExternalFileOptions, Rdict, WriteBatch
+from rocksdict import Checkpoint, IngestExternalFileOptions, Rdict
 
 from kstore_core.engine import Database, Durability, Rows
 from kstore_core.errors import UnsupportedError
 from kstore_rocksdb import living
+from kstore_rocksdb.batch import native_batch
 from kstore_rocksdb.errors import Reason, closed, doing, dropped, forked, reraise
 from kstore_rocksdb.loading import load
 from kstore_rocksdb.namespace import FamilyNamespace
 from kstore_rocksdb.options import OFFSETS, NativeOptions, write_options
 from kstore_rocksdb.readonly import copy_scratch
 from kstore_rocksdb.snapshot import RocksDBSnapshot, SnapshotNamespace
+from kstore_rocksdb.stalls import Stalls, is_stall
 
 __all__ = ["DEFAULT", "RocksDBDatabase"]
 
@@ -43,9 +44,9 @@ class RocksDBDatabase(Database):
     root : Rdict
         The binding's handle, which this object closes.
     scratch : Path or None
-        Where a read-only database was opened; removed at the end.
+        Where a read-only database was opened.
     on_close
-        Called once the files are let go of.
+        Called once the files are let go of, but not in a forked child.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class RocksDBDatabase(Database):
         *,
         durability: Durability,
         scratch: Path | None = None,
-        on_close: Callable[[], object] = lambda: None,
+        on_close: Callable[[], object],
     ) -> None:
         self.path = path
         self.read_only = scratch is not None
@@ -65,12 +66,12 @@ class RocksDBDatabase(Database):
         self._root = root
         self._options = options
         self._durability = durability
+        self._stalls = Stalls(root, path, options.write_buffers_bytes)
         self._write_options = write_options(durability)
         self._lock = threading.RLock()
         self._namespaces: dict[str, FamilyNamespace] = {}
         self._moments: weakref.WeakSet[RocksDBSnapshot | SnapshotNamespace] = weakref.WeakSet()
         self._scratch = scratch
-        self._remove_scratch = weakref.finalize(self, shutil.rmtree, scratch or "", True)
         self._on_close = on_close
         for name in families:
             self._adopt(name)
@@ -136,7 +137,10 @@ class RocksDBDatabase(Database):
             self._check()
             namespaces = [self._namespaces[name] for name in batch]
             with doing("write a batch", self.path):
-                self._root.write(_native_batch(namespaces, batch.values()), self._write_options)
+                attempt = 0
+                while not self._write_unless_stalled(namespaces, batch.values()):
+                    self._stalls.wait(attempt)
+                    attempt += 1
 
     def load(
         self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]
@@ -204,10 +208,9 @@ class RocksDBDatabase(Database):
             failure: Exception | None = None
             for native in (*natives, self._root):
                 try:
-                    _close(native, flush=not self.read_only)
+                    _close(native, flush=not self.read_only and failure is None)
                 except Exception as error:  # noqa: BLE001
                     failure = failure or error
-            self._remove_scratch()
             self._on_close()
         if failure is not None:
             reraise(failure, "close", self.path)
@@ -216,7 +219,6 @@ class RocksDBDatabase(Database):
         """After a fork: end everything, free nothing."""
         if self._ended is None:
             self._lock = threading.RLock()  # whoever held it is not in this process
-            self._remove_scratch.detach()
             living.leak(self._root)
             self._end(forked(self.path), leaked=True)
 
@@ -250,6 +252,17 @@ class RocksDBDatabase(Database):
         for namespace in self._flush_order():
             namespace.native.flush()
 
+    def _write_unless_stalled(
+        self, namespaces: Iterable[FamilyNamespace], batch: Iterable[Rows]
+    ) -> bool:
+        try:
+            self._root.write(native_batch(namespaces, batch), self._write_options)
+        except Exception as error:
+            if is_stall(error):
+                return False
+            raise
+        return True
+
     def _leave_sequence_zero(self) -> None:
         """Write a row again where there are rows but nothing was ever written, only ingested.
 
@@ -268,29 +281,6 @@ class RocksDBDatabase(Database):
             options.set_move_files(True)
             with doing(f"load {name!r}", self.path):
                 self.namespace(name).native.ingest_external_file(files, options)
-
-
-def _native_batch(namespaces: Iterable[FamilyNamespace], batch: Iterable[Rows]) -> WriteBatch:
-    native = WriteBatch(raw_mode=True)
-    for namespace, rows in zip(namespaces, batch, strict=True):
-        _add_rows(native, namespace, rows)
-    return native
-
-
-def _add_rows(native: WriteBatch, namespace: FamilyNamespace, rows: Rows) -> None:
-    native.set_default_column_family(namespace.handle)
-    for lo, hi in rows.deleted_ranges:
-        if hi is None:
-            last = namespace.first(lo, reverse=True)
-            hi = lo if last is None else last[0] + b"\0"
-        if lo < hi:  # RocksDB logs an inverted range, then fails on it at this and every later open
-            native.delete_range(lo, hi, namespace.handle)
-    put, delete = native.put, native.delete
-    for key, value in zip(rows.keys, rows.values, strict=True):
-        if value is None:
-            delete(key)
-        else:
-            put(key, value)
 
 
 def _close(native: Rdict, *, flush: bool) -> None:

@@ -22,7 +22,17 @@ from kstore_core.errors import (
     StoreClosedError,
 )
 
-__all__ = ["Reason", "closed", "doing", "dropped", "forked", "locked", "reraise", "translate"]
+__all__ = [
+    "Reason",
+    "closed",
+    "doing",
+    "dropped",
+    "forked",
+    "is_locked",
+    "locked",
+    "reraise",
+    "translate",
+]
 
 Reason = Callable[[], EngineError]
 """Why a handle may not be used any more, made anew for each use."""
@@ -59,7 +69,7 @@ def translate(error: Exception, action: str, path: Path) -> Exception:
         return StoreClosedError(
             f"rocksdb database {path}: cannot {action}: another thread is closing it"
         )
-    if any(mark in text for mark in _LOCKED):
+    if is_locked(error):
         return locked(path, os.getpid() if _LOCKED[0] in text else None)
     what = f"rocksdb database {path}: cannot {action}: {text}"
     if any(mark in text for mark in _FULL):
@@ -96,6 +106,11 @@ class doing:  # noqa: N801
         del trace  # or this frame would hold what translate lets go of
         if isinstance(error, Exception):
             reraise(error, self._action, self._path)
+
+
+def is_locked(error: BaseException) -> bool:
+    """Whether a native error means that somebody holds the lock."""
+    return any(mark in str(error) for mark in _LOCKED)
 
 
 def locked(path: Path, pid: int | None) -> EngineLockedError:

@@ -14,7 +14,7 @@ from kstore_core.engine import Durability
 from kstore_core.errors import CorruptionError
 from kstore_rocksdb import living, locks
 from kstore_rocksdb.database import DEFAULT, RocksDBDatabase
-from kstore_rocksdb.errors import doing, reraise
+from kstore_rocksdb.errors import doing, is_locked, reraise
 from kstore_rocksdb.loading import clean_up
 from kstore_rocksdb.options import NativeOptions, RocksDBOptions
 from kstore_rocksdb.readonly import with_scratch
@@ -52,7 +52,8 @@ def open_for_writing(
         root, families = _open(path, native, AccessType.read_write())
     except BaseException as error:
         locks.release(claimed)
-        _remove(path, made)
+        if not is_locked(error):  # or it is another process that is making this database
+            _remove(path, made)
         if isinstance(error, Exception):
             reraise(error, "open it", path)
         raise
@@ -85,7 +86,15 @@ def open_for_reading(
 
     def use(scratch: Path) -> RocksDBDatabase:
         root, families = _open(scratch, native, AccessType.read_only(False))
-        return RocksDBDatabase(path, root, families, native, durability=durability, scratch=scratch)
+        return RocksDBDatabase(
+            path,
+            root,
+            families,
+            native,
+            durability=durability,
+            scratch=scratch,
+            on_close=partial(shutil.rmtree, scratch, ignore_errors=True),
+        )
 
     with doing("open it for reading", path):
         return with_scratch(path, use)

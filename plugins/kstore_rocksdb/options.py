@@ -114,6 +114,11 @@ class NativeOptions:
         self._cache = Cache(options.block_cache_bytes)
         self._max_open_files = -1 if read_only else options.max_open_files
 
+    @property
+    def write_buffers_bytes(self) -> int:
+        """What the write buffers of one namespace may take up, and their flushes at once."""
+        return self._options.write_buffer_bytes * self._options.max_write_buffers
+
     def database(self) -> Options:
         """Options of the database as a whole."""
         native = self._rows()
@@ -157,6 +162,7 @@ def write_options(durability: Durability) -> WriteOptions:
     """How a batch of sorted rows is written at this level."""
     native = WriteOptions()
     native.memtable_insert_hint_per_batch = True
+    native.no_slowdown = True  # see stalls.py
     if durability == "changelog":
         native.disable_wal = True  # type: ignore[method-assign, assignment]  # an attribute
     else:

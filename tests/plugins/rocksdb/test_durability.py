@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from kstore_core.engine import Rows
-from kstore_core.errors import StorageFullError
+from kstore_core.errors import EngineError, StorageFullError
 from kstore_rocksdb import RocksDBEngine
 from kstore_rocksdb.database import RocksDBDatabase
 from kstore_rocksdb.options import write_options
+from kstore_rocksdb.stalls import is_stall
 from tests.plugins.rocksdb.conftest import OpenDatabase
 from tests.plugins.rocksdb.support import numbered, put, python, reopened, scanned
 
@@ -130,6 +131,7 @@ def test_levels_are_write_options(level: str, wal: bool, sync: bool) -> None:
     assert bool(options.disable_wal) is not wal
     assert options.sync is sync
     assert options.memtable_insert_hint_per_batch is True
+    assert options.no_slowdown is True
 
 
 @pytest.mark.parametrize("level", ["process", "power", "changelog"])
@@ -205,3 +207,35 @@ def test_a_checkpoint_on_a_full_disk_leaves_nothing(tiny_disk: Path, tmp_path: P
         database.checkpoint(tiny_disk / "copy")
     assert list(tiny_disk.iterdir()) == []
     database.close()
+
+
+def test_a_stalled_write_does_not_stop_the_process(open_database: OpenDatabase) -> None:
+    """RocksDB would wait with Python's global lock held."""
+    database = open_database(write_buffer_bytes=64 * 1024, max_write_buffers=2)
+    waits = []
+    usual = database._stalls.wait
+    database._stalls.wait = lambda attempt: waits.append(attempt) or usual(attempt)  # type: ignore[method-assign, func-returns-value]
+    value = os.urandom(1000)
+    for start in range(0, 30_000, 100):
+        keys = [b"%08d" % i for i in range(start, start + 100)]
+        database.write({"default": Rows(keys, [value] * 100)})
+    assert waits, "there was no stall"
+    assert len(scanned(database.namespace("default"))) == 30_000
+
+
+def test_a_write_is_given_up_when_flushing_fails(
+    database: RocksDBDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    properties = {"is-write-stopped": 1, "background-errors": 1}
+    monkeypatch.setattr(database._stalls, "_property", properties.__getitem__)
+    with pytest.raises(EngineError, match="LOG says why") as caught:
+        database._stalls.wait(0)
+    assert not isinstance(caught.value, StorageFullError)
+    monkeypatch.setattr(database._stalls, "_room_bytes", 2**62)
+    with pytest.raises(StorageFullError, match="make room"):
+        database._stalls.wait(0)
+
+
+def test_a_stall_is_recognised_and_nothing_else() -> None:
+    assert is_stall(Exception("Result incomplete: Write stall"))
+    assert not is_stall(Exception("Result incomplete: of another kind"))

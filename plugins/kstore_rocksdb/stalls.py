@@ -1,0 +1,70 @@
+"""Write stalls: waiting until RocksDB takes writes again, but not for ever and not inside it.
+
+Left to itself a write that has to wait does so inside RocksDB and with Python's global lock held:
+the whole process stands still. On a full disk it stands still for good, because the thread that
+would recover waits for the write. So writes ask to be refused instead, and wait here.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+from rocksdict import Rdict
+
+from kstore_core.errors import EngineError, StorageFullError
+
+__all__ = ["Stalls", "is_stall"]
+
+_SHORTEST_S = 0.001
+_LONGEST_S = 0.25
+
+
+def is_stall(error: Exception) -> bool:
+    """Whether a native error is a refusal to wait; nothing was written then."""
+    return "Write stall" in str(error)
+
+
+class Stalls:
+    """The stalls of one database.
+
+    Parameters
+    ----------
+    room_bytes : int
+        With less than this left on the disk, a flush that failed did so for want of room.
+    """
+
+    def __init__(self, root: Rdict, path: Path, room_bytes: int) -> None:
+        self._root = root
+        self._path = path
+        self._room_bytes = room_bytes
+
+    def wait(self, attempt: int) -> None:
+        """Wait until writes are not stopped any more, longer with each ``attempt``, from 0.
+
+        Raises
+        ------
+        StorageFullError, EngineError
+            Writes are stopped because flushing fails.
+        """
+        time.sleep(min(_SHORTEST_S * 2**attempt, _LONGEST_S))
+        while self._property("is-write-stopped"):
+            if self._property("background-errors"):
+                self._give_up()
+            time.sleep(_SHORTEST_S)
+
+    def _property(self, name: str) -> int:
+        return self._root.property_int_value(f"rocksdb.{name}") or 0
+
+    def _give_up(self) -> None:
+        what = f"rocksdb database {self._path}: cannot write a batch: its buffers are full and "
+        if shutil.disk_usage(self._path).free < self._room_bytes:
+            raise StorageFullError(
+                f"{what}there is no space left on the disk to flush them. What was committed "
+                "before is intact: close the store, make room, reopen it"
+            )
+        raise EngineError(
+            f"{what}flushing them fails; {self._path / 'LOG'} says why. Close the store and look "
+            f"at it with: kstore verify {self._path}"
+        )
