@@ -131,6 +131,45 @@ def test_a_directory_that_vanishes_gives_an_error_and_closes(tmp_path):
         assert list(state.open(PLAIN).all()) == []
 
 
+FULL_DISK = """
+import resource, signal, sys
+from kstore_core import open_state, stores
+from kstore_core.errors import KStoreError, StorageFullError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+state = open_state(sys.argv[1], engine="rocksdb", uncommitted_max_bytes=-1)
+store = state.open(stores.key_value("s"))
+store.put(b"first", b"1")
+state.commit({("t", 0): 1})
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
+for number in range(10_000):
+    store.put(b"%d" % number, b"x" * 100)
+try:
+    state.commit({("t", 0): 2})
+except StorageFullError as error:
+    print(type(error).__name__, state.offsets(), len(list(store.all())))
+try:
+    state.close()
+except KStoreError as error:
+    print(type(error).__name__)
+"""
+
+
+def test_a_full_disk_is_an_error_that_loses_nothing_committed(tmp_path):
+    """The limit on the size of a file stands for a disk that is full."""
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("StorageFullError {('t', 0): 1} 10001")
+    with open_state(tmp_path) as state:
+        assert list(state.open(PLAIN).all()) == [(b"first", b"1")]
+        assert state.offsets() == {("t", 0): 1}
+        state.open(PLAIN).put(b"second", b"2")
+
+
 class Interrupted(MemoryEngine):
     """Calls back, once, when a batch has been written: what another thread might do just then."""
 
