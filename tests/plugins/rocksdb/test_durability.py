@@ -168,7 +168,7 @@ def test_a_full_disk_loses_nothing_that_was_committed(tiny_disk: Path, level: st
     engine = RocksDBEngine({"write_buffer_bytes": 1 << 20})
     database = engine.open(tiny_disk, "s", durability=level)  # type: ignore[arg-type]
     ballast = tiny_disk / "ballast"
-    ballast.write_bytes(bytes(14 << 20))
+    ballast.write_bytes(bytes(17 << 20))
     committed: list[int] = []
     with pytest.raises(StorageFullError, match="make room"):
         fill(database, committed)
