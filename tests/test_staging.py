@@ -44,10 +44,19 @@ class StagingMachine(RuleBasedStateMachine):
     @rule(key=KEYS, value=st.none() | st.binary(max_size=5))
     def put(self, key, value):
         self.rows.put(key, value)
+        self.note(key, value)
+
+    def note(self, key, value):
         self.staged[key] = value
         self.model[key] = value
         if value is None:
             del self.model[key]
+
+    @rule(rows=st.lists(st.tuples(KEYS, st.none() | st.binary(max_size=5)), max_size=6))
+    def put_many(self, rows):
+        self.rows.put_many(rows)
+        for key, value in rows:
+            self.note(key, value)
 
     @rule(lo=KEYS, hi=ENDS)
     def delete_range(self, lo, hi):
@@ -61,6 +70,22 @@ class StagingMachine(RuleBasedStateMachine):
         self.database.write({"default": self.rows.staged()})
         self.rows.clear()
         self.staged = {}
+
+    @rule(
+        rows=st.lists(st.tuples(KEYS, st.none() | st.binary(max_size=5)), min_size=1, max_size=6),
+        doomed=st.none() | st.tuples(KEYS, ENDS),
+    )
+    def flush_while_another_thread_writes(self, rows, doomed):
+        written = self.rows.staged()
+        self.database.write({"default": written})
+        if doomed is not None:
+            self.delete_range(*doomed)
+        for key, value in rows:
+            self.rows.put(key, value)
+            self.note(key, value)
+        self.rows.clear(written)
+        left = self.rows.staged()
+        self.staged = dict(zip(left.keys, left.values, strict=True))
 
     @rule(keys=st.lists(KEYS, max_size=6))
     def get(self, keys):
