@@ -76,10 +76,7 @@ def restore(
     if timestamps.null_count:
         raise SpecError(f"{timestamps.null_count} of {len(keys)} records have no timestamp")
     times = timestamps.to_numpy(zero_copy_only=False)
-    value_format = store.spec.format
-    if not value_format.headers:
-        headers = None
-    if not value_format.versioned:
+    if not store.spec.format.versioned:
         return _restore_latest(store, keys, values, timestamps, headers)
     if len(times) and times.min() < 0:
         raise SpecError(f"a versioned store cannot hold the time {times.min()} ms, before 1970")
@@ -93,14 +90,14 @@ def _restore_versions(
     given = len(times)
     stream_time = np.maximum.accumulate(np.concatenate([[np.int64(clock.observed)], times]))[1:]
     in_time = np.flatnonzero(times >= stream_time - clock.retention_ms)
+    if store.spec.format.headers:
+        values = encode_column(values, None, headers, layout="aggregation_with_headers")
     if not _is_empty(store):
-        rows = _put_versions(store, keys, values, times, headers, in_time)
+        rows = _put_versions(store, keys, values, times, in_time)
         return Restored(given, given - len(in_time), rows)
     if given:
         clock.advance(int(stream_time[-1]))
     chosen = _last_of_equals(keys, times, in_time)
-    if headers is not None:
-        values = encode_column(values, None, headers, layout="aggregation_with_headers")
     row_keys, rows = build_version_rows(
         keys.take(chosen),
         pa.array(times).take(chosen),
@@ -117,11 +114,8 @@ def _put_versions(
     keys: pa.Array,
     values: pa.Array,
     times: Times,
-    headers: pa.Array | None,
     in_time: Indices,
 ) -> int:
-    if headers is not None:
-        values = encode_column(values, None, headers, layout="aggregation_with_headers")
     put, advance = store.table.put, store.clock.advance
     chosen = pa.array(in_time)
     rows = zip(
@@ -146,8 +140,9 @@ def _restore_latest(
     keys = encoded.dictionary.take(by_key)
     chosen = pa.array(last).take(by_key)
     values, timestamps = values.take(chosen), timestamps.take(chosen)
-    if headers is not None:
-        values = encode_column(values, timestamps, headers.take(chosen))
+    if store.spec.format.headers:
+        headers = None if headers is None else headers.take(chosen)
+        values = encode_column(values, timestamps, headers)
     elif store.spec.format.timestamped:
         values = encode_column(values, timestamps, layout="value_and_timestamp")
     if _is_empty(store):

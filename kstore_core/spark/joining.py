@@ -118,6 +118,7 @@ def temporal_join(
         manifest.shards,
         df.columns.index(key),
         df.columns.index(timestamp),
+        tuple(schema.names),
         inner=how == "inner",
         tolerance_ms=tolerance_ms,
         headers=headers and spec.format.headers,
@@ -142,6 +143,8 @@ class JoinTask:
     shards : tuple of Shard
     key, timestamp : int
         Places of the columns.
+    names : tuple of str
+        Of the columns of the result.
     """
 
     reader: ShardReader
@@ -149,6 +152,7 @@ class JoinTask:
     shards: tuple[Shard, ...]
     key: int
     timestamp: int
+    names: tuple[str, ...]
     inner: bool
     tolerance_ms: int | None
     headers: bool
@@ -185,9 +189,7 @@ class JoinTask:
             as_millis = not pa.types.is_timestamp(when.type)
             for name in ("timestamp", "valid_to"):
                 added[name] = timestamps(added[name], as_millis=as_millis)
-            yield pa.RecordBatch.from_arrays(
-                [*rows, *added.values()], names=[*batch.schema.names[:width], *added]
-            )
+            yield pa.RecordBatch.from_arrays([*rows, *added.values()], names=self.names)
 
     def snapshot(self, shard: int | None) -> Snapshot:
         """The history of a shard, or of all: kept from an earlier task, or made."""

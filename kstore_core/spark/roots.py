@@ -15,7 +15,6 @@ import hashlib
 import os
 import re
 import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -29,9 +28,8 @@ _MANIFESTS = "_kstore"
 _ATTEMPTS = "attempts"
 _NAME = re.compile(r"([0-9]{1,19})\.json")
 _CHUNK = 1 << 20
-_NOT_DATA = re.compile(
-    r"LOCK|LOG|LOG\.old\.[0-9]+"
-)  # RocksDB's lock, and its diary of this machine
+# RocksDB's lock, and its diary of the machine that wrote.
+_NOT_DATA = re.compile(r"LOCK|LOG|LOG\.old\.[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,23 +132,26 @@ class Root:
             Another writer published this version first. Nothing was changed.
         """
         target = self._manifest(manifest.version)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".tmp")
+        scratch = target.with_name(f".{manifest.version}-{manifest.job}.tmp")
+        scratch.parent.mkdir(parents=True, exist_ok=True)
+        for directory in (self.attempts(manifest.job), self.path / _ATTEMPTS, self.path):
+            if directory.is_dir():
+                _sync(directory)
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(manifest.to_json())
-                file.flush()
-                os.fsync(file.fileno())
-            Path(scratch).chmod(0o644)
+            _write_new(scratch, manifest.to_json())
             try:
                 os.link(scratch, target)
             except FileExistsError:
-                raise CommitConflictError(
-                    f"{target} was published by another writer in the meantime, so nothing of this "
-                    "job was. Run it again to go on from that version"
-                ) from None
+                raise
+            except OSError:  # no hard links here: a reader may see the first half for a moment
+                _write_new(target, manifest.to_json())
+        except FileExistsError:
+            raise CommitConflictError(
+                f"{target} was published by another writer in the meantime, so nothing of this "
+                "job was. Run it again to go on from that version"
+            ) from None
         finally:
-            Path(scratch).unlink()
+            scratch.unlink(missing_ok=True)
         _sync(target.parent)
 
     def attempts(self, job: str) -> Path:
@@ -165,9 +166,8 @@ class Root:
         """Remove what a job uploaded, however little of it is there. Never raises for that."""
         for _ in range(3):  # a task that is being cancelled may still add a file
             shutil.rmtree(self.attempts(job), ignore_errors=True)
-        for directory in (self.attempts(job).parent, self.path):
-            with contextlib.suppress(OSError):
-                directory.rmdir()
+        with contextlib.suppress(OSError):
+            self.attempts(job).parent.rmdir()
 
     def keep_only(self, job: str, manifest: Manifest) -> None:
         """Remove the attempts of ``job`` that ``manifest`` does not refer to."""
@@ -175,6 +175,8 @@ class Root:
         for attempt in self.attempts(job).iterdir():
             if not any(path.is_relative_to(attempt) for path in kept):
                 shutil.rmtree(attempt, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            self.attempts(job).rmdir()  # where there was nothing to write
 
     def upload(self, source: Path, target: Path) -> tuple[File, ...]:
         """Copy a closed directory into an attempt; durable, and hashed on the way.
@@ -197,6 +199,7 @@ class Root:
                 if not _NOT_DATA.fullmatch(name)
             ]
             _sync(target / here)
+        _sync(target.parent)
         return tuple(sorted(files, key=lambda file: file.path))
 
     def fetch(self, path: str, files: tuple[File, ...], target: Path) -> None:
@@ -244,6 +247,13 @@ class Root:
 
     def _manifest(self, version: int) -> Path:
         return self.path / _MANIFESTS / f"{version}.json"
+
+
+def _write_new(path: Path, text: str) -> None:
+    with path.open("x", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _copy(source: Path, target: Path, name: Path, *, durable: bool = True) -> File:

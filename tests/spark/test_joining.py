@@ -169,7 +169,10 @@ def test_names_and_types_are_the_callers(spark: SparkSession, root: Path) -> Non
     assert kinds == ["string", "timestamp", "double", "timestamp", "timestamp"]
     values = {row["the key"]: row["rate.value"] for row in result.collect()}
     assert values == {f"k{n}": n / 4 if n < 8 else None for n in range(9)}
-    assert temporal_join(rows, root, key="the key", timestamp="at", headers=False).count() == 9
+    taken = rows.selectExpr("`the key` key", "at timestamp", "1 value", "2 valid_to", "3 headers")
+    result = temporal_join(taken, root, key="key", timestamp="timestamp", headers=False)
+    (row,) = result.where("key = 'k4'").collect()
+    assert (row.value, row.valid_to, row.headers, row.table_value) == (1, 2, 3, 1.0)
 
 
 def test_headers_are_left_out_where_not_asked_for(

@@ -62,6 +62,16 @@ def test_a_version_is_published_once(root: Path) -> None:
     assert [path.name for path in (root / "_kstore").iterdir()] == ["1.json"]
 
 
+def test_a_version_is_published_once_without_hard_links_too(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_links(*_: object) -> None:
+        raise PermissionError("Operation not permitted")
+
+    monkeypatch.setattr("os.link", no_links)
+    test_a_version_is_published_once(root)
+
+
 def test_an_unused_directory_has_nothing_of_others(root: Path) -> None:
     home = Root(root)
     home.check_unused()
@@ -135,7 +145,7 @@ def test_a_discarded_job_leaves_nothing_and_takes_nothing_more(
 ) -> None:
     home, _ = uploaded
     home.discard("job")
-    assert not home.path.exists()
+    assert list(home.path.iterdir()) == []
     with pytest.raises(FileNotFoundError):
         home.upload(tmp_path / "source", home.attempts("job") / "0-2" / "0_0")
     home.discard("job")
