@@ -136,6 +136,20 @@ def test_staged_rows_over_stored_ones():
     )
 
 
+def test_a_row_put_again_after_its_range_was_deleted_while_it_was_written_stays(tmp_path):
+    stored = database(tmp_path)
+    rows = StagedNamespace(Staging(-1), stored, "default")
+    value = b"the same object"
+    rows.put(b"k", value)
+    written = rows.staged()
+    stored.write({"default": written})
+    rows.delete_range(b"a", b"z")
+    rows.put(b"k", value)
+    rows.clear(written)
+    assert rows.get(b"k") == value
+    assert items(rows.scan()) == [(b"k", value)]
+
+
 def test_namespaces_share_one_budget(tmp_path):
     staging = Staging(100)
     first = StagedNamespace(staging, database(tmp_path), "default")
