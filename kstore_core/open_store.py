@@ -81,7 +81,9 @@ class OpenStore:
             self._marks = False
             self.close()
             raise
-        self._written_stream_time = START if record.stream_time is None else record.stream_time
+        self._written_stream_time: int | None = None
+        if self._clock is not None:
+            self._written_stream_time = self._clock.observed
         staging.stores.append(self)
         self._spec_is_stored = record.spec is not None and record.spec.describes(spec)
 
@@ -106,51 +108,46 @@ class OpenStore:
     def commit(self, offsets: Mapping[Partition, int | None] | None) -> None:
         """Write what is staged, and the entries beside it, in one batch."""
         home = self.home
-        self._write(
-            commit_rows(
-                home.record,
-                offsets=offsets,
-                # Kafka writes a position with the first commit, even an empty one.
-                position=home.position if home.moved or home.record.position is None else None,
-                stream_time=self._stream_time(),
-                spec=None if self._spec_is_stored else self.spec,
-            )
-        )
-        home.moved = False
-        home.record.position = {topic: dict(known) for topic, known in home.position.items()}
+        # Taken before the rows are, so that what another thread puts meanwhile is seen as moved.
+        moved, home.moved = home.moved, False
+        position = {topic: dict(known) for topic, known in home.position.items()}
+        try:
+            # Kafka writes a position with the first commit, even an empty one.
+            self._write(offsets, position if moved or home.record.position is None else None)
+        except BaseException:
+            home.moved = moved
+            raise
+        home.record.position = position
         if offsets is not None:
             _apply(home.record.offsets, offsets)
 
     def spill(self) -> None:
         """Write what is staged before its commit: rows, what they are, their stream time."""
-        self._write(
-            commit_rows(
-                self.home.record,
-                offsets=None,
-                position=None,
-                stream_time=self._stream_time(),
-                spec=None if self._spec_is_stored else self.spec,
-            )
-        )
+        self._write(None, None)
 
-    def _stream_time(self) -> int | None:
-        """Stream time, where it has moved since it was last written."""
-        if self._clock is None or self._clock.observed == self._written_stream_time:
-            return None
-        return self._clock.observed
-
-    def _write(self, entries: Rows) -> None:
+    def _write(
+        self,
+        offsets: Mapping[Partition, int | None] | None,
+        position: Mapping[str, Mapping[int, int]] | None,
+    ) -> None:
         assert self._rows is not None
+        observed = None if self._clock is None else self._clock.observed
         staged = self._rows.rows.staged()
         batch = {self._rows.rows.name: staged} if staged else {}
+        entries = commit_rows(
+            self.home.record,
+            offsets=offsets,
+            position=position,
+            stream_time=None if observed == self._written_stream_time else observed,
+            spec=None if self._spec_is_stored else self.spec,
+        )
         if entries:
             batch[OFFSETS] = entries
         if batch:
             self._database.write(batch)
             self._rows.rows.clear(staged)
             self._spec_is_stored = True
-        if self._clock is not None:
-            self._written_stream_time = self._clock.observed
+        self._written_stream_time = observed
 
     def close(self) -> None:
         """Mark the store as closed cleanly and let go of its files. Closing twice is fine."""

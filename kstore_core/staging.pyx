@@ -197,12 +197,13 @@ cdef class StagedNamespace:
         cdef bytes key, value
         cdef long long growth = 0
         self._check_writable()
-        for key, value in rows:
+        cdef dict last = dict(rows)
+        for key, value in last.items():
             if key is None:
                 raise TypeError("a key is bytes, not None")
-            growth += max(self._growth(key, value), 0)
+            growth += self._growth(key, value)
         self._staging._grow(growth)
-        for key, value in rows:
+        for key, value in last.items():
             growth = self._growth(key, value)
             self._rows.set(key, value)
             self._count(growth)
@@ -220,9 +221,9 @@ cdef class StagedNamespace:
             self._rows.unset(key)
         # A range that the new one covers says nothing more.
         self._ranges = [
-            (first, last)
-            for first, last in self._ranges
-            if first < lo or (hi is not None and (last is None or last > hi))
+            pair
+            for pair in self._ranges
+            if pair[0] < lo or (hi is not None and (pair[1] is None or pair[1] > hi))
         ]
         self._ranges.append((lo, hi))
         self._writes += 1
@@ -291,7 +292,9 @@ cdef class StagedNamespace:
             self._rows = OrderedRows.__new__(OrderedRows)
             self._ranges = []
             return
-        self._ranges = [pair for pair in self._ranges if pair not in written.deleted_ranges]
+        # By identity: an equal range may have been staged since.
+        flushed = set(map(id, written.deleted_ranges))
+        self._ranges = [pair for pair in self._ranges if id(pair) not in flushed]
         for key, value in zip(written.keys, written.values):
             if self._rows.rows.get(key, _MISSING) is value:
                 self._count(-len(<bytes>key) - (0 if value is None else len(<bytes>value)))

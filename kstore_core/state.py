@@ -293,7 +293,8 @@ class StateDirectory:
     ) -> Iterator[RecordContext]:
         """The input record that the writes within this block come from.
 
-        Positions move on to it; it lends its timestamp and headers to a put that gives none.
+        Positions move on to it. It lends its timestamp and headers to a key-value put that gives
+        none; a versioned put says its own.
 
         Raises
         ------
@@ -321,7 +322,9 @@ class StateDirectory:
         """Write all staged rows, and with them offsets, position and stream time.
 
         Returns when they are as durable as asked. A store's rows and offsets are one atomic batch.
-        Where one store fails, what it has staged stays staged, and a later commit writes it.
+        Where one store fails, what it has staged stays staged, and a later commit writes it. A full
+        disk makes RocksDB refuse every write until it is opened again: close the directory, make
+        room, open it, and read on from :meth:`offsets`.
 
         Parameters
         ----------
