@@ -5,11 +5,12 @@
 #
 # Both make .venv first where it is missing: a virtual environment with kstore, compiled in place, and
 # all that its tests need. It is brought up to date when pyproject.toml, setup.py or a Cython source
-# has changed. `make PYTHON=python3.13 test` makes it with another Python; ARGS="-k codec" goes to
-# pytest or to the demo.
+# has changed. `make PYTHON=python3.13 test` makes it with another Python; JOBS=8 says how many
+# processes share the tests; ARGS="-k codec" goes to pytest or to the demo.
 
 PYTHON ?= python3
 ARGS ?=
+JOBS ?= 2
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -23,7 +24,7 @@ demo: $(READY)
 	$(BIN)/kstore demo $(ARGS)
 
 test: $(READY)
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
 
 $(READY): $(SOURCES) | $(BIN)/python
 	@echo "Installing kstore and all that its tests need into .venv; the first time takes minutes"

@@ -21,6 +21,7 @@ def silent(_):
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 def test_the_demo_joins_every_transaction_as_the_file_says(tmp_path):
     out = tmp_path / "demo"
     result = job.run(out, silent, transactions=3_000, currency="ISK")
