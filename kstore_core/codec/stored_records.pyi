@@ -1,0 +1,1 @@
+# What this module offers is for Cython callers: see stored_records.pxd.
