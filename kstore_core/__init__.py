@@ -8,24 +8,28 @@
 ...     store.get("o-1").headers.last("trace-id")
 Header('trace-id', b'abc')
 
-Importing this package loads no engine, no pyspark and no pyarrow.
+Importing this package loads next to nothing; a name loads its module when it is first used.
 """
 
-from kstore_core import serdes, stores
-from kstore_core.errors import KStoreError
-from kstore_core.state import StateDirectory, open_state
-from kstore_core.stores import StoreSpec
-from kstore_core.types import (
-    LATEST,
-    NOT_PUT,
-    AggregationWithHeaders,
-    Header,
-    Headers,
-    ValueAndTimestamp,
-    ValueTimestampHeaders,
-    VersionedRecord,
-    VersionedRecordWithHeaders,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kstore_core import serdes, stores
+    from kstore_core.errors import KStoreError
+    from kstore_core.spec import StoreSpec
+    from kstore_core.state import StateDirectory, open_state
+    from kstore_core.types import (
+        LATEST,
+        NOT_PUT,
+        AggregationWithHeaders,
+        Header,
+        Headers,
+        ValueAndTimestamp,
+        ValueTimestampHeaders,
+        VersionedRecord,
+        VersionedRecordWithHeaders,
+    )
 
 __all__ = [
     "LATEST",
@@ -44,3 +48,24 @@ __all__ = [
     "serdes",
     "stores",
 ]
+
+_HOMES = {
+    "KStoreError": "errors",
+    "StateDirectory": "state",
+    "StoreSpec": "spec",
+    "open_state": "state",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in ("serdes", "stores"):
+        return import_module(f"{__name__}.{name}")
+    found: object = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'types')}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -296,7 +296,8 @@ cdef class StagedNamespace:
         flushed = set(map(id, written.deleted_ranges))
         self._ranges = [pair for pair in self._ranges if id(pair) not in flushed]
         for key, value in zip(written.keys, written.values):
-            if self._rows.rows.get(key, _MISSING) is value:
+            # A row in a range that was staged since was put after it, whatever its value is.
+            if self._rows.rows.get(key, _MISSING) is value and not self._in_deleted_range(key):
                 self._count(-len(<bytes>key) - (0 if value is None else len(<bytes>value)))
                 self._rows.unset(key)
 

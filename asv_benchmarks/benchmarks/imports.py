@@ -18,7 +18,13 @@ def import_seconds(module: str) -> float:
 class Imports:
     """Least of ten, in milliseconds."""
 
-    params = ("kstore_core", "kstore_core.codec", "kstore_memory", "kstore_rocksdb")
+    params = (
+        "kstore_core",
+        "kstore_core.codec",
+        "kstore_core.state",
+        "kstore_memory",
+        "kstore_rocksdb",
+    )
     param_names = ("module",)
     unit = "ms"
 
