@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ __all__ = ["temporal_join"]
 
 How = Literal["left", "inner"]
 _SHARD = "__kstore_shard"
+_GROUP_ROWS = 100_000
+_GROUP_BYTES = 64 * 1024 * 1024
 
 
 def temporal_join(
@@ -161,35 +164,50 @@ class JoinTask:
 
     def join(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Joined batches: of rows of all shards, or of one that is their last column."""
+        first = next((batch for batch in batches if batch.num_rows), None)
+        if first is None:
+            return
+        snapshot = self.snapshot(
+            None if self.everywhere else first.column(first.num_columns - 1)[0].as_py()
+        )
+        rest = itertools.chain([first], batches)
+        for group in _groups(rest, min(len(snapshot.keys), _GROUP_ROWS)):
+            found = self.find(snapshot, group)
+            start = 0
+            for batch in group:
+                yield self.joined(snapshot, batch, found.slice(start, batch.num_rows))
+                start += batch.num_rows
+
+    def find(self, snapshot: Snapshot, group: list[pa.RecordBatch]) -> pa.Array:
+        """The places of the versions for the rows of some batches."""
         import pyarrow as pa
 
-        from kstore_core.spark.columns import millis, serialized, timestamps
+        from kstore_core.spark.columns import millis, serialized
 
-        snapshot = None
-        for batch in batches:
-            if not batch.num_rows:
-                continue
-            if snapshot is None:
-                snapshot = self.snapshot(
-                    None if self.everywhere else batch.column(batch.num_columns - 1)[0].as_py()
-                )
-            width = batch.num_columns - (not self.everywhere)
-            keys = serialized(self.reader.spec.key, batch.column(self.key))
-            when = batch.column(self.timestamp)
-            if when.null_count:
-                keys = pa.compute.if_else(when.is_valid(), keys, None)
-            times, rounded_up = millis(when)
-            found = snapshot.find(keys, times, latest=rounded_up, tolerance_ms=self.tolerance_ms)
-            rows = batch.columns[:width]
-            if self.inner:
-                matched = found.is_valid()
-                rows = [column.filter(matched) for column in rows]
-                found = found.drop_null()
-            added = {name: column.take(found) for name, column in snapshot.columns.items()}
-            as_millis = not pa.types.is_timestamp(when.type)
-            for name in ("timestamp", "valid_to"):
-                added[name] = timestamps(added[name], as_millis=as_millis)
-            yield pa.RecordBatch.from_arrays([*rows, *added.values()], names=self.names)
+        given = [batch.column(self.key) for batch in group]
+        keys = pa.concat_arrays([serialized(self.reader.spec.key, column) for column in given])
+        when = pa.concat_arrays([batch.column(self.timestamp) for batch in group])
+        if when.null_count:
+            keys = pa.compute.if_else(when.is_valid(), keys, None)
+        times, rounded_up = millis(when)
+        return snapshot.find(keys, times, latest=rounded_up, tolerance_ms=self.tolerance_ms)
+
+    def joined(self, snapshot: Snapshot, batch: pa.RecordBatch, found: pa.Array) -> pa.RecordBatch:
+        """A batch with the versions at the places ``found`` beside its rows."""
+        import pyarrow as pa
+
+        from kstore_core.spark.columns import timestamps
+
+        rows = batch.columns if self.everywhere else batch.columns[:-1]
+        if self.inner:
+            matched = found.is_valid()
+            rows = [column.filter(matched) for column in rows]
+            found = found.drop_null()
+        added = {name: column.take(found) for name, column in snapshot.columns.items()}
+        as_millis = not pa.types.is_timestamp(batch.column(self.timestamp).type)
+        for name in ("timestamp", "valid_to"):
+            added[name] = timestamps(added[name], as_millis=as_millis)
+        return pa.RecordBatch.from_arrays([*rows, *added.values()], names=self.names)
 
     def snapshot(self, shard: int | None) -> Snapshot:
         """The history of a shard, or of all: kept from an earlier task, or made."""
@@ -202,6 +220,21 @@ class JoinTask:
             (self.store, shard, self.headers),
             lambda: snapshot_of(self.reader, shards, headers=self.headers),
         )
+
+
+def _groups(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[list[pa.RecordBatch]]:
+    """Batches in groups that together have ``rows`` rows, or take some memory, but for the last."""
+    group: list[pa.RecordBatch] = []
+    count = size = 0
+    for batch in batches:
+        group.append(batch)
+        count += batch.num_rows
+        size += batch.nbytes
+        if count >= rows or size >= _GROUP_BYTES:
+            yield group
+            group, count, size = [], 0, 0
+    if group:
+        yield group
 
 
 def _schema(

@@ -1,8 +1,8 @@
 """The history of one shard or of several, as Arrow columns searched for many rows at once.
 
-Versions are sorted by a composite rank, the key's number times a stride plus the rank of the
-version's time, so that one ``searchsorted`` finds for every row of a batch the last version of its
-key that begins no later than the row.
+Versions lie by key, then by time. Keys are looked up in a hash table; then all rows bisect the
+versions of their keys together, in a few steps of numpy, for the last one that begins no later than
+the row.
 """
 
 from __future__ import annotations
@@ -28,32 +28,29 @@ Times = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Versions in the order of their ranks.
+    """Versions by key and time.
 
     Attributes
     ----------
     keys : pyarrow.Array of binary
         The distinct keys.
-    times : array of int64
-        The distinct times at which versions begin, ascending, ms.
-    ranks : array of int64
-        For each version ``key * (len(times) + 1) + rank of its time``, ascending.
+    firsts : array of int64
+        For each key the place of its first version; one more entry for the end of the last.
     begins, ends : array of int64
         For each version its time and its valid-to, ms; FOREVER where it is still valid.
-    columns : dict of str to pyarrow.Array
-        What a match gives: value, timestamp, valid_to and, where asked for, headers.
     horizons : array of int64
         For each version, the oldest time that its shard answers for, ms: before it only what is
         still valid is known, the rest may have expired.
+    columns : dict of str to pyarrow.Array
+        What a match gives: value, timestamp, valid_to and, where asked for, headers.
     """
 
     keys: pa.Array
-    times: Times
-    ranks: Times
+    firsts: Times
     begins: Times
     ends: Times
-    columns: dict[str, pa.Array]
     horizons: Times
+    columns: dict[str, pa.Array]
 
     @classmethod
     def of(
@@ -67,20 +64,20 @@ class Snapshot:
     ) -> Snapshot:
         """Sort versions, given in any order. What ended by its horizon is left out."""
         encoded = keys.dictionary_encode()
-        numbers = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        times, rank_of = np.unique(begins, return_inverse=True)
-        ranks = numbers * (len(times) + 1) + rank_of + 1
-        order = np.argsort(ranks, kind="stable")
+        numbers = encoded.indices.to_numpy(zero_copy_only=False)
+        order = np.lexsort((begins, numbers))
         order = order[ends[order] > horizons[order]]
-        begins, ends, by_rank = begins[order], ends[order], pa.array(order)
+        counts = np.bincount(numbers[order], minlength=len(encoded.dictionary))
+        begins, ends, by_key = begins[order], ends[order], pa.array(order)
         columns = {
-            "value": values.take(by_rank),
+            "value": values.take(by_key),
             "timestamp": pa.array(begins),
             "valid_to": pa.array(ends, mask=ends == FOREVER),
         }
         if headers is not None:
-            columns["headers"] = headers.take(by_rank)
-        return cls(encoded.dictionary, times, ranks[order], begins, ends, columns, horizons[order])
+            columns["headers"] = headers.take(by_key)
+        firsts = np.concatenate([[0], np.cumsum(counts)])
+        return cls(encoded.dictionary, firsts, begins, ends, horizons[order], columns)
 
     @classmethod
     def empty(cls, value_type: pa.DataType, *, headers: bool) -> Snapshot:
@@ -90,12 +87,12 @@ class Snapshot:
         return cls.of(pa.array([], pa.binary()), none, none, pa.array([], value_type), lists, none)
 
     def __len__(self) -> int:
-        return len(self.ranks)
+        return len(self.begins)
 
     @property
     def nbytes(self) -> int:
         """Memory that it takes, about."""
-        arrays = (self.times, self.ranks, self.begins, self.ends, self.horizons)
+        arrays = (self.firsts, self.begins, self.ends, self.horizons)
         return int(
             self.keys.nbytes
             + sum(array.nbytes for array in arrays)
@@ -112,6 +109,8 @@ class Snapshot:
     ) -> pa.Array:
         """Which version is valid for each row: its index, null where there is none.
 
+        The hash table of the keys is built by every call, so calls with many rows are cheaper.
+
         Parameters
         ----------
         keys : pyarrow.Array of binary
@@ -123,20 +122,29 @@ class Snapshot:
         tolerance_ms : int, optional
             How long ago the version may have begun, inclusive.
         """
-        if not len(self.ranks):
+        if not len(self):
             return pa.nulls(len(keys), pa.int64())
-        numbers = pc.index_in(keys, value_set=self.keys).fill_null(-1)
-        number = numbers.to_numpy(zero_copy_only=False).astype(np.int64)
-        first = number * (len(self.times) + 1)
-        rank = first + np.searchsorted(self.times, times, side="right")
-        at = np.searchsorted(self.ranks, rank, side="right") - 1
-        at[number < 0] = -1
-        found = (at >= 0) & (self.ranks[at] >= first)
+        numbers = pc.index_in(keys, value_set=self.keys)
+        number = numbers.fill_null(0).to_numpy(zero_copy_only=False)
+        first = self.firsts[number]
+        at = self._bisect(first, self.firsts[number + 1], times) - 1
         end = self.ends[at]
-        found &= (times < end) & ((times >= self.horizons[at]) | (end == FOREVER))
+        found = (at >= first) & (times < end) & ((times >= self.horizons[at]) | (end == FOREVER))
+        if numbers.null_count:
+            found &= numbers.is_valid().to_numpy(zero_copy_only=False)
         if tolerance_ms is not None:
             found &= (times if latest is None else latest) - self.begins[at] <= tolerance_ms
         return pa.array(at, mask=~found)
+
+    def _bisect(self, low: Times, high: Times, times: Times) -> Times:
+        """For each row the first version in ``[low, high)`` that begins after its time, or high."""
+        last = len(self) - 1
+        for _ in range(int((high - low).max(initial=0)).bit_length()):
+            middle = (low + high) >> 1
+            begun = (low < high) & (self.begins[np.minimum(middle, last)] <= times)
+            low = np.where(begun, middle + 1, low)
+            high = np.where(begun, high, middle)
+        return low
 
 
 class SnapshotCache:
