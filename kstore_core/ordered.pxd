@@ -10,6 +10,7 @@ cdef class OrderedRows:
     cdef int set(self, bytes key, object value) except -1
     cdef bint unset(self, bytes key) except -1
     cpdef OrderedView view(self)
+    cdef tuple items(self)
     cdef void _merge(self)
     cdef void _rebuild(self)
     cdef void _place(self, bytes key, object value)
@@ -33,6 +34,7 @@ cdef class OrderedScan:
     cdef bint _reverse
     cdef bint _done
 
+    cdef tuple all(self)
     cpdef tuple next_chunk(self)
 
 

@@ -9,6 +9,11 @@ Staging keeps its uncommitted rows in one of these, the memory engine all of its
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.dict cimport PyDict_Next
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.object cimport PyObject
+from libc.stdint cimport uint8_t, uint64_t
+from libc.stdlib cimport qsort
 from libc.string cimport memcmp
 
 __all__ = ["OrderedRows", "OrderedScan", "OrderedView"]
@@ -39,6 +44,69 @@ cdef Py_ssize_t bisect_left(list keys, bytes key) noexcept:
         else:
             hi = middle
     return lo
+
+
+cdef struct Entry:
+    uint64_t high       # the key's first eight bytes as a number, zeros behind a shorter key
+    uint64_t low        # the next eight
+    const uint8_t *data
+    Py_ssize_t size
+    PyObject *key       # borrowed from the dict
+    PyObject *value
+
+
+cdef inline uint64_t eight_bytes(const uint8_t *data, Py_ssize_t size) noexcept nogil:
+    cdef uint64_t number = 0
+    cdef Py_ssize_t index
+    for index in range(8):
+        number = (number << 8) | (data[index] if index < size else 0)
+    return number
+
+
+cdef int compare_entries(const void *a, const void *b) noexcept nogil:
+    cdef const Entry *x = <const Entry *>a
+    cdef const Entry *y = <const Entry *>b
+    cdef int order
+    if x.high != y.high:
+        return -1 if x.high < y.high else 1
+    if x.low != y.low:
+        return -1 if x.low < y.low else 1
+    order = memcmp(x.data, y.data, x.size if x.size < y.size else y.size)
+    if order != 0:
+        return order
+    return (x.size > y.size) - (x.size < y.size)
+
+
+cdef tuple ordered_items(dict rows):
+    """The keys of ``rows`` in order and their values, as two lists.
+
+    Sorts by the first sixteen bytes as two numbers, which takes a third of the time that sorting
+    the keys as objects does.
+    """
+    cdef Py_ssize_t count = len(rows), index = 0, at = 0
+    cdef Entry *entries = <Entry *>PyMem_Malloc(max(count, 1) * sizeof(Entry))
+    cdef Entry *entry
+    cdef PyObject *key
+    cdef PyObject *value
+    cdef list keys, values
+    if entries is NULL:
+        raise MemoryError(f"no memory to sort {count} keys")
+    try:
+        while PyDict_Next(rows, &at, &key, &value):
+            entry = &entries[index]
+            entry.key = key
+            entry.value = value
+            entry.data = <const uint8_t *>PyBytes_AS_STRING(<bytes>key)
+            entry.size = PyBytes_GET_SIZE(<bytes>key)
+            entry.high = eight_bytes(entry.data, entry.size)
+            entry.low = eight_bytes(entry.data + 8, entry.size - 8) if entry.size > 8 else 0
+            index += 1
+        qsort(entries, count, sizeof(Entry), compare_entries)
+        keys = [<object>entries[index].key for index in range(count)]
+        values = [<object>entries[index].value for index in range(count)]
+    finally:
+        PyMem_Free(entries)
+    return keys, values
 
 
 cdef class _Chunk:
@@ -82,6 +150,12 @@ cdef class OrderedRows:
         """Forget ``key``; tells whether it was there."""
         return self.unset(key)
 
+    cdef tuple items(self):
+        """All rows in order, as a list of keys and one of values."""
+        if self._chunks:
+            return self.view().scan().all()
+        return ordered_items(self.rows)
+
     cdef int set(self, bytes key, object value) except -1:
         self.rows[key] = value
         if self._chunks:
@@ -112,16 +186,15 @@ cdef class OrderedRows:
         return view
 
     cdef void _rebuild(self):
-        cdef list keys = sorted(self.rows)
-        cdef dict rows = self.rows
         cdef Py_ssize_t start
-        cdef list part
+        cdef list keys, values, part
+        keys, values = ordered_items(self.rows)
         self._chunks = []
         self._firsts = []
         self._pinned = False
         for start in range(0, len(keys), _CHUNK):
             part = keys[start : start + _CHUNK]
-            self._chunks.append(_Chunk(part, [rows[key] for key in part], self._epoch))
+            self._chunks.append(_Chunk(part, values[start : start + _CHUNK], self._epoch))
             self._firsts.append(part[0])
         self._pending.clear()
 
@@ -231,6 +304,16 @@ cdef class OrderedScan:
         if chunk is None:
             raise StopIteration
         return chunk
+
+    cdef tuple all(self):
+        """What is left, as one chunk, which may be empty."""
+        cdef list keys = [], values = []
+        cdef tuple chunk = self.next_chunk()
+        while chunk is not None:
+            keys.extend(<list>chunk[0])
+            values.extend(<list>chunk[1])
+            chunk = self.next_chunk()
+        return keys, values
 
     cpdef tuple next_chunk(self):
         """The next chunk, never empty, or None at the end."""

@@ -264,18 +264,8 @@ cdef class StagedNamespace:
 
     def staged(self):
         """What a commit has to write, sorted: a :class:`kstore_core.engine.Rows`."""
-        cdef list keys = []
-        cdef list values = []
-        cdef OrderedScan scan
-        cdef tuple chunk
         self._staged_writes = self._writes
-        if self._rows.rows:
-            scan = self._rows.view().scan(None, None, False)
-            chunk = scan.next_chunk()
-            while chunk is not None:
-                keys.extend(<list>chunk[0])
-                values.extend(<list>chunk[1])
-                chunk = scan.next_chunk()
+        keys, values = self._rows.items()
         return Rows(keys, values, list(self._ranges))
 
     def clear(self, written=None):
