@@ -83,8 +83,12 @@ class RocksDBDatabase(Database):
 
     def __del__(self) -> None:
         if self._ended is None:
-            warnings.warn(f"{self!r} was never closed", ResourceWarning, stacklevel=2, source=self)
-            self.close()
+            try:
+                warnings.warn(
+                    f"{self!r} was never closed", ResourceWarning, stacklevel=2, source=self
+                )
+            finally:
+                self.close()
 
     def namespaces(self) -> list[str]:
         """The names that exist."""
