@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import Bounds, NamespaceTable, Write
@@ -40,6 +40,7 @@ class KeyValueStore(Store[K], Generic[K, V]):
         values = values_of(spec, home.slot)
         self._raw_key = values.raw_key
         self._row = values.row
+        self._look_up = values.look_up
         self._read = values.read
         self._item = values.item
         self._table_of = values.table
@@ -56,8 +57,8 @@ class KeyValueStore(Store[K], Generic[K, V]):
         FormatError
             The stored bytes are not of the store's format.
         """
-        raw = self._get(self._raw_key(key))
-        return None if raw is None else cast("V | None", self._read(raw))
+        found: V | None = self._look_up(self._get, key)
+        return found
 
     def get_many(self, keys: Iterable[K]) -> list[V | None]:
         """The values of ``keys``, in their order; None where there is none."""
