@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from kstore_core.clock import START, StreamClock
 from kstore_core.engine import Durability, Engine, Rows
-from kstore_core.errors import StateError, StoreClosedError
+from kstore_core.errors import EngineError, StateError, StorageFullError, StoreClosedError
 from kstore_core.offsets import (
     CLOSED,
     OPEN,
@@ -21,7 +22,7 @@ from kstore_core.offsets import (
 )
 from kstore_core.position import merge_positions
 from kstore_core.spec import StoreSpec
-from kstore_core.staging import Staging
+from kstore_core.staging import StagedNamespace, Staging
 from kstore_core.tables import OFFSETS, NamespaceTable, open_table
 from kstore_core.typed.key_value import KeyValueStore
 from kstore_core.typed.store import StoreHome
@@ -58,10 +59,12 @@ class OpenStore:
         self._read_only = read_only
         self._pid = os.getpid()
         self._marks = not (read_only or staging.transactional)
+        self._open_database = partial(
+            engine.open, root, spec.name, durability=durability, read_only=read_only
+        )
+        self._was_full = False
         try:
-            self._database = engine.open(
-                root, spec.name, durability=durability, read_only=read_only
-            )
+            self._database = self._open_database()
         except FileNotFoundError as error:
             raise StateError(f"{root} has no store {spec.name!r}: {error}") from error
         self._rows: NamespaceTable | None = None
@@ -144,10 +147,24 @@ class OpenStore:
         if entries:
             batch[OFFSETS] = entries
         if batch:
-            self._database.write(batch)
+            if self._was_full:
+                self._open_again(self._rows.rows)
+            try:
+                self._database.write(batch)
+            except StorageFullError:
+                self._was_full = True
+                raise
             self._rows.rows.clear(staged)
             self._spec_is_stored = True
         self._written_stream_time = observed
+
+    def _open_again(self, rows: StagedNamespace) -> None:
+        """Open the database anew, for a full disk may have left it unable to write for good."""
+        with contextlib.suppress(EngineError):
+            self._database.close()
+        self._database = self._open_database()
+        rows.rebase(self._database)
+        self._was_full = False
 
     def close(self) -> None:
         """Mark the store as closed cleanly and let go of its files. Closing twice is fine."""

@@ -89,10 +89,8 @@ cdef class StagedNamespace:
     """
 
     def __cinit__(self, Staging staging, database, str name, bint writable=True):
-        self.database = database
         self.name = name
-        self.base = database.namespace(name)
-        self._base_get = self.base.fast_get
+        self.rebase(database)
         self._staging = staging
         self._rows = OrderedRows.__new__(OrderedRows)
         self._ranges = []
@@ -100,6 +98,12 @@ cdef class StagedNamespace:
         self._open = True
         self._pid = os.getpid()
         _living.add(self)
+
+    def rebase(self, database):
+        """Stand on ``database`` from now on, the same one opened again; what is staged stays."""
+        self.base = database.namespace(self.name)
+        self._base_get = self.base.fast_get
+        self.database = database
 
     def __repr__(self):
         return f"<StagedNamespace {self.name!r}, {len(self._rows.rows)} rows staged>"

@@ -322,9 +322,8 @@ class StateDirectory:
         """Write all staged rows, and with them offsets, position and stream time.
 
         Returns when they are as durable as asked. A store's rows and offsets are one atomic batch.
-        Where one store fails, what it has staged stays staged, and a later commit writes it. A full
-        disk makes RocksDB refuse every write until it is opened again: close the directory, make
-        room, open it, and read on from :meth:`offsets`.
+        Where one store fails, what it has staged stays staged, and a later commit writes it; after
+        a full disk it opens the store's database anew, which ends the scans that are open.
 
         Parameters
         ----------

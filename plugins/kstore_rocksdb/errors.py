@@ -74,14 +74,16 @@ def translate(error: Exception, action: str, path: Path) -> Exception:
     what = f"rocksdb database {path}: cannot {action}: {text}"
     if any(mark in text for mark in _FULL):
         return StorageFullError(
-            f"{what}. What was committed before is intact: close the store, make room, reopen it"
+            f"{what}. What was committed before is intact: make room and commit again"
         )
     if any(mark in text for mark in _DAMAGED):
         return CorruptionError(
             f"{what}. Bytes on disk are missing or are not what was written. Nothing was changed; "
-            f"see how far it reaches with: kstore verify {path}"
+            f"see what of it can still be read with: kstore inspect {_directory(path)}"
         )
-    return EngineError(f"{what}. Close the store and look at it with: kstore verify {path}")
+    return EngineError(
+        f"{what}. Close the store and look at it with: kstore inspect {_directory(path)}"
+    )
 
 
 def reraise(error: Exception, action: str, path: Path) -> NoReturn:
@@ -146,3 +148,8 @@ def forked(path: Path) -> Reason:
         "and RocksDB does not survive a fork. Open databases in the child only, and start it with "
         "'spawn' or 'forkserver' (multiprocessing.set_start_method)"
     )
+
+
+def _directory(path: Path) -> Path:
+    """The state directory of a database in ``<state directory>/rocksdb/<store>``."""
+    return path.parent.parent if path.parent.name == "rocksdb" else path

@@ -62,9 +62,9 @@ class Stalls:
         if shutil.disk_usage(self._path).free < self._room_bytes:
             raise StorageFullError(
                 f"{what}there is no space left on the disk to flush them. What was committed "
-                "before is intact: close the store, make room, reopen it"
+                "before is intact: make room and commit again"
             )
         raise EngineError(
-            f"{what}flushing them fails; {self._path / 'LOG'} says why. Close the store and look "
-            f"at it with: kstore verify {self._path}"
+            f"{what}flushing them fails; {self._path / 'LOG'} says why. Close the store and "
+            "open it again"
         )

@@ -147,6 +147,10 @@ try:
     state.commit({("t", 0): 2})
 except StorageFullError as error:
     print(type(error).__name__, state.offsets(), len(list(store.all())))
+if sys.argv[2] == "room again":
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    state.commit({("t", 0): 2})
+    print(state.offsets(), len(list(store.all())))
 try:
     state.close()
 except KStoreError as error:
@@ -156,18 +160,31 @@ except KStoreError as error:
 
 def test_a_full_disk_is_an_error_that_loses_nothing_committed(tmp_path):
     """The limit on the size of a file stands for a disk that is full."""
+    assert fill_the_disk(tmp_path, "for good").startswith("StorageFullError {('t', 0): 1} 10001")
+    with open_state(tmp_path) as state:
+        assert list(state.open(PLAIN).all()) == [(b"first", b"1")]
+        assert state.offsets() == {("t", 0): 1}
+        state.open(PLAIN).put(b"second", b"2")
+
+
+def test_where_there_is_room_again_a_later_commit_writes_what_stayed_staged(tmp_path):
+    first, second = fill_the_disk(tmp_path, "room again").splitlines()
+    assert first == "StorageFullError {('t', 0): 1} 10001"
+    assert second == "{('t', 0): 2} 10001"
+    with open_state(tmp_path) as state:
+        assert len(list(state.open(PLAIN).all())) == 10_001
+        assert state.offsets() == {("t", 0): 2}
+
+
+def fill_the_disk(path, then):
     done = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, str(tmp_path)],
+        [sys.executable, "-c", FULL_DISK, str(path), then],
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("StorageFullError {('t', 0): 1} 10001")
-    with open_state(tmp_path) as state:
-        assert list(state.open(PLAIN).all()) == [(b"first", b"1")]
-        assert state.offsets() == {("t", 0): 1}
-        state.open(PLAIN).put(b"second", b"2")
+    return done.stdout
 
 
 class Interrupted(MemoryEngine):
