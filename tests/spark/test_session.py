@@ -1,0 +1,41 @@
+"""The local session, and what importing the package brings along."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kstore_core.errors import EngineUnavailableError
+from kstore_core.spark import local_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_importing_the_package_imports_neither_spark_nor_arrow() -> None:
+    code = (
+        "import kstore_core.spark, sys; "
+        "print(*sorted({'pyspark', 'pyarrow', 'numpy', 'pandas', 'rocksdict'} & set(sys.modules)))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == []
+
+
+def test_without_pyspark_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(EngineUnavailableError, match=r"pip install 'kstore\[spark\]'"):
+        local_session()
+
+
+def test_the_session_is_quiet_and_local(spark: SparkSession) -> None:
+    assert local_session("another") is spark
+    settings = dict(spark.sparkContext.getConf().getAll())
+    assert settings["spark.master"] == "local[2]"
+    assert settings["spark.driver.host"] == settings["spark.driver.bindAddress"] == "127.0.0.1"
+    assert spark.sparkContext.uiWebUrl is None
+    assert spark.sparkContext.pythonExec == sys.executable
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert "log4j2" in settings["spark.driver.extraJavaOptions"]
