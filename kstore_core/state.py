@@ -72,7 +72,8 @@ def open_state(
     transactional : bool
         Never write before the commit: a write beyond ``uncommitted_max_bytes`` is refused.
     read_only : bool
-        Write nothing, lock nothing; may be used while another process writes.
+        Write nothing, lock nothing; may be used while another process writes, and sees the stores
+        as they were committed when each was opened.
     options : mapping, optional
         The engine's; with an engine object they belong to its constructor.
     changelog : None
@@ -88,7 +89,7 @@ def open_state(
     EngineLockedError
         Another writer holds the directory.
     SpecError
-        No engine is given and the directory tells none; an unknown option.
+        No engine is given and the directory tells none, or it tells another one; an unknown option.
     StateError
         ``read_only`` and there is no such directory.
     UnknownEngineError, EngineUnavailableError
@@ -98,9 +99,16 @@ def open_state(
         raise UnsupportedError("changelogs are not built yet; see docs/compatibility.md")
     if durability not in DURABILITY_LEVELS:
         raise ValueError(f"durability is one of {', '.join(DURABILITY_LEVELS)}, not {durability!r}")
+    if not os.fspath(path):
+        raise SpecError("the path of the state directory is empty")
     root = Path(path).resolve()
     if engine is None:
         engine = _engine_of(root)
+    elif isinstance(engine, str) and (known := recorded_engine(root)) not in (None, engine):
+        raise SpecError(
+            f"{root} was written with the engine {known!r}, so {engine!r} would see none of it; "
+            "leave the engine out, or use another directory"
+        )
     made = make_engine(engine, options)
     staging = Staging(uncommitted_max_bytes, transactional)
     lock = None

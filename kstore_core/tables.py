@@ -136,6 +136,16 @@ def open_table(
             f"inconsistent state: {where} holds rows of {' and of '.join(old)}, which cannot both "
             "be its older format; nothing was changed"
         )
+    if (
+        old
+        and value_format.namespace in found - _EVERYWHERE
+        and (database.namespace(value_format.namespace).first() is not None)
+    ):
+        raise UnsupportedError(
+            f"{where} holds rows of {old[0]!r} and of {value_format.name!r}: it is in the middle "
+            "of an upgrade, which this kstore cannot read yet. Let Kafka Streams go on with it, or "
+            "rebuild the store from its changelog in an empty directory"
+        )
     if old:
         raise UnsupportedError(
             f"{where} holds rows of the older format {old[0]!r} and was opened as "

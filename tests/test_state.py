@@ -387,3 +387,17 @@ def test_odd_names_are_stores_like_others(home, name):
     with home.open() as state:
         assert state.stores() == [name]
         assert state.open(spec).get(b"k") == b"v"
+
+
+def test_another_engine_than_the_recorded_one_is_refused(tmp_path):
+    with open_state(tmp_path, engine="rocksdb") as state:
+        state.open(PLAIN).put(b"k", b"v")
+    with pytest.raises(SpecError, match="written with the engine 'rocksdb'"):
+        open_state(tmp_path, engine="memory")
+    with open_state(tmp_path, engine="rocksdb", read_only=True) as state:
+        assert state.open(PLAIN).get(b"k") == b"v"
+
+
+def test_an_empty_path_is_no_directory():
+    with pytest.raises(SpecError, match="empty"):
+        open_state("", engine="rocksdb")

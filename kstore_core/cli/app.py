@@ -30,10 +30,16 @@ class Commands(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
+        as_json = "--json" in [*ctx._protected_args, *ctx.args]
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
             raise
+        except click.UsageError as error:
+            if not as_json:
+                raise
+            ctx.meta["kstore.json"] = True
+            _report(error, error.format_message(), ctx)
         except (KStoreError, OSError) as error:
             _report(error, str(error), ctx)
         except ModuleNotFoundError as error:

@@ -41,7 +41,10 @@ class _Time(click.ParamType[int]):
             return value
         text = str(value).strip()
         if re.fullmatch(r"-?\d+", text):
-            return int(text)
+            try:
+                return to_millis(int(text))
+            except ValueError as error:
+                self.fail(str(error), param, ctx)
         try:
             moment = datetime.fromisoformat(text)
         except ValueError:
@@ -85,4 +88,7 @@ def key_bytes(text: str, serde: BuiltInSerde[Any], *, is_hex: bool) -> bytes:
         return serde.serialize(key)
     except ValueError as error:
         wanted = "hex" if is_hex else f"a key of the serde {serde.name}"
-        raise click.BadParameter(f"{text!r} is not {wanted}: {error}", param_hint="KEY") from error
+        raise click.BadParameter(
+            f"{text!r} is not {wanted}: {error}; its bytes can be given with --key-hex",
+            param_hint="KEY",
+        ) from error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import click
+
 from kstore_core.errors import (
     CorruptionError,
     EngineLockedError,
@@ -34,4 +36,6 @@ class NotFoundError(KStoreError):
 
 def exit_code(error: Exception) -> int:
     """1 findings or not found, 2 usage, 3 locked, 4 corrupt."""
+    if isinstance(error, click.UsageError):
+        return USAGE
     return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), FINDINGS)

@@ -39,6 +39,8 @@ def history(
     A gap between one version's end and the next one's beginning is a deletion. Exit code 1 if
     there is no version.
     """
+    if from_ts is not None and to_ts is not None and from_ts > to_ts:
+        raise click.BadParameter(f"--from {from_ts} lies after --to {to_ts}", param_hint="--from")
     told = options["key_serde"]
     for directory in places(path).by_key(key, is_hex=key_hex, key_serde=told):
         with opened(directory, store, options) as reader:

@@ -91,7 +91,7 @@ def largest_move(steps: Sequence[Step]) -> int:
 def _title(figure: Figure, currency: str, versions: int, joined: int, *, years: float) -> None:
     title = f"{joined:,} {currency} transactions, each on the rate of its own time"
     figure.text(_LEFT, 0.945, title, fontsize=15, fontweight="bold", color=_INK)
-    below = f"{currency} for one euro: {versions:,} versions in the store, over {years:.0f} years"
+    below = f"{currency} for one euro: {versions:,} versions in the store, over {int(years)} years"
     figure.text(_LEFT, 0.908, below, fontsize=10.5, color=_QUIET)
     source = "Source: European Central Bank, euro reference rates"
     figure.text(_RIGHT, 0.022, source, ha="right", fontsize=8, color=_QUIET)

@@ -105,7 +105,8 @@ def _off(console: Console, totals: Sequence[Total]) -> None:
     console.print(
         f"\nWith the latest rate only these totals would have been off by "
         f"[bold]{of_moved + of_ended:,.2f} euro[/]: {of_moved:,.2f} where rates have moved, and "
-        f"{of_ended:,.2f} of {len(ended)} currencies that have no rate any more."
+        f"{of_ended:,.2f} of {len(ended)} currencies that have no rate any more. (The column above "
+        "adds up with its signs, this with none, so that errors do not cancel out.)"
     )
 
 

@@ -141,3 +141,15 @@ def test_a_closed_pipe_is_no_error(tmp_path):
     )
     assert done.stdout.startswith("key")
     assert done.stderr == ""
+
+
+def test_a_wrong_argument_is_a_usage_error_in_json_too(run, golden):
+    root = golden("kv_plain")
+    for arguments in (
+        ("get", root, "kv_plain", "k", "--as-of", "9" * 30),
+        ("history", root, "kv_plain", "k", "--from", "10", "--to", "1"),
+        ("dump", root),
+    ):
+        plain, as_json = run(*arguments), run(*arguments, "--json")
+        assert plain.code == as_json.code == 2
+        assert json.loads(as_json.err)["exit_code"] == 2

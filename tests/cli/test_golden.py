@@ -96,4 +96,4 @@ def test_a_half_upgraded_store_is_refused_with_a_reason(run, golden):
     root = golden(name)
     ran = run("dump", root, name)
     assert ran.code == 2
-    assert "older format" in ran.err
+    assert "in the middle of an upgrade" in ran.err
