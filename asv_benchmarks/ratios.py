@@ -24,8 +24,6 @@ def show(what: str, measured: float, limit: float, unit: str = "") -> None:
 def main() -> None:
     imported = min(import_seconds("kstore_core") for _ in range(10)) * 1000
     show("import kstore_core", imported, 60, " ms")
-    loaded = min(import_seconds("kstore_core.state") for _ in range(10)) * 1000
-    show("import kstore_core.state, all that a store needs", loaded, 60, " ms")
     for engine in sys.argv[1:] or ["rocksdb"]:
         for name in KEY_VALUE:
             work = KeyValueWorkload(engine, name, COUNT)
