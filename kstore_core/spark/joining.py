@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["temporal_join"]
 
 How = Literal["left", "inner"]
-_SHARD = "__kstore_shard"
+_SHARD = "shard"
 _GROUP_ROWS = 100_000
 _GROUP_BYTES = 64 * 1024 * 1024
 
@@ -94,7 +94,9 @@ def temporal_join(
     StateError
         There is no manifest, or not that version.
     SpecError
-        A column is missing, of another type, or there already.
+        A column is missing, of another type, there already, or both key and timestamp.
+    TypeError
+        ``tolerance_ms`` or ``version`` is not an int.
     UnsupportedError
         The store keeps no history.
     """
@@ -107,6 +109,13 @@ def temporal_join(
     spec = manifest_spec(manifest, spec, str(home.path))
     if how not in ("left", "inner"):
         raise ValueError(f"how={how!r}; there are: 'left', 'inner'")
+    if tolerance_ms is not None and (
+        isinstance(tolerance_ms, bool) or not isinstance(tolerance_ms, int)
+    ):
+        raise TypeError(
+            f"tolerance_ms={tolerance_ms!r} is {type(tolerance_ms).__name__}, not int; pass whole "
+            "milliseconds, or None for no limit"
+        )
     if tolerance_ms is not None and tolerance_ms < 0:
         raise ValueError(f"tolerance_ms={tolerance_ms}; it is 0 or more, or None for no limit")
     if not spec.format.versioned:
@@ -121,17 +130,20 @@ def temporal_join(
         manifest.shards,
         df.columns.index(key),
         df.columns.index(timestamp),
-        tuple(schema.names),
+        _places(len(schema.names)),
         inner=how == "inner",
         tolerance_ms=tolerance_ms,
         headers=headers and spec.format.headers,
         everywhere=manifest.bytes <= broadcast_bytes,
         cache_bytes=cache_bytes,
     )
-    if task.everywhere:
-        return df.mapInArrow(task.join, schema)
-    placed = df.withColumn(_SHARD, shard_column(F.col(f"`{key}`"), spec.key, manifest.partitions))
-    return by_shard(placed, manifest.partitions, _SHARD).mapInArrow(task.join, schema)
+    # Spark resolves columns by name: dots in one, or one that is there twice, would not pass.
+    rows = df.toDF(*_places(len(df.columns)))
+    if not task.everywhere:
+        keys = F.col(rows.columns[task.key])
+        placed = rows.withColumn(_SHARD, shard_column(keys, spec.key, manifest.partitions))
+        rows = by_shard(placed, manifest.partitions, _SHARD)
+    return rows.mapInArrow(task.join, _renamed(schema, task.names)).toDF(*schema.names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +159,7 @@ class JoinTask:
     key, timestamp : int
         Places of the columns.
     names : tuple of str
-        Of the columns of the result.
+        Of the columns of the result, before they get their own: see :func:`_places`.
     """
 
     reader: ShardReader
@@ -237,6 +249,22 @@ def _groups(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[list[pa.Re
         yield group
 
 
+def _places(count: int) -> tuple[str, ...]:
+    """Names of columns by their places, to go by while Spark resolves them."""
+    return tuple(f"column{place}" for place in range(count))
+
+
+def _renamed(schema: StructType, names: tuple[str, ...]) -> StructType:
+    from pyspark.sql.types import StructField, StructType
+
+    return StructType(
+        [
+            StructField(name, field.dataType, field.nullable, field.metadata)
+            for name, field in zip(names, schema.fields, strict=True)
+        ]
+    )
+
+
 def _schema(
     df: DataFrame, spec: StoreSpec, key: str, timestamp: str, prefix: str, *, headers: bool
 ) -> StructType:
@@ -244,6 +272,11 @@ def _schema(
     from pyspark.sql.types import LongType, StructType, TimestampType
 
     names = df.columns
+    if key == timestamp:
+        raise SpecError(
+            f"key and timestamp are both the column {key!r}; the key of a row and its time are "
+            "two columns"
+        )
     allowed = {
         key: ("binary", spark_type(spec.key.arrow_type).simpleString()),
         timestamp: ("timestamp", "bigint"),

@@ -76,8 +76,11 @@ def read_store(
     ------
     StateError
         There is no manifest, or not that version.
+    TypeError
+        ``version`` is not an int.
     SpecError
-        ``spec`` is another store's, its serdes are unknown here, or there is no such column.
+        ``spec`` is another store's, its serdes are unknown here, there is no such column, or
+        ``columns`` is empty or names one twice.
     UnsupportedError
         A question of time to a store without versions.
     """
@@ -107,11 +110,21 @@ def read_store(
         raise ValueError(f"from_ts={from_ts} lies after to_ts={to_ts}")
     available = _schema(spec, timestamps)
     names = available.names if columns is None else list(columns)
+    if not names:
+        raise SpecError(
+            f"columns={columns!r} asks for no column, and rows without columns cannot be counted; "
+            f"name at least one of: {', '.join(available.names)}"
+        )
     unknown = [name for name in names if name not in available.names]
     if unknown:
         raise SpecError(
             f"the store {spec.name!r} has no column {unknown[0]!r}; "
             f"it has: {', '.join(available.names)}"
+        )
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise SpecError(
+            f"columns={columns!r} asks for {twice[0]!r} more than once; name each column once"
         )
     from pyspark.sql.types import StructType
 

@@ -67,11 +67,20 @@ class Root:
         return cls(Path(text).absolute())
 
     def versions(self) -> list[int]:
-        """The published versions, ascending."""
+        """The published versions, ascending.
+
+        Raises
+        ------
+        StateError
+            There is a file where a directory should be.
+        """
+        manifests = self.path / _MANIFESTS
         try:
-            names = [path.name for path in (self.path / _MANIFESTS).iterdir()]
+            names = [path.name for path in manifests.iterdir()]
         except FileNotFoundError:
             return []
+        except NotADirectoryError:
+            raise StateError(_not_a_directory(manifests)) from None
         return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
 
     def newest(self) -> Manifest | None:
@@ -86,7 +95,14 @@ class Root:
         ------
         StateError
             There is no such version, or its manifest cannot be read.
+        TypeError
+            The version is not an int.
         """
+        if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
+            raise TypeError(
+                f"version={version!r} is {type(version).__name__}, not int; versions are numbered "
+                "1, 2, …, and None is the newest"
+            )
         versions = self.versions()
         if not versions:
             raise StateError(
@@ -115,7 +131,7 @@ class Root:
         except FileNotFoundError:
             return
         except NotADirectoryError:
-            raise StateError(f"{self.path} is a file; a store's root is a directory") from None
+            raise StateError(_not_a_directory(self.path)) from None
         others = sorted(names - {_MANIFESTS, _ATTEMPTS})
         if others:
             raise StateError(
@@ -247,6 +263,15 @@ class Root:
 
     def _manifest(self, version: int) -> Path:
         return self.path / _MANIFESTS / f"{version}.json"
+
+
+def _not_a_directory(path: Path) -> str:
+    """What to say where a part of ``path`` is a file."""
+    file = next(place for place in (path, *path.parents) if place.exists())
+    return (
+        f"{file} is a file, where a store has a directory; pass a root that is a directory, or one "
+        "that does not exist yet"
+    )
 
 
 def _write_new(path: Path, text: str) -> None:

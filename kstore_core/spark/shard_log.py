@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,9 @@ from kstore_core.spark.columns import combined, serialized
 from kstore_core.spark.manifest import Offset
 from kstore_core.spark.partitioning import shards_of
 from kstore_core.spec import StoreSpec
+
+if TYPE_CHECKING:
+    from kstore_core.serdes import Serde
 
 __all__ = ["ShardLog"]
 
@@ -129,6 +133,29 @@ class ShardLog:
                 "pass partition_by='key' to place them anew"
             )
 
+    def check_decodable(self, spec: StoreSpec) -> None:
+        """Refuse bytes that the serdes cannot read: one such row would make every read fail.
+
+        Raises
+        ------
+        SpecError
+        """
+        for name, serde, column in (
+            ("key", spec.key, self.keys),
+            ("value", spec.value, self.values),
+        ):
+            fault = _fault(serde, column)
+            if fault is None:
+                continue
+            place = _first_fault(serde, column)
+            fault = _fault(serde, column.slice(place, 1)) or fault
+            of_key = "" if name == "key" else f" of the key {self.keys[place].as_py()[:40]!r}"
+            raise SpecError(
+                f"the column {name!r} holds {column[place].as_py()[:40]!r}{of_key}, which the "
+                f"serde {serde.name!r} cannot read: {fault}. Mend the record or filter it out; or "
+                f"describe the store with {name}=serdes.BYTES, which keeps any bytes"
+            )
+
     def after(self, offsets: tuple[Offset, ...]) -> tuple[ShardLog, int]:
         """The records that come after ``offsets``, and how many do not."""
         if not offsets or self.topics is None or self.sources is None or self.offsets is None:
@@ -159,6 +186,29 @@ class ShardLog:
     def stream_time(self) -> int:
         """The greatest time, -1 where there is none."""
         return int(_numpy(self.timestamps).max()) if len(self.timestamps) else -1
+
+
+def _fault(serde: Serde[Any], column: pa.Array) -> Exception | None:
+    """Why a column cannot be decoded, as a read would; None where it can."""
+    try:
+        arrow.to_typed(serde, column)
+    except (MemoryError, pa.ArrowCapacityError):
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a user's serde raises
+        return error
+    return None
+
+
+def _first_fault(serde: Serde[Any], column: pa.Array) -> int:
+    """The place of the first value that cannot be decoded, where there is one."""
+    low, high = 0, len(column)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _fault(serde, column.slice(low, middle - low)) is None:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 def _numpy(column: pa.Array) -> Indices:

@@ -102,6 +102,7 @@ class ShardWriter:
         log.check(shard, self.partitions)
         parent = self.parents.get(shard, Shard(shard))
         log, replayed = log.after(parent.offsets)
+        log.check_decodable(self.spec)
         name = f"0_{shard}"
         with tempfile.TemporaryDirectory(prefix="kstore-shard-") as scratch:
             here = Path(scratch, name)

@@ -70,8 +70,8 @@ def write_store(
     Raises
     ------
     SpecError
-        The columns do not fit, a record has no key or time or is in the wrong shard, or the root
-        holds another store. Nothing was published.
+        The columns do not fit, a record has no key or time, is in the wrong shard or is not what
+        the serdes read, or the root holds another store. Nothing was published.
     UnsupportedError
         The engine keeps its data in one process, or the root is on a file system not known yet.
     StateError
@@ -165,19 +165,21 @@ def _check_same_store(
     """Refuse to go on from another store, or to hide another kind of store behind a new version."""
     given = {**spec.describe(), "partitions": partitions, "engine": engine}
     there = {**newest.spec, "partitions": newest.partitions, "engine": newest.engine}
-    fixed = ["name", "shape"]
+    always = ["name", "shape"]
+    fixed = list(always)
     if appending:
         fixed += ["format", "key", "value", "segment_interval_ms", "partitions", "engine"]
+    differing = [name for name in fixed if there.get(name) != given.get(name)]
     differences = [
-        f"{name} is {there.get(name)!r} there and {given.get(name)!r} here"
-        for name in fixed
-        if there.get(name) != given.get(name)
+        f"{name} is {there.get(name)!r} there and {given.get(name)!r} here" for name in differing
     ]
     if differences:
-        hint = "mode='overwrite' starts a version from nothing" if appending else "use another root"
+        hint = "Use another root"
+        if set(differing).isdisjoint(always):
+            hint += ", or mode='overwrite' to start a version from nothing"
         raise SpecError(
             f"{home.path} holds another store at version {newest.version}: "
-            f"{'; '.join(differences)}. {hint.capitalize()}"
+            f"{'; '.join(differences)}. {hint}"
         )
 
 

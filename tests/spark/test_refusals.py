@@ -139,7 +139,7 @@ def test_arguments_that_do_not_fit_are_told(spark: SparkSession, root: Path) -> 
             {},
             "key is 'bytes' there",
         ),
-        (SPEC, {"partitions": 4}, "partitions is 3 there and 4 here.*Mode='overwrite'"),
+        (SPEC, {"partitions": 4}, "partitions is 3 there and 4 here.*or mode='overwrite'"),
     ],
 )
 def test_another_store_at_the_root_is_refused(
