@@ -22,7 +22,6 @@ cdef class OrderedView:
     cdef list _firsts
 
     cpdef OrderedScan scan(self, bytes lo=*, bytes hi=*, bint reverse=*)
-    cdef Py_ssize_t _chunk_of(self, bytes key) noexcept
 
 
 cdef class OrderedScan:

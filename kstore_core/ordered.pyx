@@ -46,6 +46,14 @@ cdef Py_ssize_t bisect_left(list keys, bytes key) noexcept:
     return lo
 
 
+cdef Py_ssize_t chunk_of(list firsts, bytes key) noexcept:
+    """The chunk in which ``key`` is, or would be put, by the chunks' first keys."""
+    cdef Py_ssize_t index = bisect_left(firsts, key)
+    if index < len(firsts) and compare(<bytes>firsts[index], key) == 0:
+        return index
+    return index - 1 if index > 0 else 0
+
+
 cdef struct Entry:
     uint64_t high       # the key's first eight bytes as a number, zeros behind a shorter key
     uint64_t low        # the next eight
@@ -218,11 +226,7 @@ cdef class OrderedRows:
                 self._chunks.append(_Chunk([key], [value], self._epoch))
                 self._firsts.append(key)
             return
-        index = bisect_left(self._firsts, key)
-        if index == len(self._firsts) or compare(<bytes>self._firsts[index], key) != 0:
-            index -= 1
-        if index < 0:
-            index = 0
+        index = chunk_of(self._firsts, key)
         chunk = <_Chunk>self._chunks[index]
         if chunk.epoch != self._epoch and self._views:
             chunk = _Chunk(list(chunk.keys), list(chunk.values), self._epoch)
@@ -272,10 +276,10 @@ cdef class OrderedView:
         scan._view = self
         hi_index = len((<_Chunk>self._chunks[last]).keys)
         if lo is not None:
-            first = self._chunk_of(lo)
+            first = chunk_of(self._firsts, lo)
             lo_index = bisect_left((<_Chunk>self._chunks[first]).keys, lo)
         if hi is not None:
-            last = self._chunk_of(hi)
+            last = chunk_of(self._firsts, hi)
             hi_index = bisect_left((<_Chunk>self._chunks[last]).keys, hi)
         if first > last or (first == last and lo_index >= hi_index):
             scan._done = True
@@ -284,13 +288,6 @@ cdef class OrderedView:
         scan._chunk = last if reverse else first
         scan._last_chunk = first if reverse else last
         return scan
-
-    cdef Py_ssize_t _chunk_of(self, bytes key) noexcept:
-        """The chunk in which ``key`` is, or would be put."""
-        cdef Py_ssize_t index = bisect_left(self._firsts, key)
-        if index < len(self._firsts) and compare(<bytes>self._firsts[index], key) == 0:
-            return index
-        return index - 1 if index > 0 else 0
 
 
 cdef class OrderedScan:

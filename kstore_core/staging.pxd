@@ -31,7 +31,6 @@ cdef class StagedNamespace:
     cdef int _check_open(self) except -1
     cdef int _check_writable(self) except -1
     cdef long long _growth(self, bytes key, bytes value) except? -1
-    cdef bint _in_deleted_range(self, bytes key) except -1
     cpdef object get(self, bytes key)
     cpdef object put(self, bytes key, bytes value)
 
@@ -50,4 +49,3 @@ cdef class MergedScan:
 
     cdef int _pull_staged(self) except -1
     cdef int _pull_stored(self) except -1
-    cdef bint _hidden(self, bytes key) except -1

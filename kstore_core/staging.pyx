@@ -23,6 +23,14 @@ __all__ = ["MergedScan", "StagedNamespace", "Staging"]
 cdef object _MISSING = object()
 
 
+cdef bint in_ranges(ranges, bytes key) except -1:
+    """Whether ``key`` lies in one of the half-open ranges."""
+    for lo, hi in ranges:
+        if compare(<bytes>lo, key) <= 0 and (hi is None or compare(key, <bytes>hi) < 0):
+            return True
+    return False
+
+
 cdef class Staging:
     """The staged bytes of one state directory, and what happens when they are too many.
 
@@ -128,12 +136,6 @@ cdef class StagedNamespace:
             )
         return 0
 
-    cdef bint _in_deleted_range(self, bytes key) except -1:
-        for lo, hi in self._ranges:
-            if compare(<bytes>lo, key) <= 0 and (hi is None or compare(key, <bytes>hi) < 0):
-                return True
-        return False
-
     cdef void _count(self, long long growth) noexcept:
         self._bytes += growth
         self._staging.staged_bytes += growth
@@ -147,7 +149,7 @@ cdef class StagedNamespace:
         cdef object value = self._rows.rows.get(key, _MISSING)
         if value is not _MISSING:
             return value
-        if self._ranges and self._in_deleted_range(key):
+        if self._ranges and in_ranges(self._ranges, key):
             return None
         try:
             return self._base_get(key)
@@ -164,7 +166,7 @@ cdef class StagedNamespace:
         cdef Py_ssize_t index
         for index in range(len(keys)):
             if values[index] is _MISSING:
-                if self._ranges and self._in_deleted_range(<bytes>keys[index]):
+                if self._ranges and in_ranges(self._ranges, <bytes>keys[index]):
                     values[index] = None
                 else:
                     missing.append(index)
@@ -291,7 +293,7 @@ cdef class StagedNamespace:
         self._ranges = [pair for pair in self._ranges if id(pair) not in flushed]
         for key, value in zip(written.keys, written.values):
             # A row in a range that was staged since was put after it, whatever its value is.
-            if self._rows.rows.get(key, _MISSING) is value and not self._in_deleted_range(key):
+            if self._rows.rows.get(key, _MISSING) is value and not in_ranges(self._ranges, key):
                 self._count(-len(<bytes>key) - (0 if value is None else len(<bytes>value)))
                 self._rows.unset(key)
 
@@ -344,12 +346,6 @@ cdef class MergedScan:
         self._stored_at = 0
         return 0
 
-    cdef bint _hidden(self, bytes key) except -1:
-        for lo, hi in self._ranges:
-            if compare(<bytes>lo, key) <= 0 and (hi is None or compare(key, <bytes>hi) < 0):
-                return True
-        return False
-
     def __iter__(self):
         return self
 
@@ -393,8 +389,8 @@ cdef class MergedScan:
                     if order == 0:
                         self._stored_at += 1
                 else:
-                    if not self._ranges or not self._hidden(
-                        <bytes>self._stored_keys[self._stored_at]
+                    if not self._ranges or not in_ranges(
+                        self._ranges, <bytes>self._stored_keys[self._stored_at]
                     ):
                         keys.append(self._stored_keys[self._stored_at])
                         values.append(self._stored_values[self._stored_at])
