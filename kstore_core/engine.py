@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_args
 
-from kstore_core.errors import SpecError
+from kstore_core.errors import SpecError, UnsupportedError
 
 __all__ = [
     "DURABILITY_LEVELS",
@@ -53,15 +53,19 @@ class Capabilities:
         A database can be seen only by the process that opened it, so no other process, such as a
         Spark worker, can read it.
     max_key_bytes : int or None
-        The longest key that the engine holds; None for no limit.
+        The longest key that the engine holds; None for no limit. A longer one is refused before it
+        is staged.
     empty_keys : bool
-        The empty key can be stored.
+        The empty key can be stored. Where it cannot, a write of it is refused before it is staged.
     durability : tuple of Durability
         The levels that differ here; any other is treated as ``"process"``.
     checkpoint : bool
         :meth:`Database.checkpoint` makes a consistent copy of a live database.
     bulk_load : bool
         :meth:`Database.load` is faster than writing the same rows in batches.
+    children : bool
+        A store can have databases of its own beside each other, one a segment; see
+        :meth:`Engine.open_child`. Where it cannot, segments share a database under key prefixes.
     """
 
     persistent: bool
@@ -71,6 +75,7 @@ class Capabilities:
     durability: tuple[Durability, ...] = ("process",)
     checkpoint: bool = True
     bulk_load: bool = False
+    children: bool = False
 
 
 @dataclass(frozen=True)
@@ -218,13 +223,34 @@ class Database(ABC):
 
     @abstractmethod
     def drop_namespace(self, name: str) -> None:
-        """Remove a namespace and its rows. ``"default"`` cannot be dropped."""
+        """Remove a namespace and its rows.
+
+        Raises
+        ------
+        KeyError
+            There is none of this name.
+        UnsupportedError
+            It is ``"default"``, or the database is read-only.
+        """
 
     @abstractmethod
     def write(self, batch: Mapping[str, Rows]) -> None:
         """Write to several namespaces at once: all of it or nothing, as durable as the level says.
 
         The rows are not kept: the caller may change its lists afterwards.
+
+        Raises
+        ------
+        KeyError
+            A namespace does not exist.
+        TypeError, ValueError
+            A key or value is not bytes, or the lists differ in length.
+        KeyTooLongError
+            A key exceeds ``max_key_bytes``.
+        UnsupportedError
+            The database is read-only.
+        StorageFullError
+            There is no room. Whatever is raised, nothing was written.
         """
 
     @abstractmethod
@@ -269,10 +295,18 @@ class Database(ABC):
 
 
 class Engine(ABC):
-    """A kind of storage. Instances hold options, and are cheap until they open something."""
+    """A kind of storage. Instances hold options, and are cheap until they open something.
+
+    Attributes
+    ----------
+    name : str
+        What ``open_state(engine=…)`` takes and the directory records.
+    capabilities : Capabilities
+        Of the class with its default options; an instance may have its own, as its options say.
+    """
 
     name: ClassVar[str]
-    capabilities: ClassVar[Capabilities]
+    capabilities: Capabilities
     options_type: ClassVar[type[EngineOptions]] = EngineOptions
 
     def __init__(self, options: Mapping[str, Any] | EngineOptions | None = None) -> None:
@@ -303,3 +337,56 @@ class Engine(ABC):
         CorruptionError
             Its files cannot be trusted.
         """
+
+    # Children: the segments of a window or session store, where each is a database of its own. An
+    # engine without ``capabilities.children`` leaves these as they are.
+
+    def children(self, root: Path, store: str) -> list[str]:
+        """The names of a store's children, sorted; empty where there is no such store.
+
+        Looks at names only, however many there are: opens, locks and writes nothing.
+        """
+        return []
+
+    def open_child(
+        self,
+        root: Path,
+        store: str,
+        child: str,
+        *,
+        durability: Durability = "process",
+        read_only: bool = False,
+    ) -> Database:
+        """Open one child of a store, making it where it is missing; raises what :meth:`open` does.
+
+        Children are independent of one another and of the database of the same store's name.
+        """
+        raise self._childless()
+
+    def drop_child(self, root: Path, store: str, child: str) -> None:
+        """Remove a child, which must be closed, and all that it holds.
+
+        Raises
+        ------
+        KeyError
+            There is none of this name.
+        """
+        raise self._childless()
+
+    def rename_child(self, root: Path, store: str, child: str, name: str) -> None:
+        """Give a closed child another name.
+
+        Raises
+        ------
+        KeyError
+            There is none of this name.
+        FileExistsError
+            There is one of the new name.
+        """
+        raise self._childless()
+
+    def _childless(self) -> UnsupportedError:
+        return UnsupportedError(
+            f"the engine {self.name!r} keeps the segments of a store in one database; it has no "
+            "children (capabilities.children)"
+        )

@@ -4,6 +4,8 @@ from kstore_core.ordered cimport OrderedRows, OrderedScan
 cdef class Staging:
     cdef readonly long long max_bytes
     cdef readonly bint transactional
+    cdef readonly Py_ssize_t max_key_bytes
+    cdef readonly bint empty_keys
     cdef public long long staged_bytes
     cdef readonly long long spills
     cdef readonly list stores
@@ -30,6 +32,7 @@ cdef class StagedNamespace:
     cdef void _count(self, long long growth) noexcept
     cdef int _check_open(self) except -1
     cdef int _check_writable(self) except -1
+    cdef int _check_key(self, bytes key) except -1
     cdef long long _growth(self, bytes key, bytes value) except? -1
     cpdef object get(self, bytes key)
     cpdef object put(self, bytes key, bytes value)

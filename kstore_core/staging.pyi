@@ -12,11 +12,22 @@ class _Spills(Protocol):
 @final
 class Staging:
     staged_bytes: int
-    def __new__(cls, max_bytes: int, transactional: bool = False) -> Self: ...
+    def __new__(
+        cls,
+        max_bytes: int,
+        transactional: bool = False,
+        *,
+        max_key_bytes: int | None = None,
+        empty_keys: bool = True,
+    ) -> Self: ...
     @property
     def max_bytes(self) -> int: ...
     @property
     def transactional(self) -> bool: ...
+    @property
+    def max_key_bytes(self) -> int: ...
+    @property
+    def empty_keys(self) -> bool: ...
     @property
     def spills(self) -> int: ...
     @property

@@ -7,11 +7,13 @@ rows are spilled to the engine without offsets, or a transaction is refused.
 """
 
 import os
+import sys
 import weakref
 
 from kstore_core.engine import Rows
 from kstore_core.errors import (
     ForkedHandleError,
+    KeyTooLongError,
     StoreClosedError,
     UncommittedLimitError,
     UnsupportedError,
@@ -40,6 +42,10 @@ cdef class Staging:
         Keys and values that may be staged, in bytes; negative for no limit.
     transactional : bool
         Refuse what exceeds the limit instead of spilling it.
+    max_key_bytes : int, optional
+        The longest key that may be staged, in bytes: the engine's limit.
+    empty_keys : bool
+        Whether the empty key may be staged.
 
     Attributes
     ----------
@@ -51,9 +57,18 @@ cdef class Staging:
         How often rows were written to the engine before their commit.
     """
 
-    def __cinit__(self, long long max_bytes, bint transactional=False):
+    def __cinit__(
+        self,
+        long long max_bytes,
+        bint transactional=False,
+        *,
+        max_key_bytes=None,
+        bint empty_keys=True,
+    ):
         self.max_bytes = max_bytes
         self.transactional = transactional
+        self.max_key_bytes = sys.maxsize if max_key_bytes is None else max_key_bytes
+        self.empty_keys = empty_keys
         self.staged_bytes = 0
         self.spills = 0
         self.stores = []
@@ -136,6 +151,21 @@ cdef class StagedNamespace:
             )
         return 0
 
+    cdef int _check_key(self, bytes key) except -1:
+        """Refuse a key that the engine could not take at the commit."""
+        if key is None:
+            raise TypeError("a key is bytes, not None")
+        cdef Py_ssize_t size = len(key)
+        if size > self._staging.max_key_bytes:
+            raise KeyTooLongError(
+                f"a key of {size} bytes, {key[:16]!r}…: the engine holds keys of at most "
+                f"{self._staging.max_key_bytes} bytes, those of versions and windows included; "
+                "nothing was written. Use shorter keys or another engine"
+            )
+        if size == 0 and not self._staging.empty_keys:
+            raise UnsupportedError("the engine cannot hold the empty key; nothing was written")
+        return 0
+
     cdef void _count(self, long long growth) noexcept:
         self._bytes += growth
         self._staging.staged_bytes += growth
@@ -189,8 +219,7 @@ cdef class StagedNamespace:
         """Stage ``value`` for ``key``; None deletes."""
         if not (self._open and self._writable):
             self._check_writable()
-        if key is None:
-            raise TypeError("a key is bytes, not None")
+        self._check_key(key)
         cdef long long growth = self._growth(key, value)
         if self._staging._grow(growth):
             growth = self._growth(key, value)
@@ -205,8 +234,7 @@ cdef class StagedNamespace:
         self._check_writable()
         cdef dict last = dict(rows)
         for key, value in last.items():
-            if key is None:
-                raise TypeError("a key is bytes, not None")
+            self._check_key(key)
             growth += self._growth(key, value)
         self._staging._grow(growth)
         for key, value in last.items():

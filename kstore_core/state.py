@@ -110,9 +110,15 @@ def open_state(
             "leave the engine out, or use another directory"
         )
     made = make_engine(engine, options)
-    staging = Staging(uncommitted_max_bytes, transactional)
+    able = made.capabilities
+    staging = Staging(
+        uncommitted_max_bytes,
+        transactional,
+        max_key_bytes=able.max_key_bytes,
+        empty_keys=able.empty_keys,
+    )
     lock = None
-    if made.capabilities.persistent:
+    if able.persistent:
         if read_only and not root.is_dir():
             raise StateError(f"no state directory at {root}")
         if not read_only:

@@ -15,7 +15,7 @@ from kstore_core.engine import (
     Rows,
     Snapshot,
 )
-from kstore_core.errors import SpecError
+from kstore_core.errors import SpecError, UnsupportedError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,6 +102,28 @@ def test_an_engine_shows_its_options():
     assert repr(Toy({"cache_bytes": 5})).startswith("Toy(Options(cache_bytes=5")
     with pytest.raises(SpecError):
         Toy({"cache": 5})
+
+
+def test_an_engine_without_children_says_so(tmp_path):
+    class Childless(Engine):
+        name = "childless"
+        capabilities = Capabilities(persistent=False, process_local=True)
+
+        def stores(self, root):
+            return []
+
+        def open(self, root, store, *, durability="process", read_only=False):
+            raise NotImplementedError
+
+    engine = Childless()
+    assert engine.children(tmp_path, "s") == []
+    for refused in (
+        lambda: engine.open_child(tmp_path, "s", "c"),
+        lambda: engine.drop_child(tmp_path, "s", "c"),
+        lambda: engine.rename_child(tmp_path, "s", "c", "d"),
+    ):
+        with pytest.raises(UnsupportedError, match=r"'childless' keeps the segments .* in one"):
+            refused()
 
 
 def test_capabilities_are_data():

@@ -9,6 +9,7 @@ from kstore_core import open_state, stores
 from kstore_core.engine import Rows
 from kstore_core.errors import (
     ForkedHandleError,
+    KeyTooLongError,
     StoreClosedError,
     UncommittedLimitError,
     UnsupportedError,
@@ -404,3 +405,17 @@ def test_rows_hold_what_a_commit_writes():
     assert not Rows()
     assert Rows([b"a"], [None])
     assert Rows(deleted_ranges=[(b"a", None)])
+
+
+def test_a_key_that_the_engine_cannot_take_is_refused_before_it_is_staged(tmp_path):
+    staging = Staging(-1, max_key_bytes=3, empty_keys=False)
+    rows = StagedNamespace(staging, database(tmp_path), "default")
+    rows.put(b"abc", b"v")
+    with pytest.raises(KeyTooLongError, match=r"4 bytes.* at most 3 bytes"):
+        rows.put(b"abcd", b"v")
+    with pytest.raises(KeyTooLongError, match=r"4 bytes.* at most 3 bytes"):
+        rows.put_many([(b"a", b"v"), (b"abcd", b"v")])
+    with pytest.raises(UnsupportedError, match="cannot hold the empty key"):
+        rows.put(b"", b"v")
+    assert rows.staged().keys == [b"abc"]
+    assert rows.get(b"abcd") is None

@@ -21,7 +21,7 @@ class MemoryEngine(Engine):
     """
 
     name: ClassVar[str] = "memory"
-    capabilities: ClassVar[Capabilities] = Capabilities(persistent=False, process_local=True)
+    capabilities = Capabilities(persistent=False, process_local=True)
 
     def __init__(self, options: Any = None) -> None:
         super().__init__(options)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,6 +15,7 @@ from kstore_core.engine import (
     EngineOptions,
 )
 from kstore_core.errors import SpecError
+from kstore_rocksdb import locks
 from kstore_rocksdb.database import RocksDBDatabase
 from kstore_rocksdb.opening import is_database, open_for_reading, open_for_writing
 from kstore_rocksdb.options import RocksDBOptions
@@ -26,12 +29,13 @@ class RocksDBEngine(Engine):
     """Databases in ``<root>/rocksdb/<store>/``, where Kafka Streams has them."""
 
     name: ClassVar[str] = "rocksdb"
-    capabilities: ClassVar[Capabilities] = Capabilities(
+    capabilities = Capabilities(
         persistent=True,
         process_local=False,
         durability=DURABILITY_LEVELS,
         checkpoint=True,
         bulk_load=True,
+        children=True,
     )
     options_type: ClassVar[type[EngineOptions]] = RocksDBOptions
     options: RocksDBOptions
@@ -47,15 +51,59 @@ class RocksDBEngine(Engine):
         self, root: Path, store: str, *, durability: Durability = "process", read_only: bool = False
     ) -> RocksDBDatabase:
         """Open ``<root>/rocksdb/<store>``."""
-        if store in ("", ".", "..") or "/" in store or "\0" in store:
-            raise SpecError(f"{store!r} cannot be the name of a store: it is not one directory")
-        path = root / _FOLDER / store
-        if not path.resolve().is_relative_to(root.resolve()):
-            raise SpecError(
-                f"{path} is a link to {path.resolve()}, outside of the state directory; move the "
-                "store into it, or open the directory that the store lies in"
-            )
+        path = _inside(root, _FOLDER, store)
         return self.open_directory(path, durability=durability, read_only=read_only)
+
+    def children(self, root: Path, store: str) -> list[str]:
+        """The directories under ``<root>/<store>``, where Kafka has a store's segments, sorted."""
+        folder = _inside(root, store)
+        if not folder.is_dir():
+            return []
+        with os.scandir(folder) as entries:
+            return sorted(
+                entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")
+            )
+
+    def open_child(
+        self,
+        root: Path,
+        store: str,
+        child: str,
+        *,
+        durability: Durability = "process",
+        read_only: bool = False,
+    ) -> RocksDBDatabase:
+        """Open ``<root>/<store>/<child>``."""
+        path = _inside(root, store, child)
+        return self.open_directory(path, durability=durability, read_only=read_only)
+
+    def drop_child(self, root: Path, store: str, child: str) -> None:
+        """Delete ``<root>/<store>/<child>``, under another name first so that no half is left."""
+        path = _inside(root, store, child)
+        if not path.is_dir():
+            raise KeyError(child)
+        claimed = locks.claim(path)
+        try:
+            for left in path.parent.glob(".*.dropped"):  # by a process that was killed meanwhile
+                shutil.rmtree(left)
+            doomed = path.with_name(f".{child}.dropped")
+            path.rename(doomed)
+            shutil.rmtree(doomed)
+        finally:
+            locks.release(claimed)
+
+    def rename_child(self, root: Path, store: str, child: str, name: str) -> None:
+        """Rename ``<root>/<store>/<child>``."""
+        path, renamed = _inside(root, store, child), _inside(root, store, name)
+        if not path.is_dir():
+            raise KeyError(child)
+        if renamed.exists():
+            raise FileExistsError(f"{renamed} exists; {path} keeps its name")
+        claimed = locks.claim(path)
+        try:
+            path.rename(renamed)
+        finally:
+            locks.release(claimed)
 
     def open_directory(
         self, path: Path, *, durability: Durability = "process", read_only: bool = False
@@ -70,3 +118,17 @@ class RocksDBEngine(Engine):
             )
         opener = open_for_reading if read_only else open_for_writing
         return opener(path, self.options, durability)
+
+
+def _inside(root: Path, *names: str) -> Path:
+    """The path of a store or its child, which must lie where it says."""
+    for name in names:
+        if name in ("", ".", "..") or "/" in name or "\0" in name:
+            raise SpecError(f"{name!r} cannot be the name of a store: it is not one directory")
+    path = root.joinpath(*names)
+    if not path.resolve().is_relative_to(root.resolve()):
+        raise SpecError(
+            f"{path} is a link to {path.resolve()}, outside of the state directory; move the "
+            "store into it, or open the directory that the store lies in"
+        )
+    return path

@@ -1,0 +1,85 @@
+"""Children: the databases of a window or session store, one a segment, where Kafka has them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kstore_core.errors import EngineLockedError, SpecError
+from kstore_rocksdb import RocksDBEngine
+from tests.golden import unpack
+from tests.plugins.rocksdb.support import put, scanned
+
+ENGINE = RocksDBEngine()
+
+
+def make(root: Path, child: str, *rows: tuple[bytes, bytes]) -> None:
+    database = ENGINE.open_child(root, "w", child)
+    try:
+        assert database.path == root / "w" / child
+        put(database, dict(rows))
+    finally:
+        database.close()
+
+
+def test_children_are_listed_opened_and_independent(tmp_path: Path) -> None:
+    assert ENGINE.children(tmp_path, "w") == []
+    make(tmp_path, "w.20", (b"k", b"20"))
+    make(tmp_path, "w.10", (b"k", b"10"))
+    (tmp_path / "w" / "a file").write_text("x")
+    assert ENGINE.children(tmp_path, "w") == ["w.10", "w.20"]
+    assert ENGINE.stores(tmp_path) == []
+    database = ENGINE.open_child(tmp_path, "w", "w.10", read_only=True)
+    assert scanned(database.namespace("default")) == [(b"k", b"10")]
+    database.close()
+    with pytest.raises(FileNotFoundError):
+        ENGINE.open_child(tmp_path, "w", "w.30", read_only=True)
+
+
+def test_a_dropped_child_is_gone_and_what_a_killed_drop_left_goes_with_it(tmp_path: Path) -> None:
+    make(tmp_path, "w.10")
+    make(tmp_path, "w.20")
+    (tmp_path / "w" / "w.10").rename(tmp_path / "w" / ".w.10.dropped")  # killed just here
+    assert ENGINE.children(tmp_path, "w") == ["w.20"]
+    ENGINE.drop_child(tmp_path, "w", "w.20")
+    assert list((tmp_path / "w").iterdir()) == []
+    with pytest.raises(KeyError):
+        ENGINE.drop_child(tmp_path, "w", "w.20")
+
+
+def test_an_open_child_is_neither_dropped_nor_renamed(tmp_path: Path) -> None:
+    database = ENGINE.open_child(tmp_path, "w", "w.10")
+    with pytest.raises(EngineLockedError):
+        ENGINE.drop_child(tmp_path, "w", "w.10")
+    with pytest.raises(EngineLockedError):
+        ENGINE.rename_child(tmp_path, "w", "w.10", "w.11")
+    database.close()
+    ENGINE.drop_child(tmp_path, "w", "w.10")
+
+
+def test_a_child_is_renamed_unless_the_name_is_taken(tmp_path: Path) -> None:
+    make(tmp_path, "w:10", (b"k", b"v"))
+    make(tmp_path, "w.20")
+    ENGINE.rename_child(tmp_path, "w", "w:10", "w.10")
+    assert ENGINE.children(tmp_path, "w") == ["w.10", "w.20"]
+    with pytest.raises(FileExistsError):
+        ENGINE.rename_child(tmp_path, "w", "w.10", "w.20")
+    with pytest.raises(KeyError):
+        ENGINE.rename_child(tmp_path, "w", "w:10", "w.30")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../w"])
+def test_a_child_lies_inside_of_its_store(tmp_path: Path, name: str) -> None:
+    with pytest.raises(SpecError, match="not one directory"):
+        ENGINE.open_child(tmp_path, "w", name)
+
+
+def test_kafkas_segments_are_children(tmp_path: Path) -> None:
+    root = unpack("window_headers", tmp_path)
+    names = ENGINE.children(root, "window_headers")
+    assert names
+    assert all(name.startswith("window_headers.") for name in names)
+    database = ENGINE.open_child(root, "window_headers", names[0], read_only=True)
+    assert "keyValueWithTimestampAndHeaders" in database.namespaces()
+    database.close()
