@@ -18,6 +18,7 @@
     │   └── UncommittedLimitError    a transaction outgrew ``uncommitted_max_bytes``
     ├── SpecError                    a store description that is wrong (also ValueError)
     ├── UnknownEngineError           no engine of this name is installed (also LookupError)
+    ├── PluginError                  a plug-in is missing, cannot be loaded or breaks its promise
     ├── RetentionExceededError       a read before the history that is kept
     ├── UnsupportedError             the engine or shape cannot do this
     ├── ReadOnlyHeadersError         a change to headers that a store handed out (also TypeError)
@@ -40,6 +41,7 @@ __all__ = [
     "InconsistentStateError",
     "KStoreError",
     "KeyTooLongError",
+    "PluginError",
     "ReadOnlyHeadersError",
     "RetentionExceededError",
     "SpecError",
@@ -141,6 +143,10 @@ class SpecError(KStoreError, ValueError):
 
 class UnknownEngineError(KStoreError, LookupError):
     """No installed distribution provides an engine of this name."""
+
+
+class PluginError(KStoreError):
+    """A plug-in of ``kstore.plugins`` is missing, cannot be loaded, or breaks what a hook promises."""
 
 
 class RetentionExceededError(KStoreError):
