@@ -2,71 +2,43 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from kstore_core.engine import Engine, EngineOptions
-from kstore_core.errors import EngineUnavailableError, KStoreError, UnknownEngineError
+from kstore_core.engine import Capabilities, Engine, EngineOptions
+from kstore_core.errors import EngineUnavailableError, UnknownEngineError
+from kstore_core.hookspecs import ENGINES
+from kstore_core.plugins import Announced, announced, claims, load_hooks, reason
 
-__all__ = [
-    "ENTRY_POINT_GROUP",
-    "InstalledEngine",
-    "engine_class",
-    "installed_engines",
-    "make_engine",
-]
-
-ENTRY_POINT_GROUP = "kstore.engines"
-
-
-@dataclass(frozen=True, slots=True)
-class InstalledEngine:
-    """An engine as its distribution announces it; nothing has been imported.
-
-    Attributes
-    ----------
-    name : str
-        What ``open_state(engine=…)`` takes.
-    module : str
-        The plug-in module.
-    distribution, version : str
-        Who provides it.
-    """
-
-    name: str
-    module: str
-    distribution: str
-    version: str
+__all__ = ["engine_class", "installed_engines", "make_engine"]
 
 
 class _Registrar:
+    """The engines that one plug-in hands over."""
+
     def __init__(self) -> None:
         self.engines: dict[str, type[Engine]] = {}
 
     def add(self, engine: type[Engine]) -> None:
         if not (isinstance(engine, type) and issubclass(engine, Engine)):
             raise TypeError(f"an engine is a subclass of kstore_core.engine.Engine, not {engine!r}")
+        if inspect.isabstract(engine):
+            missing = ", ".join(sorted(engine.__abstractmethods__))
+            raise TypeError(f"{engine.__name__} does not implement {missing}")
+        if not isinstance(getattr(engine, "name", None), str):
+            raise TypeError(f"{engine.__name__} has no name, a str")
+        if not isinstance(getattr(engine, "capabilities", None), Capabilities):
+            raise TypeError(f"{engine.__name__} has no capabilities, a Capabilities")
         self.engines[engine.name] = engine
 
 
 _loaded: dict[str, type[Engine]] = {}
 
 
-def installed_engines() -> list[InstalledEngine]:
+def installed_engines() -> list[Announced]:
     """What the installed distributions announce, sorted by name."""
-    from importlib import metadata  # slow to import, and needed only here
-
-    found = {
-        (point.name, point.value): InstalledEngine(
-            point.name,
-            point.value,
-            point.dist.name if point.dist else "?",
-            point.dist.version if point.dist else "?",
-        )
-        for point in metadata.entry_points(group=ENTRY_POINT_GROUP)
-    }
-    return [found[key] for key in sorted(found)]
+    return announced(ENGINES)
 
 
 def engine_class(name: str) -> type[Engine]:
@@ -77,7 +49,8 @@ def engine_class(name: str) -> type[Engine]:
     UnknownEngineError
         No distribution announces it. The text lists what is installed.
     EngineUnavailableError
-        Its plug-in cannot be imported, or does not register an engine of that name.
+        Two distributions announce it; or its plug-in cannot be imported, or does not register an
+        engine of that name.
     """
     if name in _loaded:
         return _loaded[name]
@@ -87,34 +60,25 @@ def engine_class(name: str) -> type[Engine]:
         names = ", ".join(sorted({engine.name for engine in installed})) or "none"
         raise UnknownEngineError(
             f"no engine named {name!r} is installed; installed are: {names}. "
-            f"An engine comes with a distribution that has an entry point in {ENTRY_POINT_GROUP!r}"
+            f"An engine comes with a distribution that has an entry point in {ENGINES!r}"
         )
     if len(candidates) > 1:
-        claims = " and ".join(f"{c.distribution} ({c.module})" for c in candidates)
-        raise EngineUnavailableError(
-            f"the engine name {name!r} is claimed by {claims}; uninstall one of them"
-        )
-    import pluggy
-
-    from kstore_core import hookspecs
-
-    manager = pluggy.PluginManager(hookspecs.PROJECT)
-    manager.add_hookspecs(hookspecs)
+        raise EngineUnavailableError(f"the engine name {name!r} {claims(candidates)}")
+    found = candidates[0]
+    registrar = _Registrar()
     try:
-        manager.load_setuptools_entrypoints(ENTRY_POINT_GROUP, name=name)
-        manager.check_pending()
-        registrar = _Registrar()
-        manager.hook.kstore_register_engines(registrar=registrar)
-        engine = registrar.engines[name]
-    except KStoreError:
-        raise
-    except Exception as error:
+        load_hooks(ENGINES, found).kstore_register_engines(registrar=registrar)
+        if name not in registrar.engines:
+            given = ", ".join(map(repr, registrar.engines)) or "none"
+            raise LookupError(f"{found.module} registers no engine of this name, but {given}")
+    except (Exception, SystemExit) as error:
+        own = found.distribution == "kstore"
+        command = f"install 'kstore[{name}]'" if own else f"install --upgrade {found.distribution}"
         raise EngineUnavailableError(
-            f"the engine {name!r} of {candidates[0].distribution} {candidates[0].version} cannot "
-            f"be loaded: {type(error).__name__}: {error}. Try: pip install 'kstore[{name}]'"
+            f"the engine {found} cannot be loaded: {reason(error)}. Try: pip {command}"
         ) from error
-    _loaded[name] = engine
-    return engine
+    _loaded[name] = registrar.engines[name]
+    return _loaded[name]
 
 
 def make_engine(

@@ -14,7 +14,7 @@ ORDER = [
     "types errors codec headers serdes",
     "engine keys formats ordered arrow",
     "staging tables hookspecs clock spec position offsets",
-    "segments versioned changelog registry",
+    "segments versioned changelog plugins registry",
     "layers typed",
     "stores lock open_store state",
     "restore migrate query testing",

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import warnings
+from functools import partial
 from typing import Any
 
 import click
 
+from kstore_core.cli.contributed import contributed_commands
 from kstore_core.cli.errors import exit_code
 from kstore_core.cli.rendering import json_text, printable
 from kstore_core.errors import KStoreError
+from kstore_core.plugins import PluginWarning
 
 __all__ = ["COMMANDS", "kstore"]
 
@@ -17,17 +21,22 @@ COMMANDS = ("demo", "dump", "engines", "get", "history", "inspect")
 
 
 class Commands(click.Group):
-    """The group of all commands, each in a module of its own."""
+    """The group of all commands, each in a module of its own, and those of plug-ins after them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return [*COMMANDS, *sorted(contributed_commands(COMMANDS))]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            return None
+            return contributed_commands(COMMANDS).get(cmd_name)
         module = importlib.import_module(f"kstore_core.cli.{cmd_name}")
         command: click.Command = getattr(module, cmd_name)
         return command
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.showwarning = partial(_show_warning, warnings.showwarning)
+            return super().main(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
         as_json = "--json" in [*ctx._protected_args, *ctx.args]
@@ -43,7 +52,7 @@ class Commands(click.Group):
         except (KStoreError, OSError) as error:
             _report(error, str(error), ctx)
         except ModuleNotFoundError as error:
-            if error.name is not None and error.name.startswith("kstore"):
+            if ctx.invoked_subcommand not in COMMANDS or (error.name or "").startswith("kstore"):
                 raise
             _report(error, f"{error}; try: pip install 'kstore[all]'", ctx)
         return None
@@ -58,6 +67,16 @@ def _report(error: Exception, message: str, ctx: click.Context) -> None:
     else:
         click.echo(f"kstore: {printable(message)}", err=True)
     ctx.exit(code)
+
+
+def _show_warning(
+    usual: Any, message: Warning | str, category: type[Warning], *where: Any, **more: Any
+) -> None:
+    """A plug-in that is left out is one line; other warnings look as they always do."""
+    if issubclass(category, PluginWarning):
+        click.echo(f"kstore: {printable(str(message))}", err=True)
+    else:
+        usual(message, category, *where, **more)
 
 
 @click.command(cls=Commands)

@@ -1,4 +1,4 @@
-"""``kstore engines``: what is installed, and whether it can be loaded."""
+"""``kstore engines``: which engines and plug-ins are installed, and whether they can be used."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from typing import Any
 
 import click
 
+from kstore_core.cli.app import COMMANDS
+from kstore_core.cli.contributed import gather
 from kstore_core.cli.errors import FINDINGS
 from kstore_core.cli.options import json_option
 from kstore_core.cli.output import print_json, print_table
+from kstore_core.cli.rendering import printable
+from kstore_core.engine import Capabilities
 from kstore_core.errors import EngineUnavailableError
+from kstore_core.plugins import Announced, installed_plugins
 from kstore_core.registry import engine_class, installed_engines
 
 __all__ = ["engines"]
@@ -20,37 +25,77 @@ __all__ = ["engines"]
 @json_option
 @click.pass_context
 def engines(ctx: click.Context, as_json: bool) -> None:
-    """List the storage engines that are installed.
+    """List the storage engines and plug-ins that are installed.
 
-    Exit code 1 if one of them cannot be loaded.
+    Exit code 1 if one of them cannot be used.
     """
-    found = []
-    for engine in installed_engines():
-        row: dict[str, Any] = asdict(engine)
-        try:
-            row["capabilities"] = asdict(engine_class(engine.name).capabilities)
-            row["error"] = None
-        except EngineUnavailableError as error:
-            row["capabilities"] = None
-            row["error"] = str(error)
-        found.append(row)
+    found = [_engine(announced) for announced in installed_engines()]
+    plugins = _plugins()
     if as_json:
-        print_json({"engines": found})
+        print_json({"engines": found, "plugins": plugins})
     else:
         print_table(
-            ("engine", "from", "keeps its rows", "longest key"),
-            [(row["name"], f"{row['distribution']} {row['version']}", *_can(row)) for row in found],
+            ("engine", "from", "rows", "seen by", "longest key", "durability", "can"),
+            [(row["name"], _source(row), *_abilities(row)) for row in found],
         )
-        for row in found:
-            if row["error"]:
-                click.echo(f"kstore: {row['error']}", err=True)
-    if any(row["error"] for row in found):
+        if plugins:
+            click.echo()
+            print_table(
+                ("plug-in", "from", "hooks"),
+                [(row["name"], _source(row), ", ".join(row["hooks"]) or "none") for row in plugins],
+            )
+    errors = dict.fromkeys(row["error"] for row in (*found, *plugins) if row["error"])
+    if not as_json:
+        for error in errors:
+            click.echo(f"kstore: {printable(error)}", err=True)
+    if errors:
         ctx.exit(FINDINGS)
 
 
-def _can(row: dict[str, Any]) -> tuple[str, str]:
-    can = row["capabilities"]
-    if can is None:
-        return "cannot be loaded", ""
-    longest = "" if can["max_key_bytes"] is None else f"{can['max_key_bytes']} bytes"
-    return "on disk" if can["persistent"] else "in memory", longest
+def _engine(announced: Announced) -> dict[str, Any]:
+    row = asdict(announced)
+    try:
+        capabilities = engine_class(announced.name).capabilities
+    except EngineUnavailableError as error:
+        return {**row, "capabilities": None, "error": str(error)}
+    return {**row, "capabilities": asdict(capabilities), "error": None}
+
+
+def _plugins() -> list[dict[str, Any]]:
+    installed = installed_plugins()
+    _, errors = gather(tuple(plugin for plugin in installed if plugin.error is None), COMMANDS)
+    return [
+        {
+            **asdict(plugin.announced),
+            "hooks": plugin.hooks,
+            "error": plugin.error or errors.get(plugin),
+        }
+        for plugin in installed
+    ]
+
+
+def _source(row: dict[str, Any]) -> str:
+    return f"{row['distribution']} {row['version']}"
+
+
+def _abilities(row: dict[str, Any]) -> tuple[str, ...]:
+    """All of its capabilities, in the order of the columns."""
+    if row["capabilities"] is None:
+        return ("cannot be loaded", "", "", "", "")
+    can = Capabilities(**row["capabilities"])
+    return (
+        "on disk" if can.persistent else "in memory",
+        "its process" if can.process_local else "any process",
+        "any" if can.max_key_bytes is None else f"{can.max_key_bytes} bytes",
+        ", ".join(can.durability),
+        ", ".join(name for name, able in _able(can).items() if able),
+    )
+
+
+def _able(can: Capabilities) -> dict[str, bool]:
+    return {
+        "checkpoint": can.checkpoint,
+        "bulk load": can.bulk_load,
+        "children": can.children,
+        "empty keys": can.empty_keys,
+    }

@@ -1,0 +1,72 @@
+"""Commands that plug-ins add. They stand beside kstore's own, and never in their place."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Mapping
+
+import click
+
+from kstore_core.errors import PluginError
+from kstore_core.plugins import Plugin, PluginWarning, reason, usable_plugins
+
+__all__ = ["contributed_commands", "gather"]
+
+
+class _Registrar:
+    """What one plug-in adds, to those of the plug-ins before it."""
+
+    def __init__(self, taken: Mapping[str, str]) -> None:
+        self.commands: dict[str, click.Command] = {}
+        self._taken = taken
+
+    def add(self, command: click.Command) -> None:
+        if not isinstance(command, click.Command) or not command.name:
+            raise TypeError(f"a command is a click.Command with a name, not {command!r}")
+        if command.name in self._taken:
+            raise PluginError(
+                f"the command {command.name!r} is {self._taken[command.name]}'s; "
+                "a plug-in's commands need names of their own"
+            )
+        self.commands[command.name] = command
+
+
+@functools.cache
+def gather(
+    plugins: tuple[Plugin, ...], own: tuple[str, ...]
+) -> tuple[Mapping[str, click.Command], Mapping[Plugin, str]]:
+    """The commands of usable plug-ins, and why there are none of a plug-in's.
+
+    A plug-in adds all of its commands or none: one that fails, or wants a name that is taken, adds
+    none.
+
+    Parameters
+    ----------
+    plugins : tuple of Plugin
+        In the order in which names are given away.
+    own : tuple of str
+        The names of kstore's own commands.
+    """
+    commands: dict[str, click.Command] = {}
+    errors: dict[Plugin, str] = {}
+    taken = dict.fromkeys(own, "kstore")
+    for plugin in plugins:
+        registrar = _Registrar(taken)
+        try:
+            assert plugin.hook is not None
+            plugin.hook.kstore_add_commands(registrar=registrar)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a plug-in raises
+            errors[plugin] = f"the plug-in {plugin.announced} adds no commands: {reason(error)}"
+        else:
+            commands.update(registrar.commands)
+            taken.update(dict.fromkeys(registrar.commands, f"the plug-in {plugin.announced}"))
+    return commands, errors
+
+
+def contributed_commands(own: tuple[str, ...]) -> Mapping[str, click.Command]:
+    """The commands that plug-ins add, with a warning for each plug-in that cannot."""
+    commands, errors = gather(tuple(usable_plugins()), own)
+    for error in errors.values():
+        warnings.warn(f"left out: {error}", PluginWarning, stacklevel=2)
+    return commands
