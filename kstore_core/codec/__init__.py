@@ -22,6 +22,7 @@ from kstore_core.codec.conversions import (
 from kstore_core.codec.header import Header
 from kstore_core.codec.header_bytes import decode_headers, encode_headers
 from kstore_core.codec.headers import Headers
+from kstore_core.codec.headers_bytes_store import HeadersBytesStore
 from kstore_core.codec.keys import (
     key_first_session_key,
     key_first_window_key,
@@ -74,6 +75,7 @@ __all__ = [
     "AggregationWithHeaders",
     "Header",
     "Headers",
+    "HeadersBytesStore",
     "ValueAndTimestamp",
     "ValueTimestampHeaders",
     "VersionedRecord",
