@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.engines import ENGINES, Home, MakeHome
+from tests.installing import fresh, install, sample
+
+__all__ = ["engine", "fresh", "home", "install", "make_home", "sample"]
 
 
 @pytest.fixture(params=ENGINES)

@@ -1,8 +1,6 @@
 """Engines are found by entry point and loaded by name, only the one that is asked for."""
 
-import importlib
 import sys
-import textwrap
 
 import pytest
 
@@ -12,33 +10,8 @@ from kstore_core.errors import EngineUnavailableError, SpecError, UnknownEngineE
 from kstore_core.registry import engine_class, installed_engines, make_engine
 from kstore_memory import MemoryEngine
 
-
-@pytest.fixture
-def install(tmp_path, monkeypatch):
-    """Install a plug-in: a module and a ``.dist-info`` beside it, on the path for this test."""
-    monkeypatch.setattr(registry, "_loaded", dict(registry._loaded))
-    monkeypatch.syspath_prepend(str(tmp_path))
-    modules = set(sys.modules)
-
-    def put(name, source, distribution=None, module=None):
-        module = module or f"plugin_{name.replace('-', '_')}"
-        distribution = distribution or f"kstore-{name}"
-        (tmp_path / f"{module}.py").write_text(textwrap.dedent(source))
-        info = tmp_path / f"{distribution.replace('-', '_')}-1.2.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(
-            f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.2\n"
-        )
-        (info / "entry_points.txt").write_text(f"[kstore.engines]\n{name} = {module}\n")
-        importlib.invalidate_caches()
-        return module
-
-    yield put
-    for module in set(sys.modules) - modules:
-        del sys.modules[module]
-
-
 GOOD = """
+from kstore_core.engine import Engine
 from kstore_core.hookspecs import hookimpl
 from kstore_memory import MemoryEngine
 
@@ -114,15 +87,22 @@ def test_a_broken_plugin_is_not_imported_for_another_engine(install):
         ("import a_library_that_is_not_there", "ModuleNotFoundError: .*a_library_that_is_not"),
         ("raise RuntimeError('no such chip')", "RuntimeError: no such chip"),
         ("x = ", "SyntaxError"),
-        ("", "KeyError: 'toy'"),
-        (GOOD.replace('"toy"', '"joy"'), "KeyError: 'toy'"),
+        ("raise SystemExit('not here')", "SystemExit: not here"),
+        ("from kstore_core.errors import SpecError\nraise SpecError('x')", "SpecError: x"),
+        ("", "PluginError: .*implements no hook of the group 'kstore.engines'"),
+        (GOOD.replace("registrar.add(Toy)", "pass"), "registers no engine of this name, but none"),
+        (GOOD.replace('"toy"', '"joy"'), "registers no engine of this name, but 'joy'"),
         (GOOD.replace("add(Toy)", "add(Toy())"), "TypeError: an engine is a subclass"),
         (GOOD.replace("add(Toy)", "add(int)"), "TypeError: an engine is a subclass"),
-        (GOOD.replace("(registrar)", "(registrar, colour)"), "PluginValidationError"),
+        (GOOD.replace("add(Toy)", "add(Engine)"), "TypeError: Engine does not implement open, st"),
+        (GOOD.replace('name = "toy"', "name = 7"), "TypeError: Toy has no name"),
+        (GOOD.replace('name = "toy"', 'name = "toy"; capabilities = {}'), "has no capabilities"),
+        (GOOD.replace("(registrar)", "(registrar, colour)"), "PluginValidationError: .*'colour'"),
         (GOOD.replace("kstore_register_engines", "kstore_registr_engines"), "PluginValidation"),
     ],
-    ids=["missing-library", "raises", "syntax", "empty", "other-name", "instance", "no-engine",
-         "arguments", "misspelt"],
+    ids=["missing-library", "raises", "syntax", "exits", "own-error", "empty", "nothing",
+         "other-name", "instance", "no-engine", "abstract", "name", "capabilities", "arguments",
+         "misspelt"],
 )  # fmt: skip
 def test_an_engine_that_cannot_be_loaded_says_whose_it_is_and_why(install, source, reason):
     install("toy", source)
@@ -143,5 +123,8 @@ def test_an_engine_without_its_library_says_what_to_install(monkeypatch):
 def test_a_name_that_two_claim_is_refused(install):
     install("toy", GOOD)
     install("toy", GOOD, distribution="another-toy", module="plugin_another")
-    with pytest.raises(EngineUnavailableError, match=r"claimed by .*another.* and .*kstore"):
+    with pytest.raises(
+        EngineUnavailableError,
+        match=r"claimed by another-toy 1.2 \(plugin_another\) and kstore-toy 1.2 \(plugin_toy\)",
+    ):
         make_engine("toy")
