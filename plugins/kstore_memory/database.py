@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from kstore_core.engine import Chunk, Database, Namespace, Rows, Snapshot
 from kstore_core.errors import ForkedHandleError, StoreClosedError, UnsupportedError
@@ -16,22 +16,38 @@ __all__ = ["MemoryDatabase", "StoredRows"]
 
 
 class StoredRows:
-    """What outlives a close: the rows, and whether a writer holds them."""
+    """What outlives a close: the rows, and whether a writer holds them.
+
+    The lock is held while a batch is written and while a view is taken, so that a view of one or
+    of all namespaces has whole batches. Lookups take no lock.
+    """
 
     def __init__(self) -> None:
         self.namespaces: dict[str, OrderedRows] = {"default": OrderedRows()}
         self.held = False
+        self.lock = threading.RLock()
 
 
 class Life:
-    """Whether a database, or a snapshot of it, may still be read."""
+    """Whether a database, or a snapshot of it, may still be used, and by this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path) -> None:
         self.over = False
+        self._path = path
+        self._pid = os.getpid()
 
     def check(self) -> None:
+        if os.getpid() != self._pid:
+            raise ForkedHandleError(
+                f"{self._path} was opened by process {self._pid} and is used in {os.getpid()}, a "
+                "fork of it, whose changes nobody else would see; open a state directory in the "
+                "process that uses it"
+            )
         if self.over:
-            _closed()
+            raise StoreClosedError(
+                f"{self._path} of the memory engine, or a snapshot of it, has been closed; open "
+                "the store again"
+            )
 
     def chunks(self, scan: OrderedScan) -> Iterator[Chunk]:
         """The scan's chunks, for as long as it lasts."""
@@ -43,17 +59,14 @@ class Life:
             yield chunk
 
 
-def _closed(*_: object, **__: object) -> NoReturn:
-    raise StoreClosedError("this database of the memory engine, or its snapshot, has been closed")
-
-
 class MemoryNamespace(Namespace):
     """A live namespace. ``get`` is the dict's own."""
 
-    def __init__(self, name: str, rows: OrderedRows, life: Life) -> None:
+    def __init__(self, name: str, rows: OrderedRows, life: Life, lock: threading.RLock) -> None:
         self.name = name
         self.rows = rows
         self._life = life
+        self._lock = lock
 
     @property
     def fast_get(self) -> Callable[[bytes], bytes | None]:
@@ -71,7 +84,9 @@ class MemoryNamespace(Namespace):
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[Chunk]:
         self._life.check()
-        return self._life.chunks(self.rows.view().scan(lo, hi, reverse))
+        with self._lock:
+            view = self.rows.view()
+        return self._life.chunks(view.scan(lo, hi, reverse))
 
     def approximate_count(self) -> int:
         self._life.check()
@@ -107,9 +122,10 @@ class MemoryView(Namespace):
 class MemorySnapshot(Snapshot):
     """One moment of a memory database."""
 
-    def __init__(self, stored: StoredRows) -> None:
-        self._views = {name: rows.view() for name, rows in stored.namespaces.items()}
-        self._life = Life()
+    def __init__(self, stored: StoredRows, path: Path) -> None:
+        with stored.lock:
+            self._views = {name: rows.view() for name, rows in stored.namespaces.items()}
+        self._life = Life(path)
 
     def namespace(self, name: str) -> Namespace:
         self._life.check()
@@ -131,22 +147,23 @@ class MemoryDatabase(Database):
         self._siblings = siblings
         self._read_only = read_only
         self._handles: dict[str, MemoryNamespace] = {}
-        self._life = Life()
+        self._life = Life(path)
         self._snapshots: weakref.WeakSet[MemorySnapshot] = weakref.WeakSet()
-        self._pid = os.getpid()
 
     def namespaces(self) -> list[str]:
-        self._check()
+        self._life.check()
         return list(self._stored.namespaces)
 
     def namespace(self, name: str) -> Namespace:
-        self._check()
+        self._life.check()
         if name not in self._handles:
-            if name not in self._stored.namespaces:
+            stored = self._stored
+            if name not in stored.namespaces:
                 if self._read_only:
                     raise KeyError(name)
-                self._stored.namespaces[name] = OrderedRows()
-            self._handles[name] = MemoryNamespace(name, self._stored.namespaces[name], self._life)
+                stored.namespaces[name] = OrderedRows()
+            rows = stored.namespaces[name]
+            self._handles[name] = MemoryNamespace(name, rows, self._life, stored.lock)
         return self._handles[name]
 
     def drop_namespace(self, name: str) -> None:
@@ -155,7 +172,9 @@ class MemoryDatabase(Database):
             raise UnsupportedError("the namespace 'default' cannot be dropped")
         if self._stored.namespaces.pop(name, None) is None:
             raise KeyError(name)
-        self._handles.pop(name, None)
+        handle = self._handles.pop(name, None)
+        if handle is not None:
+            handle.rows = OrderedRows()
 
     def write(self, batch: Mapping[str, Rows]) -> None:
         self._check_writable()
@@ -168,17 +187,9 @@ class MemoryDatabase(Database):
             _check_bytes(value for value in rows.values if value is not None)
             for lo, hi in rows.deleted_ranges:
                 _check_bytes((lo,) if hi is None else (lo, hi))
-        for name, rows in batch.items():
-            target = self._stored.namespaces[name]
-            for lo, hi in rows.deleted_ranges:
-                for keys, _ in target.view().scan(lo, hi):
-                    for key in keys:
-                        target.remove(key)
-            for key, value in zip(rows.keys, rows.values, strict=True):
-                if value is None:
-                    target.remove(key)
-                else:
-                    target.put(key, value)
+        with self._stored.lock:
+            for name, rows in batch.items():
+                _apply(rows, self._stored.namespaces[name])
 
     def load(
         self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]
@@ -200,27 +211,28 @@ class MemoryDatabase(Database):
         return count
 
     def snapshot(self) -> Snapshot:
-        self._check()
-        snapshot = MemorySnapshot(self._stored)
+        self._life.check()
+        snapshot = MemorySnapshot(self._stored, self.path)
         self._snapshots.add(snapshot)
         return snapshot
 
     def checkpoint(self, target: Path) -> None:
         """Copy to another path of the same engine object."""
-        self._check()
+        self._life.check()
         target = Path(target).absolute()
         if target in self._siblings:
             raise FileExistsError(f"{target} holds a store already")
         copy = StoredRows()
-        for name, rows in self._stored.namespaces.items():
-            copy.namespaces[name] = OrderedRows()
-            for key, value in rows.rows.items():
-                copy.namespaces[name].put(key, value)
+        with self._stored.lock:
+            for name, rows in self._stored.namespaces.items():
+                copy.namespaces[name] = OrderedRows()
+                for key, value in rows.rows.items():
+                    copy.namespaces[name].put(key, value)
         self._siblings[target] = copy
 
     def sync(self) -> None:
         """Nothing to do: no level of durability reaches beyond this process."""
-        self._check()
+        self._life.check()
 
     def close(self) -> None:
         if self._life.over:
@@ -231,22 +243,27 @@ class MemoryDatabase(Database):
         if not self._read_only:
             self._stored.held = False
 
-    def _check(self) -> None:
-        self._life.check()
-        if os.getpid() != self._pid:
-            raise ForkedHandleError(
-                f"{self.path} was opened by process {self._pid} and is used in {os.getpid()}, a "
-                "fork of it, whose changes nobody else would see; open a state directory in the "
-                "process that uses it"
-            )
-
     def _check_writable(self) -> None:
-        self._check()
+        self._life.check()
         if self._read_only:
-            raise UnsupportedError(f"{self.path} was opened read-only")
+            raise UnsupportedError(
+                f"{self.path} was opened read-only; open it without read_only=True"
+            )
 
 
 def _check_bytes(values: Iterable[object]) -> None:
     for value in values:
         if type(value) is not bytes:
             raise TypeError(f"rows are bytes, not {type(value).__name__}")
+
+
+def _apply(rows: Rows, target: OrderedRows) -> None:
+    for lo, hi in rows.deleted_ranges:
+        for keys, _ in target.view().scan(lo, hi):
+            for key in keys:
+                target.remove(key)
+    for key, value in zip(rows.keys, rows.values, strict=True):
+        if value is None:
+            target.remove(key)
+        else:
+            target.put(key, value)
