@@ -26,6 +26,8 @@ def native_batch(namespaces: Iterable[FamilyNamespace], batch: Iterable[Rows]) -
 def _add_rows(native: WriteBatch, namespace: FamilyNamespace, rows: Rows) -> None:
     native.set_default_column_family(namespace.handle)
     for lo, hi in rows.deleted_ranges:
+        if type(lo) is not bytes:  # an empty namespace would not compare it with anything
+            raise TypeError(f"a deleted range begins with bytes, not {type(lo).__name__}")
         if hi is None:
             last = namespace.first(lo, reverse=True)
             hi = lo if last is None else last[0] + b"\0"
