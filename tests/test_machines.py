@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 
 from kstore_core import ValueAndTimestamp, ValueTimestampHeaders, stores
 from tests.engines import ENGINES, Home
-from tests.models import KeyValueModel, VersionedModel
+from kstore_core.testing.models import KeyValueModel, VersionedModel
 
 KEYS = st.one_of(st.binary(max_size=3), st.sampled_from([b"k", b"k\x00", b"k\xff", b"\xff\xff"]))
 DATA = st.binary(max_size=8)

@@ -3,12 +3,40 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from kstore_core.clock import segment_id
+from kstore_core.engine import Rows
+
+__all__ = ["EngineModel", "KeyValueModel", "VersionedModel"]
 
 MAX_TIME = 2**63 - 1
+
+
+class EngineModel:
+    """A dict of dicts: what a database holds."""
+
+    def __init__(self, names: Iterable[str] = ("default",)) -> None:
+        self.namespaces: dict[str, dict[bytes, bytes]] = {name: {} for name in names}
+
+    def copy(self) -> Self:
+        """The same rows, apart from these."""
+        return copy.deepcopy(self)
+
+    def write(self, batch: Mapping[str, Rows]) -> None:
+        """What :meth:`kstore_core.engine.Database.write` does: ranges first, then rows."""
+        for name, rows in batch.items():
+            held = self.namespaces[name]
+            for lo, hi in rows.deleted_ranges:
+                for key in [key for key in held if lo <= key and (hi is None or key < hi)]:
+                    del held[key]
+            for key, value in zip(rows.keys, rows.values, strict=True):
+                if value is None:
+                    held.pop(key, None)
+                else:
+                    held[key] = value
 
 
 @dataclass

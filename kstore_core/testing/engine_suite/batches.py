@@ -1,0 +1,179 @@
+"""Batches: all of it or nothing, over several namespaces, ranges before rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from kstore_core.engine import Rows
+from kstore_core.testing import strategies
+from kstore_core.testing.engine_suite.base import EnginePart, numbered, put, read
+from kstore_core.testing.models import EngineModel
+from kstore_core.testing.running import quick
+
+BEFORE = {b"a": b"1", b"b": b"2", b"c": b"3"}
+WRONG: dict[str, Any] = {
+    "a key that is str": Rows(["text"], [b"1"]),  # type: ignore[list-item]
+    "a key that is None": Rows([None], [b"1"]),  # type: ignore[list-item]
+    "a key that is a bytearray": Rows([bytearray(b"k")], [b"1"]),  # type: ignore[list-item]
+    "a value that is str": Rows([b"k"], ["text"]),  # type: ignore[list-item]
+    "a value that is int": Rows([b"k"], [5]),  # type: ignore[list-item]
+    "a wrong row after good ones": Rows([b"k", b"l", b"m"], [b"1", None, 7]),  # type: ignore[list-item]
+    "fewer values than keys": Rows([b"k", b"l"], [b"1"]),
+    "fewer keys than values": Rows([b"k"], [b"1", b"2"]),
+    "a range that begins with str": Rows(deleted_ranges=[("q", None)]),  # type: ignore[list-item]
+    "a range that begins with None": Rows(deleted_ranges=[(None, b"z")]),  # type: ignore[list-item]
+    "a range that ends with str": Rows(deleted_ranges=[(b"q", "z")]),  # type: ignore[list-item]
+}
+
+
+class BatchPromises(EnginePart):
+    """``write``."""
+
+    def test_one_batch_reaches_every_namespace(self) -> None:
+        database = self.filled(BEFORE)
+        for name in ("offsets", "other"):
+            put(database, BEFORE, name)
+        database.write(
+            {
+                "default": Rows([b"a", b"d"], [None, b"4"]),
+                "other": Rows([b"b"], [b"changed"], [(b"c", None)]),
+            }
+        )
+        assert read(database.namespace("default")) == [(b"b", b"2"), (b"c", b"3"), (b"d", b"4")]
+        assert read(database.namespace("other")) == [(b"a", b"1"), (b"b", b"changed")]
+        assert read(database.namespace("offsets")) == list(BEFORE.items()), "not in the batch"
+
+    def test_a_value_of_none_deletes(self) -> None:
+        database = self.filled(BEFORE)
+        database.write({"default": Rows([b"b", b"bb"], [None, None])})
+        left = {b"a": b"1", b"c": b"3"}
+        assert read(database.namespace("default")) == list(left.items()), (
+            "a value of None deletes its row, and is nothing where there is none"
+        )
+        assert read(self.reopen(database).namespace("default")) == list(left.items()), (
+            "what was deleted stays so"
+        )
+
+    def test_ranges_are_deleted_before_rows_are_written(self) -> None:
+        database = self.filled(numbered(10, b"old"))
+        key = list(numbered(12))
+        database.write(
+            {
+                "default": Rows(
+                    [key[3], key[4]], [b"new", None], [(key[2], key[6]), (key[8], key[9])]
+                )
+            }
+        )
+        wanted = dict.fromkeys([key[0], key[1], key[6], key[7], key[9]], b"old") | {key[3]: b"new"}
+        assert read(database.namespace("default")) == sorted(wanted.items()), (
+            "ranges are half-open, and are deleted before the rows of the batch are written"
+        )
+        assert database.namespace("default").get(key[3]) == b"new", "also for get"
+        assert database.namespace("default").get(key[5]) is None, "also for get"
+
+    def test_a_range_without_an_end_reaches_it(self) -> None:
+        rows = numbered(10) | {b"\xff" * 20: b"last"}
+        for lo in (b"", *sorted(rows), b"\xff" * 21):
+            database = self.open()
+            put(database, rows)
+            database.write({"default": Rows([b"\xff"], [b"new"], [(lo, None)])})
+            wanted = {key: value for key, value in rows.items() if key < lo} | {b"\xff": b"new"}
+            assert read(database.namespace("default")) == sorted(wanted.items()), (
+                f"the range ({lo!r}, None) deletes every key from {lo!r} on"
+            )
+            database.write({"default": Rows(deleted_ranges=[(b"", None)])})
+            assert read(database.namespace("default")) == [], "and so does one from the start"
+            database.close()
+
+    def test_an_empty_or_inverted_range_deletes_nothing(self) -> None:
+        database = self.filled(BEFORE)
+        batch = Rows([b"d"], [b"4"], [(b"c", b"a"), (b"b", b"b"), (b"x", b"z"), (b"c", b"")])
+        database.write({"default": batch})
+        database = self.reopen(database)
+        assert dict(read(database.namespace("default"))) == BEFORE | {b"d": b"4"}, (
+            "a range whose hi is not above its lo deletes nothing, then and after a reopen"
+        )
+
+    def test_a_batch_is_not_kept(self) -> None:
+        database = self.open()
+        rows = Rows([b"k", b"l"], [b"1", b"2"], [(b"x", None)])
+        batch = {"default": rows}
+        database.write(batch)
+        rows.keys[0] = b"changed"
+        rows.values.clear()
+        rows.deleted_ranges.append((b"", None))
+        batch["other"] = rows
+        put(database, {b"m": b"3"})
+        assert read(database.namespace("default")) == [(b"k", b"1"), (b"l", b"2"), (b"m", b"3")], (
+            "the rows of a batch are not kept: the caller changes its lists afterwards"
+        )
+
+    def test_a_batch_is_not_changed(self) -> None:
+        database = self.open()
+        rows = Rows([b"k", b"l"], [b"1", None], [(b"x", None)])
+        database.write({"default": rows})
+        assert rows == Rows([b"k", b"l"], [b"1", None], [(b"x", None)]), (
+            "an engine does not change the lists of the caller, who may write them again"
+        )
+
+    @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+    def test_a_batch_that_is_wrong_anywhere_writes_nothing(self, wrong: Rows) -> None:
+        database = self.filled(BEFORE)
+        database.namespace("other")
+        good = Rows([b"a", b"n"], [b"changed", b"new"], [(b"b", None)])
+        for batch in ({"default": good, "other": wrong}, {"other": wrong, "default": good}):
+            with pytest.raises((TypeError, ValueError)):
+                database.write(batch)
+            assert read(database.namespace("default")) == list(BEFORE.items()), (
+                "of a batch that is refused nothing is written"
+            )
+            assert read(database.namespace("other")) == [], "nothing at all"
+        put(database, {b"z": b"after"})
+        assert len(read(database.namespace("default"))) == 4, "and the next batch is written"
+
+    def test_a_batch_for_a_missing_namespace_writes_nothing(self) -> None:
+        database = self.filled(BEFORE)
+        rows = Rows([b"a", b"x"], [b"changed", b"new"], [(b"b", None)])
+        for batch in ({"default": rows, "nowhere": rows}, {"nowhere": rows, "default": rows}):
+            with pytest.raises(KeyError):
+                database.write(batch)
+            assert read(database.namespace("default")) == list(BEFORE.items()), (
+                "of a batch that names a missing namespace nothing is written"
+            )
+        assert "nowhere" not in database.namespaces(), "a batch makes no namespace"
+
+    def test_empty_batches(self) -> None:
+        database = self.filled(BEFORE)
+        database.write({})
+        database.write({"default": Rows()})
+        assert read(database.namespace("default")) == list(BEFORE.items()), "nothing is written"
+
+    def test_a_large_batch(self) -> None:
+        database = self.open()
+        rows = numbered(20_000)
+        put(database, rows)
+        database.write(
+            {"default": Rows(list(rows)[::2], [None] * 10_000, [(b"%08d" % 15_000, None)])}
+        )
+        assert read(database.namespace("default")) == list(rows.items())[1:15_000:2]
+
+    def test_any_batches(self) -> None:
+        database = self.open()
+        for name in strategies.NAMESPACES:
+            database.namespace(name)
+        model = EngineModel(strategies.NAMESPACES)
+
+        @quick(80)
+        @given(strategies.batches(self.able))
+        def check(batch: dict[str, Rows]) -> None:
+            database.write(batch)
+            model.write(batch)
+            for name, rows in model.namespaces.items():
+                assert read(database.namespace(name)) == sorted(rows.items()), (
+                    f"after the batch {batch!r} the namespace {name!r} holds what was written"
+                )
+
+        check()

@@ -1,0 +1,84 @@
+"""Checkpoints: whole, independent, and of a live database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kstore_core.engine import Rows
+from kstore_core.errors import UnsupportedError
+from kstore_core.testing.engine_suite.base import EnginePart, numbered, put, read, refuses
+
+
+class CheckpointPromises(EnginePart):
+    """``checkpoint``. An engine that says that it makes none refuses with UnsupportedError."""
+
+    def target(self) -> Path:
+        """Where an engine looks for the store ``orders`` of another root."""
+        return self.copies / self.open().path.relative_to(self.root.absolute())
+
+    @property
+    def copies(self) -> Path:
+        return self.root.parent / "copies"
+
+    def test_a_checkpoint_is_a_database_of_its_own(self) -> None:
+        database = self.open()
+        target = self.copies / database.path.absolute().relative_to(self.root.absolute())
+        rows = numbered(3000)
+        put(database, rows)
+        for name in ("offsets", "other"):
+            put(database, {b"n": name.encode()}, name)
+        database.namespace("empty")
+        if not self.able.checkpoint:
+            refuses(
+                UnsupportedError,
+                lambda: database.checkpoint(target),
+                "checkpoint without capabilities.checkpoint",
+            )
+            assert not target.exists(), "nothing was made"
+            return
+        database.checkpoint(target)
+        put(database, {b"%08d" % 0: b"changed", b"zz": b"later"})
+        copy = self.open(root=self.copies, read_only=True)
+        assert read(copy.namespace("default")) == list(rows.items()), (
+            "a checkpoint has the rows of its moment"
+        )
+        assert sorted(copy.namespaces()) == ["default", "empty", "offsets", "other"], (
+            "a checkpoint has every namespace"
+        )
+        assert copy.namespace("offsets").get(b"n") == b"offsets", "with its rows"
+        copy.close()
+        copy = self.open(root=self.copies)
+        copy.write({"default": Rows([b"its own"], [b"row"], [(b"", None)])})
+        assert len(read(database.namespace("default"))) == 3001, "the source does not see the copy"
+        database.write({"default": Rows(deleted_ranges=[(b"", None)])})
+        assert read(copy.namespace("default")) == [(b"its own", b"row")], "nor the copy the source"
+
+    def test_an_existing_target_is_left_alone(self) -> None:
+        database = self.filled(numbered(10))
+        if not self.able.checkpoint:
+            return
+        target = self.copies / database.path.absolute().relative_to(self.root.absolute())
+        database.checkpoint(target)
+        put(database, {b"later": b"row"})
+        refuses(
+            FileExistsError,
+            lambda: database.checkpoint(target),
+            "checkpoint to a target that exists",
+            target.name,
+        )
+        copy = self.open(root=self.copies, read_only=True)
+        assert len(read(copy.namespace("default"))) == 10, "the target is left as it was"
+
+    def test_an_existing_directory_is_left_alone(self) -> None:
+        database = self.filled(numbered(10))
+        target = self.root.parent / "exists"
+        target.mkdir(parents=True)
+        (target / "file").touch()
+        if self.able.checkpoint and self.able.persistent:
+            refuses(
+                FileExistsError,
+                lambda: database.checkpoint(target),
+                "checkpoint to a directory that exists",
+                "exists",
+            )
+        assert [file.name for file in target.iterdir()] == ["file"], "it is left as it was"

@@ -1,0 +1,126 @@
+"""Children: the databases of a store's segments, where an engine has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kstore_core.engine import Database, Rows
+from kstore_core.errors import EngineLockedError, UnsupportedError
+from kstore_core.testing.engine_suite.base import EnginePart, put, read, refuses
+from kstore_core.testing.engine_suite.opening import trace
+
+STORE = "windows"
+
+
+class ChildPromises(EnginePart):
+    """``children`` and its kin; without ``capabilities.children`` they are refused."""
+
+    def child(self, name: str, rows: dict[bytes, bytes] | None = None, **how: Any) -> Database:
+        database = self.engine.open_child(self.root, STORE, name, **how)
+        self._opened.callback(database.close)
+        if rows is not None:
+            put(database, dict(rows))
+        return database
+
+    def test_an_engine_without_children_says_so(self) -> None:
+        if self.able.children:
+            return
+        assert self.engine.children(self.root, STORE) == [], "there are none"
+        uses: dict[str, Callable[[], object]] = {
+            "open_child": lambda: self.engine.open_child(self.root, STORE, "w.1"),
+            "drop_child": lambda: self.engine.drop_child(self.root, STORE, "w.1"),
+            "rename_child": lambda: self.engine.rename_child(self.root, STORE, "w.1", "w.2"),
+        }
+        for name, use in uses.items():
+            refuses(UnsupportedError, use, f"{name} without capabilities.children", "children")
+
+    def test_children_are_independent(self) -> None:
+        if not self.able.children:
+            return
+        assert self.engine.children(self.root, STORE) == [], "a store that is missing has none"
+        assert not self.root.exists(), "children() makes nothing"
+        same_name = self.open(STORE)
+        put(same_name, {b"k": b"the store of that name"})
+        first, second = self.child("w.20", {b"k": b"20"}), self.child("w.10", {b"k": b"10"})
+        put(first, {b"n": b"1"}, "offsets")
+        assert self.engine.children(self.root, STORE) == ["w.10", "w.20"], "names, sorted"
+        assert self.engine.stores(self.root) == [STORE], "children are no stores"
+        assert self.engine.children(self.root, "other") == [], "they belong to their store"
+        first.write({"default": Rows(deleted_ranges=[(b"", None)])})
+        assert read(second.namespace("default")) == [(b"k", b"10")], "children are apart"
+        assert read(same_name.namespace("default")) == [(b"k", b"the store of that name")], (
+            "and apart from the database of their store's name"
+        )
+        first.close()
+        assert self.child("w.20").namespace("offsets").get(b"n") == b"1", "they persist"
+
+    def test_a_child_opens_as_a_store_does(self) -> None:
+        if not self.able.children:
+            return
+        refuses(
+            FileNotFoundError,
+            lambda: self.child("w.10", read_only=True),
+            "a read-only open of a child that is missing",
+            "w.10",
+        )
+        assert self.engine.children(self.root, STORE) == [], "none was made"
+        writer = self.child("w.10", {b"k": b"v"})
+        refuses(EngineLockedError, lambda: self.child("w.10"), "a second writer of a child", "w.10")
+        reader = self.child("w.10", read_only=True)
+        assert read(reader.namespace("default")) == [(b"k", b"v")]
+        refuses(
+            UnsupportedError,
+            lambda: reader.write({"default": Rows([b"k"], [None])}),
+            "a write to a read-only child",
+        )
+        reader.close()
+        writer.close()
+        before = trace(self.root)
+        assert self.engine.children(self.root, STORE) == ["w.10"]
+        assert trace(self.root) == before, "children() writes nothing"
+
+    def test_a_child_is_dropped_when_it_is_closed(self) -> None:
+        if not self.able.children:
+            return
+        database = self.child("w.10", {b"k": b"v"})
+        self.child("w.20", {b"k": b"kept"}).close()
+        refuses(
+            EngineLockedError,
+            lambda: self.engine.drop_child(self.root, STORE, "w.10"),
+            "drop_child of a child that is open",
+            "w.10",
+        )
+        database.close()
+        self.engine.drop_child(self.root, STORE, "w.10")
+        assert self.engine.children(self.root, STORE) == ["w.20"], "it is gone, its sibling is not"
+        refuses(KeyError, lambda: self.engine.drop_child(self.root, STORE, "w.10"), "a second drop")
+        assert read(self.child("w.10").namespace("default")) == [], "made again it is empty"
+        assert read(self.child("w.20").namespace("default")) == [(b"k", b"kept")]
+
+    def test_a_child_is_renamed_unless_the_name_is_taken(self) -> None:
+        if not self.able.children:
+            return
+        for name in ("w.10", "w.20"):
+            self.child(name, {b"k": name.encode()}).close()
+        refuses(
+            FileExistsError,
+            lambda: self.engine.rename_child(self.root, STORE, "w.10", "w.20"),
+            "rename_child to a name that is taken",
+            "w.20",
+        )
+        self.engine.rename_child(self.root, STORE, "w.10", "w.30")
+        assert self.engine.children(self.root, STORE) == ["w.20", "w.30"]
+        database = self.child("w.30")
+        assert read(database.namespace("default")) == [(b"k", b"w.10")], "rows move with the name"
+        refuses(
+            EngineLockedError,
+            lambda: self.engine.rename_child(self.root, STORE, "w.30", "w.40"),
+            "rename_child of a child that is open",
+            "w.30",
+        )
+        refuses(
+            KeyError,
+            lambda: self.engine.rename_child(self.root, STORE, "w.10", "w.50"),
+            "rename_child of a child that is missing",
+        )

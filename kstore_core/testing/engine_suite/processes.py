@@ -1,0 +1,61 @@
+"""Processes: what a kill leaves, who may write, and what a fork may not do."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from kstore_core.engine import Durability
+from kstore_core.errors import ForkedHandleError
+from kstore_core.testing.engine_suite.base import STORE, EnginePart, numbered, put, read, refuses
+from kstore_core.testing.engine_suite.uses import every_use
+from kstore_core.testing.processes import in_fork, killed_writer
+
+
+class ProcessPromises(EnginePart):
+    """SIGKILL and fork."""
+
+    @pytest.mark.parametrize("level", ["process", "power"])
+    def test_what_a_write_returned_from_survives_a_kill(self, level: Durability) -> None:
+        if not self.able.persistent:
+            return
+        for writes in (1, 200):
+            last = killed_writer(self.engine, self.root, STORE, level, writes)
+            database = self.open(durability=level)
+            rows = read(database.namespace("default"))
+            written = [(b"%09d" % number, b"%09d" % number * 9) for number in range(len(rows))]
+            assert rows == written, "what a killed writer left are whole rows, none missing between"
+            assert len(rows) > last, (
+                f"at durability={level!r} a write that returned survives SIGKILL: {last} was "
+                f"reported and {len(rows)} rows are there"
+            )
+            assert int(database.namespace("offsets").get(b"n") or -1) == len(rows) - 1, (
+                "a batch over several namespaces is there whole or not at all"
+            )
+            database.close()
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+    @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+    def test_a_fork_is_told_and_its_parent_goes_on(self) -> None:
+        database = self.filled(numbered(5000))
+        put(database, {b"n": b"1"}, "offsets")
+        target = self.root.parent / "checkpoint"
+        uses = every_use(database, target)
+        scan = database.namespace("default").scan()
+        seen = read([next(scan)])
+
+        def child() -> None:
+            for name, use in uses.items():
+                refuses(ForkedHandleError, use, f"{name} in a fork")
+            database.close()
+            database.close()
+
+        in_fork(child)
+        assert not target.exists(), "a checkpoint that is refused makes nothing"
+        assert len(seen + read(scan)) == 5000, "scans of the parent go on"
+        put(database, {b"z": b"later"})
+        assert len(read(database.namespace("default"))) == 5001, "the parent goes on writing"
+        uses.clear()
+        database = self.reopen(database)
+        assert len(read(database.namespace("default"))) == 5001, "a child's close changes nothing"

@@ -1,0 +1,201 @@
+"""Scans: their order, their ends, the moment that they are of."""
+
+from __future__ import annotations
+
+import gc
+from itertools import product
+
+import pytest
+from hypothesis import given
+
+from kstore_core.engine import Rows
+from kstore_core.errors import StoreClosedError
+from kstore_core.testing import strategies
+from kstore_core.testing.engine_suite.base import EnginePart, numbered, put, read, within
+from kstore_core.testing.running import quick
+
+BOTH_WAYS = pytest.mark.parametrize("reverse", [False, True], ids=["forward", "backward"])
+
+KEYS = [
+    b"\x00", b"\x00\x00", b"\x00\xff", b"\x01", b"0", b"A", b"a", b"a\x00", b"a\x00\x00", b"a\x01",
+    b"aa", b"a\xff", b"a\xff\xff", b"b", b"\x7f", b"\x7f\xff", b"\x80", b"\x80\x00", b"\xfe\xff",
+    b"\xff", b"\xff\x00", b"\xff\xff", b"\xff\xff\xff",
+]  # fmt: skip
+ROWS = {key: b"value of " + key for key in KEYS}
+BOUNDS = [None, b"", b"\x00", b"\x00\x01", b"a", b"a\x00", b"a\x00\x01", b"\x7f\xff\xff", b"\x80",
+          b"\xff", b"\xff\xff\xff", b"\xff" * 4]  # fmt: skip
+
+
+class ScanPromises(EnginePart):
+    """``scan`` and ``first``."""
+
+    @BOTH_WAYS
+    def test_rows_come_in_the_order_of_unsigned_bytes(self, reverse: bool) -> None:
+        database = self.open()
+        for key in KEYS[1::2] + KEYS[::2]:
+            database.write({"default": Rows([key], [ROWS[key]])})
+        rows = read(database.namespace("default").scan(reverse=reverse))
+        assert rows == within(ROWS, None, None, reverse=reverse), (
+            "rows come in unsigned lexicographic order, a prefix before what it begins, or backward"
+        )
+
+    @BOTH_WAYS
+    def test_scans_are_half_open(self, reverse: bool) -> None:
+        namespace = self.filled(ROWS).namespace("default")
+        for lo, hi in product(BOUNDS, BOUNDS):
+            wanted = within(ROWS, lo, hi, reverse=reverse)
+            promise = (
+                f"scan({lo!r}, {hi!r}, reverse={reverse}) gives lo <= key < hi, None being open"
+            )
+            assert read(namespace.scan(lo, hi, reverse=reverse)) == wanted, promise
+            first = namespace.first(lo, hi, reverse=reverse)
+            assert first == (wanted[0] if wanted else None), f"first is the first of it: {promise}"
+
+    @BOTH_WAYS
+    def test_bounds_that_are_stored_keys(self, reverse: bool) -> None:
+        rows = numbered(50)
+        namespace = self.filled(rows).namespace("default")
+        for lo, hi in product(list(rows)[::7], list(rows)[::5]):
+            assert read(namespace.scan(lo, hi, reverse=reverse)) == within(
+                rows, lo, hi, reverse=reverse
+            ), f"scan({lo!r}, {hi!r}, reverse={reverse}) has its lo and has not its hi"
+
+    @BOTH_WAYS
+    def test_an_empty_namespace(self, reverse: bool) -> None:
+        namespace = self.open().namespace("default")
+        for lo, hi in product([None, b"", b"a"], [None, b"", b"b"]):
+            assert read(namespace.scan(lo, hi, reverse=reverse)) == [], "nothing is scanned"
+            assert namespace.first(lo, hi, reverse=reverse) is None, "first is None"
+
+    @BOTH_WAYS
+    def test_bounds_longer_than_any_key(self, reverse: bool) -> None:
+        namespace = self.filled(ROWS).namespace("default")
+        long = (self.able.max_key_bytes or 500) + 1
+        for stem in (b"", b"a", b"a\x00", b"\xff"):
+            bound = stem.ljust(long, b"\x00")
+            other = stem.ljust(long, b"\xff")
+            for lo, hi in ((bound, None), (None, bound), (bound, other), (other, bound)):
+                assert read(namespace.scan(lo, hi, reverse=reverse)) == within(
+                    ROWS, lo, hi, reverse=reverse
+                ), "a bound may be longer than max_key_bytes; keys compare with it as with any"
+
+    def test_any_rows_and_any_bounds(self) -> None:
+        database = self.open()
+        namespace = database.namespace("default")
+
+        @quick(60)
+        @given(strategies.rows(self.able, max_size=40), strategies.bounds(), strategies.bounds())
+        def check(rows: dict[bytes, bytes], lo: bytes | None, hi: bytes | None) -> None:
+            keys = sorted(rows)
+            database.write({"default": Rows(keys, [rows[key] for key in keys], [(b"", None)])})
+            for reverse in (False, True):
+                wanted = within(rows, lo, hi, reverse=reverse)
+                assert read(namespace.scan(lo, hi, reverse=reverse)) == wanted, (
+                    f"scan({lo!r}, {hi!r}, reverse={reverse}) gives lo <= key < hi in order"
+                )
+
+        check()
+
+    @BOTH_WAYS
+    def test_chunks_start_small_and_grow(self, reverse: bool) -> None:
+        rows = numbered(20_000)
+        chunks = list(self.filled(rows).namespace("default").scan(reverse=reverse))
+        sizes = [len(keys) for keys, _ in chunks]
+        assert read(chunks) == within(rows, None, None, reverse=reverse), "a scan reads everything"
+        assert sizes[0] < 1000, f"a reader who wants one row pays for {sizes[0]}"
+        assert max(sizes) >= 64, "chunks grow: a long scan does not pay for each row"
+
+    @BOTH_WAYS
+    def test_a_scan_is_as_of_its_call(self, reverse: bool) -> None:
+        rows = numbered(5000)
+        database = self.filled(rows)
+        namespace = database.namespace("default")
+        untouched, begun = namespace.scan(reverse=reverse), namespace.scan(reverse=reverse)
+        seen = read([next(begun)])
+        put(database, dict.fromkeys(list(rows)[::3]))
+        put(database, numbered(5000, b"changed", start=1))
+        database.write({"default": Rows(deleted_ranges=[(b"%08d" % 2000, None)])})
+        database.namespace("made meanwhile")
+        database.sync()
+        wanted = within(rows, None, None, reverse=reverse)
+        promise = "a scan is as of the call that made it, whatever is written later"
+        assert seen + read(begun) == wanted, promise
+        assert read(untouched) == wanted, f"{promise}, even before its first chunk was read"
+        assert len(read(namespace)) == 1999, "a later scan sees what was written"
+
+    @BOTH_WAYS
+    def test_a_scan_is_as_of_its_call_when_rows_are_loaded(self, reverse: bool) -> None:
+        rows = numbered(3000)
+        database = self.filled(rows)
+        scan = database.namespace("default").scan(reverse=reverse)
+        loaded = numbered(6000, b"loaded")
+        database.load("default", [(list(loaded), list(loaded.values()))])
+        assert read(scan) == within(rows, None, None, reverse=reverse), (
+            "a scan is as of its call, whatever is loaded later"
+        )
+
+    def test_a_scan_of_a_namespace_that_is_dropped_does_not_end_early(self) -> None:
+        rows = numbered(5000)
+        database = self.open()
+        put(database, rows, "gone")
+        scan = database.namespace("gone").scan()
+        seen = read([next(scan)])
+        database.drop_namespace("gone")
+        put(database, {b"other": b"row"}, "gone")
+        try:
+            seen += read(scan)
+        except StoreClosedError:
+            return
+        assert seen == within(rows, None, None), (
+            "a scan whose namespace is dropped goes on, or raises StoreClosedError"
+        )
+
+    def test_scans_do_not_disturb_each_other(self) -> None:
+        rows = numbered(3000)
+        namespace = self.filled(rows).namespace("default")
+        scans = [
+            namespace.scan(), namespace.scan(reverse=True), namespace.scan(b"%08d" % 100),
+            namespace.scan(None, b"%08d" % 2900, reverse=True),
+        ]  # fmt: skip
+        wanted = [
+            within(rows, None, None), within(rows, None, None, reverse=True),
+            within(rows, b"%08d" % 100, None), within(rows, None, b"%08d" % 2900, reverse=True),
+        ]  # fmt: skip
+        seen: list[list[tuple[bytes, bytes]]] = [[] for _ in scans]
+        running = set(range(len(scans)))
+        while running:
+            for number in sorted(running):
+                chunk = next(scans[number], None)
+                if chunk is None:
+                    running.discard(number)
+                else:
+                    seen[number] += read([chunk])
+                namespace.first()
+        assert seen == wanted, "scans that are open at the same time are independent"
+
+    @BOTH_WAYS
+    def test_a_scan_that_ended_stays_at_its_end(self, reverse: bool) -> None:
+        namespace = self.filled(numbered(40)).namespace("default")
+        scan = namespace.scan(reverse=reverse)
+        assert len(read(scan)) == 40
+        for _ in range(3):
+            assert next(scan, None) is None, "an iterator that ended does not begin again"
+
+    def test_dropped_and_closed_scans_free_what_they_hold(self) -> None:
+        rows = numbered(2000)
+        database = self.filled(rows)
+        namespace = database.namespace("default")
+        for number in range(1500):
+            scan = namespace.scan(reverse=number % 2 == 1)
+            if number % 3:
+                next(scan)
+            if number % 5 == 0 and (close := getattr(scan, "close", None)):
+                close()
+                close()
+                assert list(scan) == [], "a scan that was closed is at its end"
+            del scan
+        gc.collect()
+        put(database, {b"z": b"written"})
+        assert len(read(self.reopen(database).namespace("default"))) == 2001, (
+            "scans that were dropped hold nothing, neither readers nor locks"
+        )

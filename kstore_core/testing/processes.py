@@ -1,0 +1,89 @@
+"""Other processes: a fork of this one, and an interpreter that is killed."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["in_fork", "killed_writer"]
+
+TIMEOUT_S = 60
+
+_WRITER = """
+import pickle, sys, time
+engine, root, store, level = pickle.load(sys.stdin.buffer)
+from kstore_core.engine import Rows
+database = engine.open(root, store, durability=level)
+database.namespace("offsets")
+last = database.namespace("offsets").get(b"n")
+number = 0 if last is None else int(last) + 1
+while True:
+    row = b"%09d" % number
+    batch = {"default": Rows([row], [row * 9]), "offsets": Rows([b"n"], [row])}
+    database.write(batch)
+    print(number, flush=True)
+    number += 1
+"""
+
+
+def in_fork(work: Callable[[], None]) -> None:
+    """Run ``work`` in a fork of this process; fails where it fails or hangs."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        text = ""
+        try:
+            work()
+        except BaseException:  # noqa: BLE001 - carried to the parent
+            text = traceback.format_exc()
+        finally:
+            os.write(writing, text.encode(errors="replace")[-60_000:])
+            os._exit(bool(text))
+    os.close(writing)
+    until = time.monotonic() + TIMEOUT_S
+    status = None
+    while status is None and time.monotonic() < until:
+        ended, status_now = os.waitpid(child, os.WNOHANG)
+        status = status_now if ended else None
+        time.sleep(0.005)
+    if status is None:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    with os.fdopen(reading, errors="replace") as pipe:
+        text = pipe.read()
+    assert status is not None, f"a forked child hangs; it was killed after {TIMEOUT_S} s"
+    assert status == 0, f"a forked child ended with status {status}:\n{text}"
+
+
+def killed_writer(engine: Any, root: Any, store: str, level: str, writes: int) -> int:
+    """Kill an interpreter some time after it has reported ``writes`` writes; the last number.
+
+    Each write is one batch: row ``number`` in the default namespace, and ``number`` in offsets.
+    """
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen(
+        [sys.executable, "-c", _WRITER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write(pickle.dumps((engine, root, store, level)))
+        process.stdin.close()
+        reported = [process.stdout.readline() for _ in range(writes)]
+        process.send_signal(signal.SIGKILL)
+        reported += process.stdout.read().split(b"\n")[:-1]
+        assert reported[writes - 1], (
+            f"a writer in a process of its own failed:\n{process.stderr.read().decode()}"
+        )
+    return int(reported[-1])

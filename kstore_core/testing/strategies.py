@@ -1,0 +1,92 @@
+"""Hypothesis strategies for what goes into a store, with the corners that matter more often."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from kstore_core.engine import Capabilities, Rows
+
+__all__ = ["batches", "bounds", "headers", "keys", "records", "rows", "sorted_rows", "timestamps",
+           "values"]  # fmt: skip
+
+_CORNERS = [
+    b"\x00",
+    b"\x00\x00",
+    b"k",
+    b"k\x00",
+    b"k\xff",
+    b"kk",
+    b"\xff",
+    b"\xff\xff",
+    b"\xff" * 3,
+]
+_ANYTHING = Capabilities(persistent=False, process_local=True)
+
+NAMESPACES = ("default", "offsets", "other")
+
+
+def keys(able: Capabilities = _ANYTHING, *, max_size: int = 3) -> SearchStrategy[bytes]:
+    """Keys that an engine of these capabilities holds: short, so that they meet again."""
+    if able.max_key_bytes is not None:
+        max_size = min(max_size, able.max_key_bytes)
+    smallest = 0 if able.empty_keys else 1
+    corners = [key for key in _CORNERS if len(key) <= max(max_size, 1)]
+    return st.binary(min_size=smallest, max_size=max_size) | st.sampled_from(corners)
+
+
+def values(*, max_size: int = 8) -> SearchStrategy[bytes]:
+    """Values, the empty one among them."""
+    return st.binary(max_size=max_size)
+
+
+def bounds() -> SearchStrategy[bytes | None]:
+    """Ends of a range: None, empty, stored keys, and longer than those."""
+    return st.none() | keys(max_size=5)
+
+
+def headers(*, max_size: int = 3) -> SearchStrategy[list[tuple[str, bytes | None]]]:
+    """Headers: repeated names, None and empty values, in an order."""
+    pair = st.tuples(
+        st.sampled_from(["", "a", "trace-id"]) | st.text(max_size=3),
+        st.none() | st.binary(max_size=3),
+    )
+    return st.lists(pair, max_size=max_size)
+
+
+def timestamps() -> SearchStrategy[int]:
+    """Record times (ms), negative ones among them."""
+    return st.integers(-5, 2**40) | st.sampled_from([0, -1, 2**63 - 1, -(2**63)])
+
+
+def records() -> SearchStrategy[tuple[bytes, int, list[tuple[str, bytes | None]]]]:
+    """A value, its time (ms) and its headers."""
+    return st.tuples(values(), timestamps(), headers())
+
+
+def rows(
+    able: Capabilities = _ANYTHING, *, max_size: int = 20
+) -> SearchStrategy[dict[bytes, bytes]]:
+    """Rows by key."""
+    return st.dictionaries(keys(able), values(), max_size=max_size)
+
+
+def sorted_rows(able: Capabilities = _ANYTHING, *, max_size: int = 20) -> SearchStrategy[Rows]:
+    """What a batch does to one namespace: sorted keys, deletes, deleted ranges."""
+
+    def build(changed: dict[bytes, bytes | None], doomed: list[Any]) -> Rows:
+        ordered = sorted(changed)
+        return Rows(ordered, [changed[key] for key in ordered], doomed)
+
+    changes = st.dictionaries(keys(able), st.none() | values(), max_size=max_size)
+    ranges = st.lists(st.tuples(keys(max_size=2), bounds()), max_size=2)
+    return st.builds(build, changes, ranges)
+
+
+def batches(
+    able: Capabilities = _ANYTHING, namespaces: tuple[str, ...] = NAMESPACES
+) -> SearchStrategy[dict[str, Rows]]:
+    """Batches over several namespaces, as :meth:`kstore_core.engine.Database.write` takes them."""
+    return st.dictionaries(st.sampled_from(namespaces), sorted_rows(able), max_size=len(namespaces))

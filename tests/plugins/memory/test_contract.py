@@ -1,0 +1,11 @@
+"""The memory engine, held to the contract."""
+
+from __future__ import annotations
+
+from kstore_core.testing import EngineSuite
+from kstore_memory import MemoryEngine
+
+
+class TestMemoryEngine(EngineSuite):
+    def make_engine(self) -> MemoryEngine:
+        return MemoryEngine()
