@@ -1,14 +1,21 @@
 """Value formats: what a stored value is made of, and the namespace that holds it.
 
 A format is a constant. Its namespace is the column family in which Kafka Streams keeps the same
-bytes; the layouts stand in docs/formats.md.
+bytes; the layouts stand in docs/formats.md. It names the older formats that a store may be upgraded
+from, and what becomes of their rows: docs/upgrade.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
+from kstore_core.codec.upgrades import (
+    plain_to_headers,
+    plain_to_timestamped,
+    timestamped_to_headers,
+    versioned_to_headers,
+)
 from kstore_core.errors import SpecError
 
 __all__ = [
@@ -18,9 +25,15 @@ __all__ = [
     "TIMESTAMPED_HEADERS",
     "VERSIONED",
     "VERSIONED_HEADERS",
+    "Convert",
     "ValueFormat",
     "by_name",
 ]
+
+
+Convert = Callable[[bytes, bytes], bytes]
+"""From the key and value of a row of an older format to its value in a newer one; a row that it
+cannot convert is a FormatError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +50,9 @@ class ValueFormat:
         Whether a time and headers are stored with the value.
     versioned : bool
         Whether a key has a history.
-    upgrades_from : tuple of str
-        Older formats that a store of this one may be opened over.
+    upgrades : mapping of str to Convert
+        Older formats that a store of this one may be opened over, oldest first, and how their rows
+        are converted.
     """
 
     name: str
@@ -46,7 +60,12 @@ class ValueFormat:
     timestamped: bool = False
     headers: bool = False
     versioned: bool = False
-    upgrades_from: tuple[str, ...] = ()
+    upgrades: Mapping[str, Convert] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def upgrades_from(self) -> tuple[str, ...]:
+        """The names of the older formats."""
+        return tuple(self.upgrades)
 
     def __reduce__(self) -> tuple[Callable[[str], ValueFormat], tuple[str]]:
         return (by_name, (self.name,))
@@ -54,14 +73,17 @@ class ValueFormat:
 
 PLAIN = ValueFormat("plain", "default")
 TIMESTAMPED = ValueFormat(
-    "timestamped", "keyValueWithTimestamp", timestamped=True, upgrades_from=("plain",)
+    "timestamped",
+    "keyValueWithTimestamp",
+    timestamped=True,
+    upgrades={"plain": plain_to_timestamped},
 )
 TIMESTAMPED_HEADERS = ValueFormat(
     "timestamped_headers",
     "keyValueWithTimestampAndHeaders",
     timestamped=True,
     headers=True,
-    upgrades_from=("plain", "timestamped"),
+    upgrades={"plain": plain_to_headers, "timestamped": timestamped_to_headers},
 )
 VERSIONED = ValueFormat("versioned", "default", timestamped=True, versioned=True)
 VERSIONED_HEADERS = ValueFormat(
@@ -70,7 +92,7 @@ VERSIONED_HEADERS = ValueFormat(
     timestamped=True,
     headers=True,
     versioned=True,
-    upgrades_from=("versioned",),
+    upgrades={"versioned": versioned_to_headers},
 )
 
 FORMATS: dict[str, ValueFormat] = {

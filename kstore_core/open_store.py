@@ -20,10 +20,11 @@ from kstore_core.offsets import (
     commit_rows,
     read_record,
 )
+from kstore_core.opening import open_table
 from kstore_core.position import merge_positions
 from kstore_core.spec import StoreSpec
-from kstore_core.staging import StagedNamespace, Staging
-from kstore_core.tables import OFFSETS, NamespaceTable, open_table
+from kstore_core.staging import Staging, take
+from kstore_core.tables import OFFSETS, StoredTable, Table
 from kstore_core.typed.key_value import KeyValueStore
 from kstore_core.typed.store import StoreHome
 from kstore_core.typed.values import RecordSlot
@@ -39,6 +40,7 @@ class OpenStore:
     Attributes
     ----------
     spec : StoreSpec
+    migrate_on_read : bool
     home : StoreHome
     store : KeyValueStore or VersionedStore
     """
@@ -53,8 +55,10 @@ class OpenStore:
         *,
         durability: Durability,
         read_only: bool,
+        migrate_on_read: bool,
     ) -> None:
         self.spec = spec
+        self.migrate_on_read = migrate_on_read
         self._staging = staging
         self._read_only = read_only
         self._pid = os.getpid()
@@ -67,17 +71,24 @@ class OpenStore:
             self._database = self._open_database()
         except FileNotFoundError as error:
             raise StateError(f"{root} has no store {spec.name!r}: {error}") from error
-        self._rows: NamespaceTable | None = None
+        self._stored: StoredTable | None = None
         try:
             record = self._read_record()
             if record.spec is not None:
                 record.spec.check(spec, f"the store {spec.name!r} in {root}")
-            self._rows = open_table(self._database, staging, spec.format, writable=not read_only)
+            self._stored = open_table(
+                self._database,
+                staging,
+                spec.format,
+                writable=not read_only,
+                migrate_on_read=migrate_on_read,
+            )
             position: dict[str, dict[int, int]] = {}
             merge_positions(position, record.position or {})
             self.home = StoreHome(slot, record, position)
             self._clock = self._make_clock(record)
-            self.store = self._make_store(self._rows)
+            table: Table = self._stored
+            self.store = self._make_store(table)
             if self._marks:
                 self._database.write({OFFSETS: Rows([STATUS], [OPEN])})
         except BaseException:
@@ -101,12 +112,12 @@ class OpenStore:
         observed = START if record.stream_time is None else record.stream_time
         return StreamClock(self.spec.history_retention_ms, observed)
 
-    def _make_store(self, rows: NamespaceTable) -> KeyValueStore | VersionedStore:  # type: ignore[type-arg]
+    def _make_store(self, table: Table) -> KeyValueStore | VersionedStore:  # type: ignore[type-arg]
         if self._clock is None:
-            return KeyValueStore(self.spec, rows, self.home)
+            return KeyValueStore(self.spec, table, self.home)
         assert self.spec.segment_interval_ms is not None
-        table = VersionedTable(rows, self.spec.segment_interval_ms, self._clock)
-        return VersionedStore(self.spec, table, self.home)
+        versions = VersionedTable(table, self.spec.segment_interval_ms, self._clock)
+        return VersionedStore(self.spec, versions, self.home)
 
     def commit(self, offsets: Mapping[Partition, int | None] | None) -> None:
         """Write what is staged, and the entries beside it, in one batch."""
@@ -133,10 +144,11 @@ class OpenStore:
         offsets: Mapping[Partition, int | None] | None,
         position: Mapping[str, Mapping[int, int]] | None,
     ) -> None:
-        assert self._rows is not None
+        assert self._stored is not None
         observed = None if self._clock is None else self._clock.observed
-        staged = self._rows.rows.staged()
-        batch = {self._rows.rows.name: staged} if staged else {}
+        namespaces = self._stored.namespaces
+        staged = take(namespaces)
+        batch = {space.name: rows for space, rows in zip(namespaces, staged, strict=True) if rows}
         entries = commit_rows(
             self.home.record,
             offsets=offsets,
@@ -148,29 +160,31 @@ class OpenStore:
             batch[OFFSETS] = entries
         if batch:
             if self._was_full:
-                self._open_again(self._rows.rows)
+                self._open_again(self._stored)
             try:
                 self._database.write(batch)
             except StorageFullError:
                 self._was_full = True
                 raise
-            self._rows.rows.clear(staged)
+            for namespace, rows in zip(namespaces, staged, strict=True):
+                namespace.clear(rows)
             self._spec_is_stored = True
         self._written_stream_time = observed
 
-    def _open_again(self, rows: StagedNamespace) -> None:
+    def _open_again(self, table: StoredTable) -> None:
         """Open the database anew, for a full disk may have left it unable to write for good."""
         with contextlib.suppress(EngineError):
             self._database.close()
         self._database = self._open_database()
-        rows.rebase(self._database)
+        for namespace in table.namespaces:
+            namespace.rebase(self._database)
         self._was_full = False
 
     def close(self) -> None:
         """Mark the store as closed cleanly and let go of its files. Closing twice is fine."""
         try:
-            if self._rows is not None:
-                self._rows.rows.close()
+            for namespace in () if self._stored is None else self._stored.namespaces:
+                namespace.close()
             if self in self._staging.stores:
                 self._staging.stores.remove(self)
             if self._marks and self._pid == os.getpid():

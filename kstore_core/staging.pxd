@@ -1,4 +1,4 @@
-from kstore_core.ordered cimport OrderedRows, OrderedScan
+from kstore_core.ordered cimport OrderedRows
 
 
 cdef class Staging:
@@ -10,6 +10,7 @@ cdef class Staging:
     cdef readonly long long spills
     cdef readonly list stores
 
+    cdef bint _has_room(self, long long size) noexcept
     cdef int _grow(self, long long size) except -1
 
 
@@ -34,21 +35,9 @@ cdef class StagedNamespace:
     cdef int _check_writable(self) except -1
     cdef int _check_key(self, bytes key) except -1
     cdef long long _growth(self, bytes key, bytes value) except? -1
+    cdef long long _growth_of(self, dict rows) except? -1
+    cdef int _stage(self, bytes key, bytes value, long long growth) except -1
+    cdef int _stage_all(self, dict rows) except -1
+    cdef tuple _take(self)
     cpdef object get(self, bytes key)
     cpdef object put(self, bytes key, bytes value)
-
-
-cdef class MergedScan:
-    cdef OrderedScan _staged
-    cdef object _stored
-    cdef tuple _ranges
-    cdef bint _reverse
-    cdef list _staged_keys
-    cdef list _staged_values
-    cdef Py_ssize_t _staged_at
-    cdef list _stored_keys
-    cdef list _stored_values
-    cdef Py_ssize_t _stored_at
-
-    cdef int _pull_staged(self) except -1
-    cdef int _pull_stored(self) except -1

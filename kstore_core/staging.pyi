@@ -2,9 +2,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol, Self, final
 
 from kstore_core.engine import Chunk, Database, Namespace, Rows
-from kstore_core.ordered import OrderedScan
 
-__all__ = ["MergedScan", "StagedNamespace", "Staging"]
+__all__ = ["StagedNamespace", "Staging", "take"]
 
 class _Spills(Protocol):
     def spill(self) -> None: ...
@@ -63,15 +62,4 @@ class StagedNamespace:
     def clear(self, written: Rows | None = None) -> None: ...
     def close(self) -> None: ...
 
-@final
-class MergedScan:
-    def __new__(
-        cls,
-        staged: OrderedScan,
-        stored: Iterator[Chunk],
-        ranges: tuple[tuple[bytes, bytes | None], ...],
-        reverse: bool,
-    ) -> Self: ...
-    def __iter__(self) -> Iterator[Chunk]: ...
-    def __next__(self) -> Chunk: ...
-    def close(self) -> None: ...
+def take(namespaces: tuple[StagedNamespace, ...]) -> list[Rows]: ...

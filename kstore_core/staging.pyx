@@ -10,7 +10,7 @@ import os
 import sys
 import weakref
 
-from kstore_core.engine import Rows
+from kstore_core.engine import Namespace, Rows
 from kstore_core.errors import (
     ForkedHandleError,
     KeyTooLongError,
@@ -18,19 +18,13 @@ from kstore_core.errors import (
     UncommittedLimitError,
     UnsupportedError,
 )
-from kstore_core.ordered cimport OrderedRows, OrderedScan, compare
+from kstore_core.merged cimport in_ranges
+from kstore_core.merged import MergedScan
+from kstore_core.ordered cimport OrderedRows
 
-__all__ = ["MergedScan", "StagedNamespace", "Staging"]
+__all__ = ["StagedNamespace", "Staging", "take"]
 
 cdef object _MISSING = object()
-
-
-cdef bint in_ranges(ranges, bytes key) except -1:
-    """Whether ``key`` lies in one of the half-open ranges."""
-    for lo, hi in ranges:
-        if compare(<bytes>lo, key) <= 0 and (hi is None or compare(key, <bytes>hi) < 0):
-            return True
-    return False
 
 
 cdef class Staging:
@@ -73,9 +67,13 @@ cdef class Staging:
         self.spills = 0
         self.stores = []
 
+    cdef bint _has_room(self, long long size) noexcept:
+        """Whether ``size`` more bytes may be staged as things are."""
+        return self.max_bytes < 0 or size <= 0 or self.staged_bytes + size <= self.max_bytes
+
     cdef int _grow(self, long long size) except -1:
         """Make room for ``size`` more bytes; tells whether the staged rows were spilled for it."""
-        if self.max_bytes >= 0 and size > 0 and self.staged_bytes + size > self.max_bytes:
+        if not self._has_room(size):
             if self.transactional:
                 raise UncommittedLimitError(
                     f"{self.staged_bytes + size} uncommitted bytes exceed uncommitted_max_bytes="
@@ -97,6 +95,25 @@ cdef class Staging:
         self.spills += 1
 
 
+class _Absent(Namespace):
+    """A namespace that a read-only database does not have: nothing is in it."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def get(self, key):
+        return None
+
+    def get_many(self, keys):
+        return [None] * len(keys)
+
+    def scan(self, lo=None, hi=None, *, reverse=False):
+        return iter(())
+
+    def approximate_count(self):
+        return 0
+
+
 cdef class StagedNamespace:
     """One namespace of a database with the rows staged over it.
 
@@ -108,23 +125,26 @@ cdef class StagedNamespace:
     name : str
         The namespace, made where it is missing.
     writable : bool
-        Refuse writes otherwise.
+        Refuse writes otherwise; a missing namespace is not made, and reads as an empty one.
     """
 
     def __cinit__(self, Staging staging, database, str name, bint writable=True):
         self.name = name
+        self._writable = writable
         self.rebase(database)
         self._staging = staging
         self._rows = OrderedRows.__new__(OrderedRows)
         self._ranges = []
-        self._writable = writable
         self._open = True
         self._pid = os.getpid()
         _living.add(self)
 
     def rebase(self, database):
         """Stand on ``database`` from now on, the same one opened again; what is staged stays."""
-        self.base = database.namespace(self.name)
+        if self._writable or self.name in database.namespaces():
+            self.base = database.namespace(self.name)
+        else:
+            self.base = _Absent(self.name)
         self._base_get = self.base.fast_get
         self.database = database
 
@@ -223,25 +243,36 @@ cdef class StagedNamespace:
         cdef long long growth = self._growth(key, value)
         if self._staging._grow(growth):
             growth = self._growth(key, value)
-        self._rows.set(key, value)
-        self._count(growth)
-        self._writes += 1
+        self._stage(key, value, growth)
 
     def put_many(self, list rows not None):
         """Stage many ``(key, value)``: all of them, or none where there is no room."""
-        cdef bytes key, value
-        cdef long long growth = 0
         self._check_writable()
         cdef dict last = dict(rows)
-        for key, value in last.items():
+        self._staging._grow(self._growth_of(last))
+        self._stage_all(last)
+
+    cdef int _stage(self, bytes key, bytes value, long long growth) except -1:
+        """Stage a row for which there is room."""
+        self._rows.set(key, value)
+        self._count(growth)
+        self._writes += 1
+        return 0
+
+    cdef long long _growth_of(self, dict rows) except? -1:
+        """By how many bytes staging these rows changes what is staged; refuses what cannot be."""
+        cdef bytes key, value
+        cdef long long growth = 0
+        for key, value in rows.items():
             self._check_key(key)
             growth += self._growth(key, value)
-        self._staging._grow(growth)
-        for key, value in last.items():
-            growth = self._growth(key, value)
-            self._rows.set(key, value)
-            self._count(growth)
-        self._writes += 1
+        return growth
+
+    cdef int _stage_all(self, dict rows) except -1:
+        """Stage rows for which there is room, and which were not refused."""
+        for key, value in rows.items():
+            self._stage(<bytes>key, <bytes>value, self._growth(<bytes>key, <bytes>value))
+        return 0
 
     def delete_range(self, bytes lo not None, bytes hi):
         """Stage the deletion of ``lo <= key < hi``; ``hi`` None reaches to the end."""
@@ -296,11 +327,15 @@ cdef class StagedNamespace:
             staged += 1 if value is not None else 0
         return self.base.approximate_count() + staged
 
-    def staged(self):
-        """What a commit has to write, sorted: a :class:`kstore_core.engine.Rows`."""
+    cdef tuple _take(self):
+        """What is staged, sorted: keys, values and deleted ranges."""
         self._staged_writes = self._writes
         keys, values = self._rows.items()
-        return Rows(keys, values, list(self._ranges))
+        return keys, values, list(self._ranges)
+
+    def staged(self):
+        """What a commit has to write, sorted: a :class:`kstore_core.engine.Rows`."""
+        return Rows(*self._take())
 
     def clear(self, written=None):
         """Forget what is staged. Scans that are open keep the rows that they saw.
@@ -334,6 +369,28 @@ cdef class StagedNamespace:
             self._base_get = self.base = self.database = None
 
 
+def take(tuple namespaces not None):
+    """What a commit has to write to each of these namespaces, all of it as of one moment.
+
+    Rows that were staged together in two namespaces are taken together, whatever another thread
+    stages meanwhile.
+
+    Parameters
+    ----------
+    namespaces : tuple of StagedNamespace
+
+    Returns
+    -------
+    list of Rows
+        Parallel to ``namespaces``.
+    """
+    cdef StagedNamespace namespace
+    cdef list taken = []
+    for namespace in namespaces:  # no Python code runs until all are taken
+        taken.append(namespace._take())
+    return [Rows(*rows) for rows in taken]
+
+
 _living = weakref.WeakSet()
 
 
@@ -345,91 +402,3 @@ def _after_fork():
 
 
 os.register_at_fork(after_in_child=_after_fork)
-
-
-cdef class MergedScan:
-    """Staged rows over stored ones, in one order: an iterator of chunks.
-
-    On equal keys the staged row wins; a staged None hides; so does a deleted range, for what is
-    stored.
-    """
-
-    def __cinit__(self, OrderedScan staged, stored, tuple ranges, bint reverse):
-        self._staged = staged
-        self._stored = iter(stored)
-        self._ranges = ranges
-        self._reverse = reverse
-        self._pull_staged()
-        self._pull_stored()
-
-    cdef int _pull_staged(self) except -1:
-        cdef tuple chunk = self._staged.next_chunk()
-        self._staged_keys, self._staged_values = (None, None) if chunk is None else chunk
-        self._staged_at = 0
-        return 0
-
-    cdef int _pull_stored(self) except -1:
-        chunk = next(self._stored, None)
-        self._stored_keys, self._stored_values = (None, None) if chunk is None else chunk
-        self._stored_at = 0
-        return 0
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        cdef list keys = [], values = []
-        cdef int order
-        while not keys:
-            if self._staged_keys is None and self._stored_keys is None:
-                raise StopIteration
-            if self._staged_keys is None and not self._ranges:
-                keys = self._stored_keys[self._stored_at :]
-                values = self._stored_values[self._stored_at :]
-                self._pull_stored()
-                continue
-            # One output chunk ends where either input's chunk ends.
-            while True:
-                if self._staged_keys is not None and self._staged_at == len(self._staged_keys):
-                    self._pull_staged()
-                    break
-                if self._stored_keys is not None and self._stored_at == len(self._stored_keys):
-                    self._pull_stored()
-                    break
-                if self._staged_keys is None and self._stored_keys is None:
-                    break
-                if self._staged_keys is None:
-                    order = 1
-                elif self._stored_keys is None:
-                    order = -1
-                else:
-                    order = compare(
-                        <bytes>self._staged_keys[self._staged_at],
-                        <bytes>self._stored_keys[self._stored_at],
-                    )
-                    if self._reverse:
-                        order = -order
-                if order <= 0:
-                    if self._staged_values[self._staged_at] is not None:
-                        keys.append(self._staged_keys[self._staged_at])
-                        values.append(self._staged_values[self._staged_at])
-                    self._staged_at += 1
-                    if order == 0:
-                        self._stored_at += 1
-                else:
-                    if not self._ranges or not in_ranges(
-                        self._ranges, <bytes>self._stored_keys[self._stored_at]
-                    ):
-                        keys.append(self._stored_keys[self._stored_at])
-                        values.append(self._stored_values[self._stored_at])
-                    self._stored_at += 1
-        return keys, values
-
-    def close(self):
-        """Let go of the engine's iterator."""
-        self._staged_keys = None
-        self._stored_keys = None
-        close = getattr(self._stored, "close", None)
-        self._stored = iter(())
-        if close is not None:
-            close()

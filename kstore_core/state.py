@@ -53,6 +53,7 @@ def open_state(
     changelog: None = None,
     uncommitted_max_bytes: int = DEFAULT_UNCOMMITTED_MAX_BYTES,
     lock_timeout_s: float = 0,
+    migrate_on_read: bool = True,
 ) -> StateDirectory:
     """Open a state directory: a Kafka Streams task directory, or a new one.
 
@@ -83,6 +84,9 @@ def open_state(
         offsets. Negative for no limit.
     lock_timeout_s : float
         How long to wait for another writer.
+    migrate_on_read : bool
+        Whether a lookup moves a row that is still in an older format, as Kafka's does; writes move
+        rows in any case. See docs/upgrade.md.
 
     Raises
     ------
@@ -134,6 +138,7 @@ def open_state(
         staging,
         durability=durability,
         read_only=read_only,
+        migrate_on_read=migrate_on_read,
     )
 
 
@@ -169,6 +174,7 @@ class StateDirectory:
         *,
         durability: Durability,
         read_only: bool,
+        migrate_on_read: bool,
     ) -> None:
         self.path = path
         self.engine = engine
@@ -176,6 +182,7 @@ class StateDirectory:
         self._lock = lock
         self._staging = staging
         self._durability = durability
+        self._migrate_on_read = migrate_on_read
         self._slot = RecordSlot()
         self._stores: dict[str, OpenStore] = {}
         self._open = True
@@ -214,8 +221,15 @@ class StateDirectory:
         """Keys and values that are written and not committed, in bytes."""
         return self._staging.staged_bytes
 
-    def open(self, spec: StoreSpec) -> Any:
+    def open(self, spec: StoreSpec, *, migrate_on_read: bool | None = None) -> Any:
         """Open a store, making it where it is missing; opening it again gives the same object.
+
+        A store on disk of an older format is upgraded row by row: see docs/upgrade.md.
+
+        Parameters
+        ----------
+        migrate_on_read : bool, optional
+            Of this store; left out, the directory's.
 
         Returns
         -------
@@ -225,9 +239,11 @@ class StateDirectory:
         ------
         SpecError
             The store on disk is of another shape or segment interval, or the name is open already
-            with another spec.
-        FormatDowngradeError, InconsistentStateError
-            The store on disk is of a newer format, or of none.
+            with another spec or another ``migrate_on_read``.
+        FormatDowngradeError
+            The store on disk is of a newer format.
+        InconsistentStateError
+            It is of another kind, or of two older formats at once.
         StateError
             The directory is read-only and has no such store.
         """
@@ -244,11 +260,19 @@ class StateDirectory:
                 self._slot,
                 durability=self._durability,
                 read_only=self.read_only,
+                migrate_on_read=(
+                    self._migrate_on_read if migrate_on_read is None else migrate_on_read
+                ),
             )
             self._stores[spec.name] = known
         elif known.spec != spec:
             raise SpecError(
                 f"the store {spec.name!r} is open already with another spec: {known.spec}"
+            )
+        elif migrate_on_read not in (None, known.migrate_on_read):
+            raise SpecError(
+                f"the store {spec.name!r} is open already with "
+                f"migrate_on_read={known.migrate_on_read}; close the state directory first"
             )
         return known.store
 

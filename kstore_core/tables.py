@@ -8,24 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from kstore_core.engine import Chunk, Database
-from kstore_core.errors import (
-    FormatDowngradeError,
-    InconsistentStateError,
-    UnsupportedError,
-)
-from kstore_core.formats import FORMATS, ValueFormat
-from kstore_core.staging import StagedNamespace, Staging
+from kstore_core.engine import Chunk
+from kstore_core.staging import StagedNamespace
 from kstore_core.types import RecordContext
 
-__all__ = ["OFFSETS", "Bounds", "NamespaceTable", "Table", "Write", "open_table"]
+__all__ = ["OFFSETS", "Bounds", "Layer", "NamespaceTable", "StoredTable", "Table", "Write"]
 
 OFFSETS = "offsets"
 """The namespace of offsets, position and the stored spec; Kafka's column family of that name."""
-
-_EVERYWHERE = frozenset({"default", OFFSETS})
 
 
 class Write(NamedTuple):
@@ -48,26 +40,48 @@ class Bounds:
 class Table(Protocol):
     """An ordered map of bytes that is written to in one way."""
 
-    get: Callable[[bytes], bytes | None]
-    """The value of a key, or None."""
+    @property
+    def rows(self) -> StagedNamespace:
+        """The namespace that is written to; when it is closed, scans end."""
 
-    put_one: Callable[[bytes, bytes | None], None]
-    """``write`` of a single row without a context, without allocating anything for it."""
+    @property
+    def get(self) -> Callable[[bytes], bytes | None]:
+        """The value of a key, or None."""
 
-    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+    @property
+    def put_one(self) -> Callable[[bytes, bytes | None], None]:
+        """``write`` of a single row without a context, without allocating anything for it."""
+
+    def get_many(self, keys: list[bytes], /) -> list[bytes | None]:
         """The values of ``keys``, in their order."""
 
-    def write(self, writes: Iterable[Write]) -> None:
+    def write(self, writes: Iterable[Write], /) -> None:
         """Write rows, in their order: all of them, or none where they are refused."""
 
-    def scan(self, bounds: Bounds) -> Iterator[Chunk]:
+    def delete_range(self, lo: bytes, hi: bytes | None, /) -> None:
+        """Delete ``lo <= key < hi``; ``hi`` None reaches to the end."""
+
+    def scan(self, bounds: Bounds, /) -> Iterator[Chunk]:
         """Chunks of rows in key order, as of this call."""
 
-    def load(self, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]) -> int:
-        """Bulk load ascending rows; returns how many."""
+    def first(
+        self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
+    ) -> tuple[bytes, bytes] | None:
+        """The first row of a scan, or None where it is empty."""
+
+    def load(self, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]], /) -> int:
+        """Bulk load ascending rows past the staging; returns how many."""
 
     def approximate_count(self) -> int:
         """How many rows there are, about."""
+
+
+class StoredTable(Table, Protocol):
+    """A table that stands on namespaces of its own: the lowest one of a store."""
+
+    @property
+    def namespaces(self) -> tuple[StagedNamespace, ...]:
+        """All of them; their staged rows belong into one batch."""
 
 
 class NamespaceTable:
@@ -77,6 +91,7 @@ class NamespaceTable:
 
     def __init__(self, rows: StagedNamespace) -> None:
         self.rows = rows
+        self.namespaces = (rows,)
         self.get = rows.get
         self.get_many = rows.get_many
         self.put_one = rows.put
@@ -92,66 +107,76 @@ class NamespaceTable:
         return self.rows.scan(bounds.lo, bounds.hi, reverse=bounds.reverse)
 
 
-def open_table(
-    database: Database, staging: Staging, value_format: ValueFormat, *, writable: bool
-) -> NamespaceTable:
-    """The table of a store's rows, after a look at what the database holds.
+class Layer:
+    """Base of a table over a table: it defines what it changes, and is the one below in the rest.
 
-    The rules are Kafka's (``RocksDBStore.openRocksDB`` and its timestamped and headers kin).
+    What a layer does not define is bound once, when it is made, so that it costs nothing per call.
+    What is a special case of something that it does define goes by way of that: a layer with a
+    ``write`` of its own sees ``put_one`` and ``load`` too, one with a ``get`` sees ``get_many``,
+    one with a ``scan`` sees ``first``. A layer for which that is too slow defines them as well.
 
-    Raises
-    ------
-    FormatDowngradeError
-        The database holds a format that ``value_format`` is older than.
-    InconsistentStateError
-        It holds a namespace that no format of this kind of store has, or two old formats at once.
-    UnsupportedError
-        It holds rows of an older format.
+    Parameters
+    ----------
+    below : Table
+        What the layer stands on.
     """
-    found = set(database.namespaces())
-    kin = {f.namespace: f for f in FORMATS.values() if f.versioned == value_format.versioned}
-    where = f"the store at {database.path}"
-    for name in sorted(found - _EVERYWHERE - set(kin)):
-        raise InconsistentStateError(
-            f"unexpected namespace {name!r} in {where}: no format of a "
-            f"{'versioned' if value_format.versioned else 'key-value'} store has it, so this is "
-            "another kind of store, or another program's; nothing was changed"
-        )
-    for name, other in kin.items():
-        if name in found and value_format.name in other.upgrades_from:
-            raise FormatDowngradeError(
-                f"{where} holds the format {other.name!r} and was opened as "
-                f"{value_format.name!r}; a store is not downgraded in place. Open it as "
-                f"{other.name!r}, or rebuild it from its changelog in an empty directory"
-            )
-    old = [
-        kin_format.name
-        for name, kin_format in kin.items()
-        if kin_format.name in value_format.upgrades_from
-        and name in found
-        and database.namespace(name).first() is not None
-    ]
-    if len(old) > 1:
-        raise InconsistentStateError(
-            f"inconsistent state: {where} holds rows of {' and of '.join(old)}, which cannot both "
-            "be its older format; nothing was changed"
-        )
-    if (
-        old
-        and value_format.namespace in found - _EVERYWHERE
-        and (database.namespace(value_format.namespace).first() is not None)
-    ):
-        raise UnsupportedError(
-            f"{where} holds rows of {old[0]!r} and of {value_format.name!r}: it is in the middle "
-            "of an upgrade, which this kstore cannot read yet. Let Kafka Streams go on with it, or "
-            "rebuild the store from its changelog in an empty directory"
-        )
-    if old:
-        raise UnsupportedError(
-            f"{where} holds rows of the older format {old[0]!r} and was opened as "
-            f"{value_format.name!r}; upgrading in place is not built yet. Open it as {old[0]!r}"
-        )
-    if not writable and value_format.namespace not in found:
-        # A read-only open makes nothing, so there is nothing to read but the old, empty namespace.
-        return NamespaceTable(StagedNamespace(staging, database, "default", writable=False))
-    return NamespaceTable(StagedNamespace(staging, database, value_format.namespace, writable))
+
+    rows: StagedNamespace
+    get: Callable[[bytes], bytes | None]
+    put_one: Callable[[bytes, bytes | None], None]
+    get_many: Callable[[list[bytes]], list[bytes | None]]
+    write: Callable[[Iterable[Write]], None]
+    delete_range: Callable[[bytes, bytes | None], None]
+    scan: Callable[[Bounds], Iterator[Chunk]]
+    first: Callable[..., tuple[bytes, bytes] | None]
+    load: Callable[[Iterable[tuple[Sequence[bytes], Sequence[bytes]]]], int]
+    approximate_count: Callable[[], int]
+
+    def __init__(self, below: Table) -> None:
+        self.below = below
+        for name in Layer.__annotations__:
+            if hasattr(type(self), name):
+                continue
+            general, special = _SPECIAL_CASES.get(name, (None, None))
+            if general is not None and special is not None and hasattr(type(self), general):
+                setattr(self, name, special.__get__(self))
+            else:
+                setattr(self, name, getattr(below, name))
+
+
+def _put_one(table: Table, key: bytes, value: bytes | None) -> None:
+    table.write((Write(key, value),))
+
+
+def _get_many(table: Table, keys: list[bytes]) -> list[bytes | None]:
+    return list(map(table.get, keys))
+
+
+def _first(
+    table: Table, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
+) -> tuple[bytes, bytes] | None:
+    for keys, values in table.scan(Bounds(lo, hi, reverse)):
+        return keys[0], values[0]
+    return None
+
+
+def _load(table: Table, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]) -> int:
+    last: bytes | None = None
+    count = 0
+    for keys, values in chunks:
+        for key in keys:
+            if last is not None and key <= last:
+                raise ValueError(f"keys are not ascending: {key!r} after {last!r}")
+            last = key
+        table.write(map(Write, keys, values))
+        count += len(keys)
+    return count
+
+
+_SPECIAL_CASES: dict[str, tuple[str, Any]] = {
+    "put_one": ("write", _put_one),
+    "load": ("write", _load),
+    "get_many": ("get", _get_many),
+    "first": ("scan", _first),
+}
+"""What a layer need not define: by which of its own methods it goes, and how."""

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from kstore_core.clock import StreamClock, segment_id
 from kstore_core.codec import decode_latest, encode_latest, segment_rows
 from kstore_core.errors import InconsistentStateError
-from kstore_core.tables import Bounds, NamespaceTable, Write
+from kstore_core.tables import Bounds, Table, Write
 from kstore_core.types import LATEST, NOT_PUT
 
 __all__ = ["LATEST_PREFIX", "Version", "VersionedTable"]
@@ -45,7 +45,7 @@ class VersionedTable:
 
     Parameters
     ----------
-    rows : NamespaceTable
+    rows : Table
         Where the rows are.
     segment_interval_ms : int
         Width of a segment.
@@ -53,7 +53,7 @@ class VersionedTable:
         The store's; its horizon says which segments are alive.
     """
 
-    def __init__(self, rows: NamespaceTable, segment_interval_ms: int, clock: StreamClock) -> None:
+    def __init__(self, rows: Table, segment_interval_ms: int, clock: StreamClock) -> None:
         self.rows = rows
         self.segment_interval_ms = segment_interval_ms
         self.clock = clock

@@ -12,12 +12,12 @@ import kstore_core
 
 ORDER = [
     "types errors codec headers serdes",
-    "engine keys formats ordered arrow",
-    "staging tables hookspecs clock spec position offsets",
+    "engine keys formats ordered merged arrow",
+    "staging tables dual opening hookspecs clock spec position offsets",
     "segments versioned changelog plugins registry",
     "layers typed",
     "stores lock open_store state",
-    "restore migrate query testing",
+    "restore upgrade migrate query testing",
     "spark cli demo",
 ]
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names.split()}

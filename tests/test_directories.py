@@ -10,12 +10,7 @@ import pytest
 
 from kstore_core import ValueAndTimestamp, ValueTimestampHeaders, open_state, stores
 from kstore_core.engine import Database
-from kstore_core.errors import (
-    FormatDowngradeError,
-    InconsistentStateError,
-    StateError,
-    UnsupportedError,
-)
+from kstore_core.errors import FormatDowngradeError, InconsistentStateError, StateError
 from kstore_core.registry import make_engine
 from tests.golden import manifest, raw_rows, unhex, unhex_headers, unpack
 
@@ -156,19 +151,103 @@ def test_a_newer_format_is_not_downgraded(
         assert len(list(state.open(SPECS[name]).all())) == len(manifest(name)["reopened"])
 
 
+# Upgrades in place.
+
+HALF = "kv_half_migrated_timestamped_to_headers"
+
+
 @pytest.mark.parametrize(
-    ("name", "make"),
+    ("name", "make", "wrap"),
     [
-        ("kv_plain", stores.timestamped_key_value),
-        ("kv_plain", stores.timestamped_key_value_with_headers),
-        ("kv_timestamped", stores.timestamped_key_value_with_headers),
+        ("kv_plain", stores.timestamped_key_value, lambda v: ValueAndTimestamp(v, -1)),
+        (
+            "kv_plain",
+            stores.timestamped_key_value_with_headers,
+            lambda v: ValueTimestampHeaders(v, -1, []),
+        ),
+        (
+            "kv_timestamped",
+            stores.timestamped_key_value_with_headers,
+            lambda v: ValueTimestampHeaders(v.value, v.timestamp, []),
+        ),
     ],
 )
-def test_rows_of_an_older_format_are_refused(name: str, make: Any, tmp_path: Path) -> None:
-    with open_state(unpack(name, tmp_path)) as state:
-        with pytest.raises(UnsupportedError, match="upgrading in place is not built yet"):
-            state.open(make(name))
-        assert len(list(state.open(SPECS[name]).all())) == len(manifest(name)["reopened"])
+def test_kafkas_rows_of_an_older_format_are_converted(
+    name: str, make: Any, wrap: Any, read_only: bool, tmp_path: Path
+) -> None:
+    wanted = [(unhex(line["key"]), wrap(value_of(line))) for line in manifest(name)["reopened"]]
+    path = unpack(name, tmp_path)
+    for _ in range(2):  # the second time over what the first has moved
+        with open_state(path, read_only=read_only) as state:
+            store = state.open(make(name))
+            assert list(store.all()) == wanted
+            assert [store.get(key) for key, _ in wanted[::2]] == [value for _, value in wanted[::2]]
+            assert list(store.all(reverse=True)) == wanted[::-1]
+            assert store.position == {"peer-topic": {0: 299}}
+
+
+def test_a_directory_that_kafka_has_half_upgraded_opens(read_only: bool, tmp_path: Path) -> None:
+    golden = manifest(HALF)
+    wanted = [(unhex(line["key"]), value_of(line)) for line in golden["reopened"]]
+    with open_state(unpack(HALF, tmp_path), read_only=read_only) as state:
+        store = state.open(stores.timestamped_key_value_with_headers(HALF))
+        assert list(store.all()) == wanted
+        assert list(store.all(reverse=True)) == wanted[::-1]
+        assert store.get_many([key for key, _ in wanted]) == [value for _, value in wanted]
+        assert store.offsets() == {(CHANGELOG.format(HALF), 0): 160}
+        assert store.position == {"peer-topic": {0: 160}}
+    database = make_engine("rocksdb").open(tmp_path / HALF, HALF, read_only=True)
+    try:
+        left = rows(database, "keyValueWithTimestamp")
+    finally:
+        database.close()
+    assert left == (raw_rows(HALF, "keyValueWithTimestamp") if read_only else [])
+
+
+def test_reading_a_half_upgraded_directory_changes_no_byte(tmp_path: Path) -> None:
+    path = unpack(HALF, tmp_path)
+    before = {file: digest(file) for file in sorted(path.rglob("*")) if file.is_file()}
+    with open_state(path, read_only=True) as state:
+        store = state.open(stores.timestamped_key_value_with_headers(HALF))
+        for key, value in list(store.all()):
+            assert store.get(key) == value
+    assert {file: digest(file) for file in sorted(path.rglob("*")) if file.is_file()} == before
+
+
+@pytest.mark.parametrize("commit_every", [1, 7, 1000])
+def test_the_same_half_upgrade_leaves_the_same_rows(commit_every: int, tmp_path: Path) -> None:
+    golden = manifest(HALF)
+    phases = [
+        (1, stores.timestamped_key_value(HALF)),
+        (2, stores.timestamped_key_value_with_headers(HALF)),
+    ]
+    for phase, spec in phases:
+        with open_state(tmp_path, engine="rocksdb") as state:
+            store = state.open(spec)
+            for number, line in enumerate(golden["op"]):
+                if line["phase"] == phase:
+                    replay(store, line)
+                    if number % commit_every == 0:
+                        state.commit()
+    database = make_engine("rocksdb").open(tmp_path, HALF, read_only=True)
+    try:
+        families = {line["cf"] for line in golden["raw_cf"]}
+        assert set(database.namespaces()) == families
+        for family in families - {"offsets"}:
+            assert rows(database, family) == raw_rows(HALF, family)
+    finally:
+        database.close()
+
+
+def replay(store: Any, line: dict[str, Any]) -> None:
+    if "put" in line:
+        store.put(unhex(line["put"]), value_of(line))
+        return
+    wanted = None if line["result"] is None else value_of({"value": line["result"]})
+    if "get" in line:
+        assert store.get(unhex(line["get"])) == wanted
+    else:
+        assert store.delete(unhex(line["delete"])) == wanted
 
 
 def test_another_kind_of_store_is_refused(tmp_path: Path) -> None:

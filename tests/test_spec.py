@@ -6,7 +6,7 @@ import pytest
 
 from kstore_core import NOT_PUT, formats, serdes, stores
 from kstore_core.engine import Rows
-from kstore_core.errors import FormatDowngradeError, SpecError, StateError, UnsupportedError
+from kstore_core.errors import FormatDowngradeError, SpecError, StateError
 from kstore_core.spec import SPEC_VERSION, StoredSpec
 from tests.typed.homes import database_of
 
@@ -203,13 +203,18 @@ def test_an_empty_older_store_moves_up(home):
         assert state.open(HEADERS).get(b"k").value == b"v"
 
 
-def test_rows_of_an_older_format_are_not_upgraded_yet(home):
+def test_the_stored_spec_moves_up_with_the_first_commit(home):
     with home.open() as state:
         state.open(PLAIN).put("k", b"v")
     with home.open() as state:
-        with pytest.raises(UnsupportedError, match="older format 'plain'"):
-            state.open(HEADERS)
-        assert state.open(PLAIN).get("k") == b"v"
+        store = state.open(HEADERS)
+        assert state.stored_spec("s").format is formats.PLAIN
+        assert store.get(b"k").timestamp == -1
+        state.commit()
+    with home.open() as state:
+        assert state.stored_spec("s").describes(HEADERS)
+        with pytest.raises(FormatDowngradeError):
+            state.open(PLAIN)
 
 
 def test_a_description_from_the_future_is_refused_at_open(home):

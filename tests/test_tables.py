@@ -1,16 +1,11 @@
-"""The waist: tables over staged namespaces, and what a database may hold when it is opened."""
+"""The waist: tables over staged namespaces, and layers over tables."""
 
 import pytest
 
-from kstore_core import formats
-from kstore_core.engine import Rows
-from kstore_core.errors import FormatDowngradeError, InconsistentStateError, UnsupportedError
 from kstore_core.registry import make_engine
 from kstore_core.staging import StagedNamespace, Staging
-from kstore_core.tables import Bounds, NamespaceTable, Write, open_table
+from kstore_core.tables import Bounds, Layer, NamespaceTable, Table, Write
 from kstore_core.types import RecordContext
-
-KEY_VALUE = [formats.PLAIN, formats.TIMESTAMPED, formats.TIMESTAMPED_HEADERS]
 
 
 @pytest.fixture
@@ -21,12 +16,6 @@ def database():
 @pytest.fixture
 def table(database):
     return NamespaceTable(StagedNamespace(Staging(-1), database, "default"))
-
-
-def holding(database, namespace, key=b"k"):
-    database.namespace(namespace)
-    database.write({namespace: Rows([key], [b"v"])})
-    return database
 
 
 def items(chunks):
@@ -60,79 +49,58 @@ def test_a_load_goes_past_the_staging(table):
     assert table.approximate_count() == 3
 
 
-@pytest.mark.parametrize("value_format", formats.FORMATS.values(), ids=lambda f: f.name)
-def test_an_empty_database_opens_as_anything(database, value_format):
-    table = open_table(database, Staging(-1), value_format, writable=True)
-    assert table.rows.name == value_format.namespace
-    assert value_format.namespace in database.namespaces()
+FACE = {name for name in vars(Table) if not name.startswith("_")}
 
 
-@pytest.mark.parametrize("value_format", formats.FORMATS.values(), ids=lambda f: f.name)
-def test_rows_of_a_format_are_found_again(database, value_format):
-    holding(database, value_format.namespace)
-    table = open_table(database, Staging(-1), value_format, writable=False)
-    assert items(table.scan(Bounds())) == [(b"k", b"v")]
+def test_a_layer_knows_the_whole_face_of_a_table():
+    assert set(Layer.__annotations__) == FACE
 
 
-@pytest.mark.parametrize(
-    ("held", "asked"),
-    [
-        (newer, older)
-        for newer in formats.FORMATS.values()
-        for older in formats.FORMATS.values()
-        if older.name in newer.upgrades_from
-    ],
-    ids=lambda f: f.name,
-)
-@pytest.mark.parametrize("writable", [False, True])
-def test_a_newer_format_is_refused_even_empty(database, held, asked, writable):
-    database.namespace(held.namespace)
-    before = set(database.namespaces())
-    with pytest.raises(FormatDowngradeError, match=f"holds the format '{held.name}'"):
-        open_table(database, Staging(-1), asked, writable=writable)
-    assert set(database.namespaces()) == before
+def test_a_layer_that_defines_nothing_is_the_table_below(table):
+    layer = Layer(table)
+    for name in FACE:
+        assert getattr(layer, name) == getattr(table, name)
+    layer.put_one(b"k", b"v")
+    assert items(layer.scan(Bounds())) == [(b"k", b"v")]
+    assert layer.first() == (b"k", b"v")
 
 
-@pytest.mark.parametrize("value_format", [*KEY_VALUE, formats.VERSIONED, formats.VERSIONED_HEADERS])
-def test_a_namespace_that_no_format_has_is_refused(database, value_format):
-    database.namespace("somebody-elses")
-    with pytest.raises(InconsistentStateError, match="unexpected namespace 'somebody-elses'"):
-        open_table(database, Staging(-1), value_format, writable=True)
+class Shouting(Layer):
+    """Stores upper case and reads it back in lower case."""
+
+    def get(self, key):
+        value = self.below.get(key)
+        return value and value.lower()
+
+    def write(self, writes):
+        self.below.write([Write(w.key, w.value and w.value.upper(), w.context) for w in writes])
+
+    def scan(self, bounds):
+        for keys, values in self.below.scan(bounds):
+            yield keys, [value.lower() for value in values]
 
 
-@pytest.mark.parametrize(
-    ("held", "asked"),
-    [
-        (formats.TIMESTAMPED, formats.VERSIONED),
-        (formats.TIMESTAMPED_HEADERS, formats.VERSIONED_HEADERS),
-        (formats.VERSIONED_HEADERS, formats.TIMESTAMPED),
-    ],
-)
-def test_another_kind_of_store_is_refused(database, held, asked):
-    holding(database, held.namespace)
-    with pytest.raises(InconsistentStateError, match=held.namespace):
-        open_table(database, Staging(-1), asked, writable=True)
+def test_special_cases_go_by_way_of_what_a_layer_defines(table):
+    layer = Shouting(table)
+    layer.put_one(b"a", b"x")
+    assert layer.load([([b"b", b"c"], [b"y", b"z"])]) == 2
+    assert items(table.scan(Bounds())) == [(b"a", b"X"), (b"b", b"Y"), (b"c", b"Z")]
+    assert layer.get_many([b"a", b"?", b"b"]) == [b"x", None, b"y"]
+    assert layer.first() == (b"a", b"x")
+    assert layer.first(b"a\0", None, reverse=True) == (b"c", b"z")
+    assert layer.first(b"d") is None
+    layer.delete_range(b"a", b"c")
+    assert items(layer.scan(Bounds())) == [(b"c", b"z")]
 
 
-def test_rows_of_two_older_formats_are_refused(database):
-    holding(database, formats.PLAIN.namespace)
-    holding(database, formats.TIMESTAMPED.namespace)
-    with pytest.raises(InconsistentStateError, match=r"inconsistent .* plain and of timest"):
-        open_table(database, Staging(-1), formats.TIMESTAMPED_HEADERS, writable=True)
+def test_a_load_through_a_layer_has_to_ascend(table):
+    with pytest.raises(ValueError, match="not ascending"):
+        Shouting(table).load([([b"b"], [b"1"]), ([b"b"], [b"2"])])
 
 
-@pytest.mark.parametrize("writable", [False, True])
-def test_rows_of_one_older_format_are_not_upgraded_yet(database, writable):
-    holding(database, formats.TIMESTAMPED.namespace)
-    with pytest.raises(UnsupportedError, match="older format 'timestamped'"):
-        open_table(database, Staging(-1), formats.TIMESTAMPED_HEADERS, writable=writable)
-
-
-def test_reading_an_empty_older_store_makes_nothing(database):
-    database.namespace("offsets")
-    before = set(database.namespaces())
-    table = open_table(database, Staging(-1), formats.TIMESTAMPED_HEADERS, writable=False)
-    assert items(table.scan(Bounds())) == []
-    assert set(database.namespaces()) == before
-    with pytest.raises(UnsupportedError):
-        table.put_one(b"k", b"v")
+def test_layers_stand_on_layers(table):
+    upper = Shouting(Shouting(table))
+    upper.put_one(b"k", b"v")
+    assert table.get(b"k") == b"V"
+    assert upper.get(b"k") == b"v"
+    assert upper.rows is table.rows

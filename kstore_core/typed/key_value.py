@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from kstore_core.spec import StoreSpec
-from kstore_core.tables import Bounds, NamespaceTable, Write
+from kstore_core.tables import Bounds, Table, Write
 from kstore_core.typed.scan import Scan
 from kstore_core.typed.store import Store, StoreHome
 from kstore_core.typed.values import values_of
@@ -30,11 +30,11 @@ class KeyValueStore(Store[K], Generic[K, V]):
 
     Attributes
     ----------
-    table : NamespaceTable
+    table : Table
         The bytes below.
     """
 
-    def __init__(self, spec: StoreSpec, table: NamespaceTable, home: StoreHome) -> None:
+    def __init__(self, spec: StoreSpec, table: Table, home: StoreHome) -> None:
         super().__init__(spec, home)
         self.table = table
         values = values_of(spec, home.slot)

@@ -1,0 +1,155 @@
+"""What a database holds when it is opened, and which table reads it: Kafka's rules, in one place.
+
+``RocksDBStore.openRocksDB`` and its timestamped and headers kin; docs/upgrade.md has the table.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from kstore_core.dual import DualTable
+from kstore_core.engine import Database
+from kstore_core.errors import FormatDowngradeError, InconsistentStateError
+from kstore_core.formats import FORMATS, PLAIN, TIMESTAMPED, ValueFormat
+from kstore_core.staging import StagedNamespace, Staging
+from kstore_core.tables import OFFSETS, NamespaceTable, StoredTable
+
+__all__ = ["DEFAULT", "Layout", "drop_empty", "look_at", "open_table"]
+
+DEFAULT = "default"
+"""The namespace that every database has, and that is never dropped."""
+
+_log = logging.getLogger("kstore_core")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the rows of a store lie when it is opened as one format.
+
+    Attributes
+    ----------
+    older : ValueFormat or None
+        The older format that rows are still in; None where there are none.
+    empty : tuple of str
+        Namespaces of older formats that hold nothing any more, and may be dropped.
+    """
+
+    older: ValueFormat | None
+    empty: tuple[str, ...] = ()
+
+
+def look_at(database: Database, value_format: ValueFormat) -> Layout:
+    """What a database holds, seen as a store of ``value_format``. Nothing is changed.
+
+    Raises
+    ------
+    FormatDowngradeError
+        The database holds a format that ``value_format`` is older than.
+    InconsistentStateError
+        It holds a namespace that no format of this kind of store has, or two older formats at once.
+    """
+    found = set(database.namespaces())
+    where = f"the store at {database.path}"
+    older = [FORMATS[name] for name in value_format.upgrades]
+    expected = {OFFSETS, DEFAULT, value_format.namespace, *(old.namespace for old in older)}
+    for name in sorted(found - expected):
+        _refuse(name, value_format, where)
+    present = [old for old in older if old.namespace in found]
+    full = [old for old in present if database.namespace(old.namespace).first() is not None]
+    moved = [old for old in present if old.namespace != DEFAULT]
+    if len(full) > 1 or (full and full[0].namespace == DEFAULT and moved):
+        finish = value_format if value_format.namespace in found else moved[-1]
+        _refuse_two(full, moved, value_format, finish, database)
+    empty = tuple(old.namespace for old in moved if old not in full)
+    return Layout(full[0] if full else None, empty)
+
+
+def _refuse(name: str, value_format: ValueFormat, where: str) -> None:
+    """Refuse a namespace that does not belong to a store of this format."""
+    kin = [f for f in FORMATS.values() if f.versioned == value_format.versioned]
+    newer = next((f for f in kin if f.namespace == name), None)
+    if newer is not None and value_format.name in newer.upgrades:
+        raise FormatDowngradeError(
+            f"{where} holds the format {newer.name!r} and was opened as {value_format.name!r}; a "
+            f"store is not downgraded in place. Open it as {newer.name!r}, or rebuild it from its "
+            "changelog in an empty directory"
+        )
+    raise InconsistentStateError(
+        f"unexpected namespace {name!r} in {where}: no format of a "
+        f"{'versioned' if value_format.versioned else 'key-value'} store has it, so this is "
+        "another kind of store, or another program's; nothing was changed"
+    )
+
+
+def _refuse_two(
+    full: list[ValueFormat],
+    moved: list[ValueFormat],
+    value_format: ValueFormat,
+    finish: ValueFormat,
+    database: Database,
+) -> None:
+    """Refuse rows of one older format beside the namespace of another, of which one upgrade is."""
+    rows = " and of ".join(old.name for old in full)
+    beside = "" if len(full) > 1 else f" beside the namespace of {moved[0].name}, which is empty,"
+    raise InconsistentStateError(
+        f"inconsistent state: the store at {database.path} holds rows of {rows}{beside} and was "
+        f"opened as {value_format.name!r}: an earlier upgrade was begun and not finished; nothing "
+        f"was changed. Finish it with: kstore upgrade PATH {database.path.name} --to {finish.name}"
+    )
+
+
+def open_table(
+    database: Database,
+    staging: Staging,
+    value_format: ValueFormat,
+    *,
+    writable: bool,
+    migrate_on_read: bool = True,
+) -> StoredTable:
+    """The table of a store's rows, after a look at what the database holds.
+
+    A writable open drops the empty namespaces of older formats; no other open changes anything.
+
+    Parameters
+    ----------
+    migrate_on_read : bool
+        Whether a lookup of a row of an older format moves it.
+
+    Raises
+    ------
+    FormatDowngradeError, InconsistentStateError
+        What :func:`look_at` raises.
+    """
+    layout = look_at(database, value_format)
+    if writable:
+        drop_empty(database, layout)
+    _log.info("Opening store %s in %s", database.path.name, _mode(value_format, layout))
+    rows = StagedNamespace(staging, database, value_format.namespace, writable)
+    if layout.older is None:
+        return NamespaceTable(rows)
+    older = StagedNamespace(staging, database, layout.older.namespace, writable)
+    convert = value_format.upgrades[layout.older.name]
+    return DualTable(older, rows, convert, migrate_on_read=migrate_on_read)
+
+
+def drop_empty(database: Database, layout: Layout) -> None:
+    """Drop the namespaces that the layout says are empty.
+
+    What emptied them is made durable first, for a namespace is gone at once, power cut or not.
+    """
+    if layout.empty:
+        database.sync()
+    for name in layout.empty:
+        database.drop_namespace(name)
+        _log.info("Dropped the empty namespace %s of store %s", name, database.path.name)
+
+
+def _mode(value_format: ValueFormat, layout: Layout) -> str:
+    """How a store opens, in the words of Kafka's log, which people search for."""
+    if layout.older is None:
+        return "regular headers-aware mode" if value_format.headers else "regular mode"
+    if not value_format.headers:
+        return "upgrade mode"
+    kafka = {PLAIN: "plain key value", TIMESTAMPED: "timestamped"}
+    return f"upgrade mode from {kafka.get(layout.older, layout.older.name)} store"
