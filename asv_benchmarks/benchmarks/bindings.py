@@ -1,0 +1,220 @@
+"""One table of rows as an engine's SPI gives it, and as the bare binding below it does."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from kstore_core.engine import Rows
+from kstore_core.registry import make_engine
+
+STORE = "bench"
+NAMESPACE = "default"
+
+
+class Table(ABC):
+    """Rows of bytes. ``put`` and ``get`` are as short as the interface allows."""
+
+    put: Callable[[bytes, bytes], object]
+    get: Callable[[bytes], bytes | None]
+
+    @abstractmethod
+    def put_many(self, keys: list[bytes], values: list[Any]) -> None:
+        """Write ascending rows at once."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Bring the rows to where they rest; called once, after writing and before reading."""
+
+    @abstractmethod
+    def read(self, *, reverse: bool) -> int:
+        """Touch every key and value; returns how many rows there are."""
+
+    @abstractmethod
+    def seek(self, key: bytes, count: int) -> int:
+        """Touch ``count`` rows from ``key`` on; returns how many there were."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+class SpiTable(Table):
+    """What core sees of any engine."""
+
+    def __init__(self, engine: str, root: Path) -> None:
+        self.engine = make_engine(engine)
+        self.root = root
+        self._open()
+
+    def _open(self) -> None:
+        self.database = self.engine.open(self.root, STORE)
+        self.rows = self.database.namespace(NAMESPACE)
+        self.get = self.rows.get
+        write = self.database.write
+        self.put = lambda key, value: write({NAMESPACE: Rows([key], [value])})
+
+    def put_many(self, keys: list[bytes], values: list[Any]) -> None:
+        self.database.write({NAMESPACE: Rows(keys, values)})
+
+    def settle(self) -> None:
+        self.database.close()
+        self._open()
+
+    def read(self, *, reverse: bool) -> int:
+        count = 0
+        for keys, values in self.rows.scan(reverse=reverse):
+            for _ in zip(keys, values, strict=True):
+                count += 1
+        return count
+
+    def seek(self, key: bytes, count: int) -> int:
+        found = 0
+        for keys, values in self.rows.scan(key):
+            for _ in zip(keys, values, strict=True):
+                found += 1
+                if found == count:
+                    return found
+        return found
+
+    def close(self) -> None:
+        self.database.close()
+
+
+class RocksDictTable(Table):
+    """``rocksdict``, with the options of kstore's engine."""
+
+    def __init__(self, root: Path) -> None:
+        from rocksdict import WriteBatch
+
+        self.new_batch = WriteBatch
+        self.engine = make_engine("rocksdb")
+        self.root = root
+        self._open()
+
+    def _open(self) -> None:
+        self.database = self.engine.open(self.root, STORE)
+        rows: Any = self.database.namespace(NAMESPACE)
+        self.native = rows.native
+        self.put = self.native.put
+        self.get = self.native.get
+
+    def put_many(self, keys: list[bytes], values: list[Any]) -> None:
+        batch = self.new_batch(raw_mode=True)
+        put = batch.put
+        for key, value in zip(keys, values, strict=True):
+            put(key, value)
+        self.native.write(batch)
+
+    def settle(self) -> None:
+        self.database.close()
+        self._open()
+
+    def read(self, *, reverse: bool) -> int:
+        rows = self.native.iter()
+        (rows.seek_to_last if reverse else rows.seek_to_first)()
+        move = rows.prev if reverse else rows.next
+        count = 0
+        while rows.valid():
+            rows.key()
+            rows.value()
+            move()
+            count += 1
+        return count
+
+    def seek(self, key: bytes, count: int) -> int:
+        rows = self.native.iter()
+        rows.seek(key)
+        found = 0
+        while found < count and rows.valid():
+            rows.key()
+            rows.value()
+            rows.next()
+            found += 1
+        return found
+
+    def close(self) -> None:
+        self.database.close()
+
+
+class LmdbTable(Table):
+    """``lmdb`` without fsync: a transaction a write, and one for all reads."""
+
+    def __init__(self, root: Path) -> None:
+        import lmdb
+
+        root.mkdir(parents=True)
+        self.environment = lmdb.open(str(root), map_size=2**34, max_dbs=1, sync=False)
+        self.rows = self.environment.open_db(NAMESPACE.encode())
+        self.put = self._put
+
+    def _put(self, key: bytes, value: bytes) -> None:
+        with self.environment.begin(self.rows, write=True) as transaction:
+            transaction.put(key, value)
+
+    def put_many(self, keys: list[bytes], values: list[Any]) -> None:
+        with self.environment.begin(self.rows, write=True) as transaction:
+            put = transaction.put
+            for key, value in zip(keys, values, strict=True):
+                put(key, value)
+
+    def settle(self) -> None:
+        self.reader = self.environment.begin(self.rows)
+        self.get = self.reader.get
+
+    def read(self, *, reverse: bool) -> int:
+        cursor = self.reader.cursor()
+        count = 0
+        for _ in cursor.iterprev() if reverse else cursor.iternext():
+            count += 1
+        return count
+
+    def seek(self, key: bytes, count: int) -> int:
+        cursor = self.reader.cursor()
+        cursor.set_range(key)
+        return sum(1 for _ in islice(cursor.iternext(), count))
+
+    def close(self) -> None:
+        self.environment.close()
+
+
+class DictTable(Table):
+    """A dict, and a sorted list of its keys to read them in order."""
+
+    def __init__(self, root: Path) -> None:
+        self.rows: dict[bytes, Any] = {}
+        self.put = self.rows.__setitem__
+        self.get = self.rows.get
+
+    def put_many(self, keys: list[bytes], values: list[Any]) -> None:
+        self.rows.update(zip(keys, values, strict=True))
+
+    def settle(self) -> None:
+        self.keys: Sequence[bytes] = sorted(self.rows)
+
+    def read(self, *, reverse: bool) -> int:
+        rows, count = self.rows, 0
+        for key in reversed(self.keys) if reverse else self.keys:
+            rows[key]
+            count += 1
+        return count
+
+    def seek(self, key: bytes, count: int) -> int:
+        start = bisect_left(self.keys, key)
+        found = self.keys[start : start + count]
+        for key in found:
+            self.rows[key]
+        return len(found)
+
+    def close(self) -> None:
+        self.rows.clear()
+
+
+BINDINGS: dict[str, Callable[[Path], Table]] = {
+    "memory": DictTable,
+    "lmdb": LmdbTable,
+    "rocksdb": RocksDictTable,
+}
