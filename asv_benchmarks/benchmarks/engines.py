@@ -23,7 +23,7 @@ from kstore_core.registry import engine_class, installed_engines
 from .bindings import BINDINGS, SpiTable, Table
 from .workloads import VALUE, shuffled_keys
 
-ENGINES = tuple(engine.name for engine in installed_engines())
+ENGINES = tuple(dict.fromkeys(engine.name for engine in installed_engines()))
 ROWS = 20_000
 BATCH = 1000
 SEEK_ROWS = 10
