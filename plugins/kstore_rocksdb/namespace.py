@@ -111,7 +111,7 @@ class FamilyNamespace(Reader):
         native = self.native
         with doing(f"take a snapshot of {self.name!r}", self._path):
             return SnapshotNamespace(
-                self.name, self._path, native.snapshot(), native.iter(), self.approximate_count
+                self.name, self._path, native.snapshot(), native.iter(), self.approximate_count()
             )
 
     def end(self, reason: Reason, *, leaked: bool = False) -> None:

@@ -7,7 +7,7 @@ the same time, which all scans of that moment share: an iterator keeps to the mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 from weakref import ref
@@ -96,7 +96,7 @@ class SnapshotNamespace(Reader):
         path: Path,
         native: rocksdict.Snapshot,
         iterator: rocksdict.RdictIter,
-        count: Callable[[], int],
+        count: int,
     ) -> None:
         super().__init__(name, path)
         self._native: rocksdict.Snapshot | None = native
@@ -126,9 +126,9 @@ class SnapshotNamespace(Reader):
         return _MomentScan(self, self._shared, lo, hi, reverse)
 
     def approximate_count(self) -> int:
-        """The live family's estimate; there is none for a moment of the past."""
+        """The estimate of when the snapshot was taken."""
         self.check()
-        return self._count()
+        return self._count
 
     def end(self, reason: Reason, *, leaked: bool = False) -> None:
         """End scans and lookups and let go of the moment."""
