@@ -10,7 +10,7 @@ from kstore_core import StateDirectory, open_state
 from kstore_core.engine import Engine
 from kstore_core.registry import engine_class
 
-ENGINES = ("memory", "rocksdb")
+ENGINES = ("memory", "lmdb", "rocksdb")
 
 
 class Home:

@@ -96,8 +96,8 @@ def test_an_engine_imports_only_the_spi(source):
     ["import kstore_core", "from kstore_core import open_state, stores, serdes, Headers"],
 )
 def test_import_loads_no_engine_and_nothing_heavy(statement):
-    heavy = ["kstore_memory", "kstore_rocksdb", "rocksdict", "lmdb", "pyspark", "pyarrow", "numpy"]
-    heavy += ["pandas", "click", "rich", "matplotlib"]
+    heavy = ["kstore_lmdb", "kstore_memory", "kstore_rocksdb", "rocksdict", "lmdb", "pyspark"]
+    heavy += ["pyarrow", "numpy", "pandas", "click", "rich", "matplotlib"]
     code = f"{statement}; import sys; print(*sorted(set(sys.modules) & set({heavy!r})))"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=CORE.parent

@@ -27,7 +27,7 @@ KEYS = st.one_of(st.binary(max_size=3), st.sampled_from([b"k", b"k\x00", b"k\xff
 DATA = st.binary(max_size=8)
 HEADERS = st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=3)), max_size=3)
 ENDS = st.none() | KEYS
-EXAMPLES = {"memory": 60, "rocksdb": 12}
+EXAMPLES = {"memory": 60, "lmdb": 20, "rocksdb": 12}
 
 
 class StoreMachine(RuleBasedStateMachine):

@@ -1,0 +1,15 @@
+"""LMDB as a storage engine of kstore: one environment a store, one named database a namespace."""
+
+from __future__ import annotations
+
+from kstore_core.hookspecs import EngineRegistrar, hookimpl
+from kstore_lmdb.engine import LMDBEngine
+from kstore_lmdb.options import LMDBOptions
+
+__all__ = ["LMDBEngine", "LMDBOptions", "kstore_register_engines"]
+
+
+@hookimpl
+def kstore_register_engines(registrar: EngineRegistrar) -> None:
+    """Add :class:`LMDBEngine`."""
+    registrar.add(LMDBEngine)

@@ -1,0 +1,297 @@
+"""An open database: namespaces, atomic batches, snapshots, checkpoints, a true end."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import lmdb
+
+from kstore_core.engine import Database, Rows
+from kstore_core.errors import SpecError, UnsupportedError
+from kstore_lmdb import environment, living
+from kstore_lmdb.environment import Environment
+from kstore_lmdb.errors import Reason, closed, doing, dropped, forked
+from kstore_lmdb.files import place
+from kstore_lmdb.locks import DataLock
+from kstore_lmdb.moment import EMPTY, Moment
+from kstore_lmdb.namespace import LMDBNamespace
+from kstore_lmdb.snapshot import LMDBSnapshot
+from kstore_lmdb.writing import apply, ascending, check
+
+__all__ = ["DEFAULT", "LMDBDatabase"]
+
+DEFAULT = "default"
+
+Result = TypeVar("Result")
+
+
+class LMDBDatabase(Database):
+    """A handle of an environment, the one that writes or one of those that read.
+
+    Lookups and scans share a moment, which is let go of once something is written. A reader keeps
+    the one that it was opened at.
+
+    Parameters
+    ----------
+    path : Path
+        The environment's directory.
+    shared : Environment
+        Released at close.
+    max_key_bytes : int
+    lock : DataLock or None
+        The writer's, released at close; None where the database is read-only.
+    """
+
+    def __init__(
+        self, path: Path, shared: Environment, max_key_bytes: int, lock: DataLock | None
+    ) -> None:
+        self.path = path
+        self.read_only = lock is None
+        self._ended: Reason | None = None
+        self._environment = shared
+        self._max_key_bytes = max_key_bytes
+        self._lock = lock
+        self._writing = threading.RLock()
+        self._namespaces: dict[str, LMDBNamespace] = {}
+        self._moments: weakref.WeakSet[Moment] = weakref.WeakSet()
+        self._now: Moment | None = None
+        with doing("open it", path):
+            self._adopt(shared.look())
+            if lock is not None:
+                shared.native.reader_check()
+                for name in {DEFAULT, EMPTY} - self._environment.handles.keys():
+                    self._create(name)
+        living.add(self)
+
+    def __repr__(self) -> str:
+        kind = "read-only" if self.read_only else "read-write"
+        return f"LMDBDatabase({str(self.path)!r}, {kind}{', closed' if self._ended else ''})"
+
+    def __del__(self) -> None:
+        if getattr(self, "_ended", self) is None:
+            try:
+                warnings.warn(
+                    f"{self!r} was never closed", ResourceWarning, stacklevel=2, source=self
+                )
+            finally:
+                self.close()
+
+    @property
+    def guard(self) -> AbstractContextManager[Any]:
+        """Held while the moment is made and while it becomes the past."""
+        return self._environment.guard
+
+    def moment(self) -> Moment:
+        """What is committed now, or for a reader was when it was opened."""
+        moment = self._now
+        if moment is None:
+            with self.guard:
+                self._check()
+                moment = self._now
+                if moment is None:
+                    with doing("read", self.path):
+                        moment = self._adopt(self._environment.moment())
+        return moment
+
+    def namespaces(self) -> list[str]:
+        """The names that exist."""
+        self._check()
+        return [name for name in self.moment().handles if name != EMPTY]
+
+    def namespace(self, name: str) -> LMDBNamespace:
+        """The namespace of this name, made where it is missing and this is not read-only.
+
+        Raises
+        ------
+        KeyError
+            It is missing and the database is read-only.
+        SpecError
+            LMDB has no place for such a name.
+        """
+        self._check()
+        with self._writing:
+            self._check()
+            if name not in self._namespaces:
+                if name == EMPTY or name not in self.moment().handles:
+                    if self.read_only:
+                        raise KeyError(name)
+                    self._check_name(name)
+                    self._create(name)
+                self._namespaces[name] = LMDBNamespace(name, self)
+            return self._namespaces[name]
+
+    def drop_namespace(self, name: str) -> None:
+        """Remove a namespace and its rows; scans and snapshots that are open keep seeing them.
+
+        Raises
+        ------
+        UnsupportedError
+            ``"default"``, or the database is read-only.
+        KeyError
+            There is none of this name.
+        """
+        self._check(writing=True)
+        if name == DEFAULT:
+            raise UnsupportedError(
+                f"the namespace {DEFAULT!r} cannot be dropped; delete its rows instead"
+            )
+        with self._writing:
+            self._check()
+            handles = self._environment.handles
+            if name == EMPTY:
+                raise KeyError(name)
+            handle = handles[name]
+
+            def drop(transaction: lmdb.Transaction[bytes]) -> None:
+                transaction.delete(name.encode(), b"", handles[EMPTY])
+                transaction.drop(handle)
+
+            try:
+                self._transact(f"drop namespace {name!r}", drop)
+            finally:
+                with self.guard:
+                    del handles[name]  # it is closed, whether the commit was made or not
+                    self._adopt(self._environment.look())
+            namespace = self._namespaces.pop(name, None)
+            if namespace is not None:
+                namespace.end(dropped(self.path, name))
+
+    def write(self, batch: Mapping[str, Rows]) -> None:
+        """Write to several namespaces, which exist, at once: all of it or nothing."""
+        self._check(writing=True)
+        with self._writing:
+            self._check()
+            handles = self._environment.handles
+            for name in batch:
+                if name not in handles or name == EMPTY:
+                    raise KeyError(name)
+            check(batch, self._max_key_bytes)
+            self._transact("write a batch", partial(apply, handles=handles, batch=batch))
+
+    def load(
+        self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]
+    ) -> int:
+        """Bulk load strictly ascending rows, a transaction every so many."""
+        self._check(writing=True)
+        self.namespace(namespace)
+        count = 0
+        for rows in ascending(chunks):
+            self.write({namespace: rows})
+            count += len(rows.keys)
+        return count
+
+    def snapshot(self) -> LMDBSnapshot:
+        """One moment of all namespaces."""
+        self._check()
+        return LMDBSnapshot(self.path, self.guard, self.moment())
+
+    def checkpoint(self, target: Path) -> None:
+        """A compact copy in ``target``, of what is committed or, for a reader, of what it sees."""
+        self._check()
+        if os.path.lexists(target):
+            raise FileExistsError(f"checkpoint target {target} exists; name a new directory")
+        with self._writing, doing(f"make a checkpoint in {target}", self.path):
+            self._check()
+            target.parent.mkdir(parents=True, exist_ok=True)
+            place(target, self._copy)
+
+    def sync(self) -> None:
+        """Make all that was written durable against a power cut."""
+        self._check()
+        if not self.read_only:
+            with self._writing, doing("sync", self.path):
+                self._check()
+                self._environment.native.sync(True)
+
+    def close(self) -> None:
+        """End scans and snapshots, then let go of the files."""
+        living.notice_fork()
+        with self._writing:
+            if self._ended is None:
+                with self.guard:
+                    self._end(closed(self.path), Moment.end)
+                with doing("close", self.path):
+                    environment.release(self._environment)
+                    if self._lock is not None:
+                        self._lock.release()
+
+    def abandon(self) -> None:
+        """After a fork: end everything, free nothing."""
+        if self._ended is None:
+            self._writing = threading.RLock()  # whoever held it is not in this process
+            self._end(forked(self.path), Moment.abandon)
+
+    def _check(self, *, writing: bool = False) -> None:
+        living.notice_fork()
+        if self._ended is not None:
+            raise self._ended()
+        if writing and self.read_only:
+            raise UnsupportedError(
+                f"lmdb database {self.path} was opened read-only; open it without read_only=True"
+            )
+
+    def _check_name(self, name: str) -> None:
+        size = len(name.encode())
+        if not 0 < size < self._max_key_bytes or "\0" in name or name == EMPTY:
+            raise SpecError(f"lmdb database {self.path} cannot have a namespace named {name!r}")
+
+    def _end(self, reason: Reason, end: Callable[[Moment, Reason], None]) -> None:
+        self._ended = reason
+        for namespace in self._namespaces.values():
+            namespace.end(reason)
+        for moment in list(self._moments):
+            end(moment, reason)
+        self._namespaces = {}
+        self._now = None
+
+    def _adopt(self, moment: Moment) -> Moment:
+        """Read as of this moment from now on."""
+        self._moments.add(moment)
+        self._now = moment
+        for namespace in self._namespaces.values():
+            namespace.renew()
+        return moment
+
+    def _create(self, name: str) -> None:
+        def create(transaction: lmdb.Transaction[bytes]) -> Any:
+            return self._environment.native.open_db(name.encode(), transaction)
+
+        handle = self._transact(f"create namespace {name!r}", create)
+        with self.guard:
+            self._environment.handles[name] = handle
+
+    def _transact(self, action: str, work: Callable[[lmdb.Transaction[bytes]], Result]) -> Result:
+        """Do ``work`` in a transaction, again in a larger map where this one was full."""
+        assert self._lock is not None
+        assert self._lock.fd is not None
+        native = self._environment.native
+        with doing(action, self.path):
+            while True:
+                try:
+                    with native.begin(write=True) as transaction:
+                        result = work(transaction)
+                except lmdb.MapFullError:
+                    self._environment.grow()
+                else:
+                    break
+            self._environment.lengthen_file(self._lock.fd)
+        with self.guard:
+            self._now = None
+            for namespace in self._namespaces.values():
+                namespace.renew()
+        return result
+
+    def _copy(self, directory: Path) -> None:
+        moment = self.moment()
+        with moment.lock:
+            (moment.copy or self._environment.native).copy(
+                str(directory), compact=True, txn=moment.read()
+            )

@@ -1,0 +1,127 @@
+"""The engine: options, what it can do, and where its databases lie."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from kstore_core.engine import (
+    DURABILITY_LEVELS,
+    Capabilities,
+    Durability,
+    Engine,
+    EngineOptions,
+)
+from kstore_core.errors import SpecError
+from kstore_lmdb.database import DEFAULT, LMDBDatabase
+from kstore_lmdb.environment import acquire, release
+from kstore_lmdb.errors import doing
+from kstore_lmdb.files import ASIDE, DATA, check_format, clean_up, is_database, make
+from kstore_lmdb.locks import DataLock
+from kstore_lmdb.moment import EMPTY
+from kstore_lmdb.native import Mode, open_native
+from kstore_lmdb.options import FORMATS, LMDBOptions
+
+__all__ = ["LMDBEngine"]
+
+_FOLDER = "lmdb"
+
+
+class LMDBEngine(Engine):
+    """Databases in ``<root>/lmdb/<store>/``, an environment each."""
+
+    name: ClassVar[str] = "lmdb"
+    capabilities = Capabilities(
+        persistent=True,
+        process_local=False,
+        max_key_bytes=FORMATS["0.9"].max_key_bytes,
+        durability=("process", "power"),
+    )
+    options_type: ClassVar[type[EngineOptions]] = LMDBOptions
+    options: LMDBOptions
+
+    def __init__(self, options: Mapping[str, Any] | EngineOptions | None = None) -> None:
+        super().__init__(options)
+        self.capabilities = dataclasses.replace(
+            type(self).capabilities, max_key_bytes=self.options.format.max_key_bytes
+        )
+
+    def stores(self, root: Path) -> list[str]:
+        """The directories under ``<root>/lmdb`` that hold an environment, sorted."""
+        folder = root / _FOLDER
+        if not folder.is_dir():
+            return []
+        return sorted(
+            entry.name
+            for entry in folder.iterdir()
+            if ASIDE not in entry.name and is_database(entry)
+        )
+
+    def open(
+        self, root: Path, store: str, *, durability: Durability = "process", read_only: bool = False
+    ) -> LMDBDatabase:
+        """Open ``<root>/lmdb/<store>``."""
+        if durability not in DURABILITY_LEVELS:
+            raise SpecError(
+                f"durability is one of {', '.join(DURABILITY_LEVELS)}, not {durability!r}"
+            )
+        path = _inside(root, store)
+        if read_only:
+            return self._open_for_reading(path)
+        return self._open_for_writing(path, Mode(writable=True, synced=durability == "power"))
+
+    def _open_for_reading(self, path: Path) -> LMDBDatabase:
+        """Whatever the format is: what a reader does not write cannot be too long."""
+        if not is_database(path):
+            raise FileNotFoundError(errno.ENOENT, "no LMDB environment here", str(path))
+        with doing("open it for reading", path):
+            return _opened(path, self.options, Mode(writable=False), None)
+
+    def _open_for_writing(self, path: Path, mode: Mode) -> LMDBDatabase:
+        with doing("open it", path):
+            if not is_database(path):
+                make(path, self._fill)
+            check_format(path, self.options.format)
+            lock = DataLock(path, path / DATA)
+            try:
+                clean_up(path)
+                return _opened(path, self.options, mode, lock)
+            except BaseException:
+                lock.release()
+                raise
+
+    def _fill(self, directory: Path) -> None:
+        """Make a new environment with what every store has."""
+        native = open_native(
+            directory, self.options, self.options.format, Mode(writable=True, synced=True)
+        )
+        try:
+            for name in (DEFAULT, EMPTY):
+                native.open_db(name.encode())
+        finally:
+            native.close()
+
+
+def _opened(path: Path, options: LMDBOptions, mode: Mode, lock: DataLock | None) -> LMDBDatabase:
+    shared = acquire(path, options, mode)
+    try:
+        return LMDBDatabase(path, shared, options.format.max_key_bytes, lock)
+    except BaseException:
+        release(shared)
+        raise
+
+
+def _inside(root: Path, store: str) -> Path:
+    """The path of a store, which must lie where it says."""
+    if store in ("", ".", "..") or any(mark in store for mark in ("/", "\0", ASIDE)):
+        raise SpecError(f"{store!r} cannot be the name of a store: it is not one directory")
+    path = root / _FOLDER / store
+    if not path.resolve().is_relative_to(root.resolve()):
+        raise SpecError(
+            f"{path} is a link to {path.resolve()}, outside of the state directory; move the "
+            "store into it, or open the directory that the store lies in"
+        )
+    return path

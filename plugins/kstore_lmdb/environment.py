@@ -1,0 +1,244 @@
+"""Environments that are open in this process: one for a directory, shared by its handles.
+
+LMDB's locks belong to the process, so it must not open an environment twice. A handle that wants to
+read takes the environment as it is; one that wants to write may have it opened anew, and all
+moments that are read go on as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import ExitStack, nullcontext, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import lmdb
+
+from kstore_core.errors import StorageFullError
+from kstore_lmdb import living
+from kstore_lmdb.files import DATA, LOCKS, check_length, stored_format
+from kstore_lmdb.locks import DataLock
+from kstore_lmdb.moment import Moment
+from kstore_lmdb.native import Mode, added_bytes, database_names, open_native
+from kstore_lmdb.options import LMDBOptions
+
+__all__ = ["Environment", "acquire", "release"]
+
+Begun = TypeVar("Begun")
+
+
+class Environment:
+    """One open environment.
+
+    Attributes
+    ----------
+    native : lmdb.Environment
+    handles : dict
+        Its named databases, by name.
+    guard : RLock
+        Held while moments are made, and while they move.
+    users : int
+        How many handles share it.
+    """
+
+    def __init__(self, path: Path, options: LMDBOptions, mode: Mode) -> None:
+        self.path = path
+        self.guard = threading.RLock()
+        self.users = 0
+        self.handles: dict[str, Any] = {}
+        self._options = options
+        self._mode = mode
+        self._moments: weakref.WeakSet[Moment] = weakref.WeakSet()
+        self._format = stored_format(path)
+        self._registered = mode.writable or os.access(path / LOCKS, os.W_OK)
+        # LMDB does without its lock file where that cannot be written: then nobody may write.
+        self._lock = None if self._registered else DataLock(path, path / DATA, shared=True)
+        try:
+            self.native = self._open(mode)
+        except BaseException:
+            self._unlock()
+            raise
+
+    def moment(self) -> Moment:
+        """What is committed now, seen through the handles that are known."""
+        with self.guard:
+            moment = self._begun(lambda: Moment(self.native, self.handles))
+            self._moments.add(moment)
+            return moment
+
+    def look(self) -> Moment:
+        """What is committed now, with databases that another process has made or dropped."""
+        with self.guard:
+            while True:
+                transaction = self._begun(self.native.begin)
+                number, names = transaction.id(), database_names(transaction)
+                del transaction  # opening handles may take a transaction of its own
+                if names == self.handles.keys():
+                    moment = self.moment()
+                    if moment.read().id() == number:
+                        return moment
+                else:
+                    self._open_handles(names)
+
+    def use(self, mode: Mode) -> None:
+        """Be open in this mode from now on."""
+        if mode == self._mode:
+            return
+
+        def change() -> None:
+            names = set(self.handles)
+            self.native.close()
+            self.handles = {}
+            try:
+                self.native = self._open(mode)
+                self._mode = mode
+            except BaseException:
+                self.native = self._open(self._mode)
+                raise
+            finally:
+                self._open_handles(names)
+
+        self._move(change)
+
+    def grow(self) -> None:
+        """Make room for more pages, unless the dead held some that are free now.
+
+        Raises
+        ------
+        StorageFullError
+            There is no address space.
+        """
+        if self.native.reader_check():
+            return
+        size = self.native.info()["map_size"]
+        more = added_bytes(size)
+        if more:
+            self._move(partial(self.native.set_mapsize, size + more))
+            return
+        raise StorageFullError(
+            f"lmdb database {self.path} has filled its map of {size} bytes, and the process has no "
+            "address space left for a larger one. Nothing of the batch was written: allow more "
+            "(ulimit -v) and commit again"
+        )
+
+    def lengthen_file(self, fd: int) -> None:
+        """Give the file its whole length: LMDB does not write pages that are free again."""
+        needed = (self.native.info()["last_pgno"] + 1) * self._page_bytes
+        if os.fstat(fd).st_size < needed:
+            os.ftruncate(fd, needed)
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self.native.close()
+        self._unlock()
+
+    def abandon(self) -> None:
+        """After a fork: keep the native environment, whose end would free the parent's readers."""
+        living.leak(self.native)
+        self.guard = threading.RLock()
+
+    def _open(self, mode: Mode) -> lmdb.Environment:
+        native = open_native(
+            self.path, self._options, self._format, mode=mode, lock=self._registered
+        )
+        try:
+            check_length(self.path, native)
+        except BaseException:
+            native.close()
+            raise
+        self._page_bytes = native.stat()["psize"]
+        return native
+
+    def _move(self, change: Callable[[], object]) -> None:
+        """Do what ends all transactions, and have every moment survive it."""
+        with self.guard, ExitStack() as stack:
+            moments = [m for m in self._moments if m.ended is None and m.copy is None]
+            for moment in moments:
+                stack.enter_context(moment.lock)
+            newest = self.native.info()["last_txnid"]
+            for moment in moments:
+                if moment.read().id() != newest:
+                    moment.copy_aside(self.native)
+                moment.generation += 1
+            try:
+                change()
+            finally:
+                for moment in moments:
+                    if moment.copy is None:
+                        moment.begin(self.native, self.handles)
+
+    def _begun(self, begin: Callable[[], Begun]) -> Begun:
+        """What ``begin`` begins, whatever other processes have done to the map and its readers."""
+        while True:
+            try:
+                return begin()
+            except lmdb.MapResizedError:
+                self._move(lambda: self.native.set_mapsize(0))
+            except lmdb.ReadersFullError:
+                if not self.native.reader_check():
+                    raise
+
+    def _open_handles(self, names: set[str]) -> None:
+        """Have handles of these databases and no others."""
+        handles = {name: self.handles[name] for name in names & self.handles.keys()}
+        missing = names - handles.keys()
+        # Left to itself the binding would wait for another process's write with the GIL held.
+        transaction = self.native.begin(write=True) if self._mode.writable else None
+        with transaction or nullcontext(), suppress(lmdb.NotFoundError):
+            for name in missing:
+                handles[name] = self.native.open_db(name.encode(), transaction, create=False)
+        self.handles = handles
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+
+
+_environments: dict[tuple[int, int], Environment] = {}
+_guard = threading.RLock()
+
+
+def acquire(path: Path, options: LMDBOptions, mode: Mode) -> Environment:
+    """The process's environment of a directory, for one more handle.
+
+    The caller of a writable one holds the directory's lock.
+    """
+    key = _identity(path)
+    with _guard:
+        environment = _environments.get(key)
+        if environment is None:
+            environment = _environments[key] = Environment(path, options, mode)
+        elif mode.writable:
+            environment.use(mode)
+        environment.users += 1
+        return environment
+
+
+def release(environment: Environment) -> None:
+    """Give a handle's share back; the last one closes the environment."""
+    with _guard:
+        environment.users -= 1
+        if environment.users == 0:
+            for key, known in list(_environments.items()):
+                if known is environment:
+                    del _environments[key]
+            environment.close()
+
+
+@living.forget_with
+def _forget() -> None:
+    """Drop what belongs to the process that this one was forked from."""
+    global _guard
+    _guard = threading.RLock()
+    for environment in _environments.values():
+        environment.abandon()
+    _environments.clear()
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    status = (path / DATA).stat()
+    return status.st_dev, status.st_ino

@@ -1,0 +1,161 @@
+"""The one place where errors of the binding and of the system become errors of kstore."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import lmdb
+
+from kstore_core.errors import (
+    CorruptionError,
+    EngineError,
+    EngineLockedError,
+    ForkedHandleError,
+    KStoreError,
+    StorageFullError,
+    StoreClosedError,
+)
+
+__all__ = [
+    "Reason",
+    "closed",
+    "doing",
+    "dropped",
+    "forked",
+    "locked",
+    "reraise",
+    "translate",
+]
+
+Reason = Callable[[], EngineError]
+"""Why a handle may not be used any more, made anew for each use."""
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_LITTLE_BYTES = 1 << 20
+_DAMAGED = (
+    lmdb.CorruptedError,
+    lmdb.InvalidError,
+    lmdb.PageNotFoundError,
+    lmdb.VersionMismatchError,
+)
+_LIMITS: tuple[tuple[type[lmdb.Error], str], ...] = (
+    (lmdb.DbsFullError, "Raise the option max_namespaces"),
+    (
+        lmdb.ReadersFullError,
+        "Close scans, snapshots and read-only handles, or raise the option max_readers",
+    ),
+    (lmdb.TxnFullError, "Commit more often"),
+    (
+        lmdb.MemoryError,
+        "Allow more address space (ulimit -v), or lower the option map_size_bytes",
+    ),
+    (lmdb.PanicError, "An earlier failure left it unusable: close the store and open it again"),
+)
+
+
+def translate(error: Exception, action: str, path: Path) -> Exception:
+    """The error that a native one means; an error that is kstore's own is passed through.
+
+    Parameters
+    ----------
+    error : Exception
+        What the binding or the system raised.
+    action : str
+        What was being done, after "cannot": ``"scan 'offsets'"``.
+    path : Path
+        The environment's directory.
+    """
+    if isinstance(error, KStoreError):
+        return error
+    what = f"lmdb database {path}: cannot {action}: {error}"
+    if isinstance(error, (TypeError, ValueError, KeyError)):
+        return error if isinstance(error, KeyError) else type(error)(what)
+    if _is_full(error, path):
+        return StorageFullError(
+            f"{what}. There is no space left. What was committed before is intact: make room and "
+            "commit again"
+        )
+    if isinstance(error, _DAMAGED):
+        return CorruptionError(
+            f"{what}. Bytes on disk are not what was written. Nothing was changed; see what of it "
+            f"can still be read with: kstore inspect {_directory(path)}"
+        )
+    for kind, remedy in _LIMITS:
+        if isinstance(error, kind):
+            return EngineError(f"{what}. {remedy}")
+    return EngineError(
+        f"{what}. Close the store and look at it with: kstore inspect {_directory(path)}"
+    )
+
+
+def reraise(error: Exception, action: str, path: Path) -> NoReturn:
+    """Raise :func:`translate` of a native error ``from`` it."""
+    translated = translate(error, action, path)
+    if translated is error:
+        raise error
+    raise translated from error
+
+
+class doing:  # noqa: N801
+    """``with doing("write a batch", path):`` translates what the binding raises in it."""
+
+    __slots__ = ("_action", "_path")
+
+    def __init__(self, action: str, path: Path) -> None:
+        self._action = action
+        self._path = path
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, Exception):
+            reraise(error, self._action, self._path)
+
+
+def locked(path: Path, pid: int | None, why: str) -> EngineLockedError:
+    """The error for an environment that somebody holds, this process included."""
+    if pid == os.getpid():
+        holder = f"this process ({pid}) through another handle"
+    else:
+        holder = "another process" if pid is None else f"process {pid}"
+    return EngineLockedError(f"lmdb database {path} is open in {holder}; {why}", pid=pid)
+
+
+def closed(path: Path) -> Reason:
+    """For handles of a database that was closed."""
+    return lambda: StoreClosedError(f"lmdb database {path} has been closed; open it again")
+
+
+def dropped(path: Path, name: str) -> Reason:
+    """For handles of a namespace that was dropped."""
+    return lambda: StoreClosedError(
+        f"namespace {name!r} of lmdb database {path} was dropped; "
+        f"namespace({name!r}) makes a new one"
+    )
+
+
+def forked(path: Path) -> Reason:
+    """For handles that a fork carried into a child process."""
+    return lambda: ForkedHandleError(
+        f"lmdb database {path} was opened before this process ({os.getpid()}) was forked off, and "
+        "an environment belongs to the process that opened it. Open it in the child only, or start "
+        "the child with 'spawn' or 'forkserver' (multiprocessing.set_start_method)"
+    )
+
+
+def _is_full(error: Exception, path: Path) -> bool:
+    """Whether there was no room; LMDB reports a write that was cut short as an I/O error."""
+    code = error.code if isinstance(error, lmdb.Error) else getattr(error, "errno", None)
+    if code in _FULL or isinstance(error, lmdb.DiskError):
+        return True
+    return code == errno.EIO and shutil.disk_usage(path).free < _LITTLE_BYTES
+
+
+def _directory(path: Path) -> Path:
+    """The state directory of a database in ``<state directory>/lmdb/<store>``."""
+    return path.parent.parent if path.parent.name == "lmdb" else path

@@ -1,0 +1,192 @@
+"""The files of an environment: what is looked at before LMDB may map them, and how they are made.
+
+LMDB reads through a memory map, and a page that the file has lost kills the process (SIGBUS). So
+the length of a file is checked before its first page is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import struct
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+from lmdb import Environment
+from lmdb.verify import VerifyError, verify
+
+from kstore_core.errors import CorruptionError, SpecError
+from kstore_lmdb.options import FORMATS, LMDBFormat
+
+__all__ = [
+    "ASIDE",
+    "DATA",
+    "LOCKS",
+    "check_format",
+    "check_length",
+    "clean_up",
+    "data_bytes",
+    "is_database",
+    "make",
+    "place",
+    "stored_format",
+    "sync_directory",
+]
+
+DATA = "data.mdb"
+LOCKS = "lock.mdb"
+ASIDE = "~"
+"""Marks directories that are being made; no store's name has it."""
+
+_MAGIC = 0xBEEFC0DE
+_WORDS = struct.Struct("16I")
+_ATTEMPTS = 5
+_PAUSE_S = 0.002
+
+
+def is_database(path: Path) -> bool:
+    """Whether there is an environment in this directory."""
+    return (path / DATA).is_file()
+
+
+def stored_format(path: Path) -> LMDBFormat:
+    """The format of an environment, from the head of its file.
+
+    Raises
+    ------
+    CorruptionError
+        It is not LMDB's, or of a format that no release wrote.
+    """
+    with (path / DATA).open("rb") as file:
+        head = file.read(_WORDS.size)
+    words = _WORDS.unpack(head.ljust(_WORDS.size, b"\0"))
+    version = next((b for a, b in pairwise(words) if a == _MAGIC), None)
+    for form in FORMATS.values():
+        if form.data_version == version:
+            return form
+    what = "holds no LMDB data" if version is None else f"is in LMDB's data format {version}"
+    raise CorruptionError(
+        f"lmdb database {path}: {DATA} {what}. Nothing was changed: put the file back from a copy, "
+        "or rename the directory and restore the store from its changelog"
+    )
+
+
+def check_format(path: Path, wanted: LMDBFormat) -> None:
+    """Refuse an environment of another format than the options say."""
+    stored = stored_format(path)
+    if stored is not wanted:
+        raise SpecError(
+            f"lmdb database {path} is of format {stored.name}, and the option format_version says "
+            f"{wanted.name}. Open it with options={{'format_version': '{stored.name}'}}"
+        )
+
+
+def data_bytes(native: Environment) -> int:
+    """How long the data file has to be for the pages in use."""
+    return (native.info()["last_pgno"] + 1) * native.stat()["psize"]
+
+
+def check_length(path: Path, native: Environment) -> None:
+    """Refuse a file that has lost pages; to be called before anything but its head is read.
+
+    A file may end before pages that were allocated and freed within one transaction. This engine
+    lengthens it after each such commit. Where that has not happened, the process having been killed
+    in between or the file being another program's, every page is looked for, which takes a while.
+
+    Raises
+    ------
+    CorruptionError
+        Pages are missing.
+    """
+    data = path / DATA
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            time.sleep(_PAUSE_S)  # a writer may be about to lengthen it
+        needed = data_bytes(native)
+        size = data.stat().st_size
+        if size >= needed:
+            return
+    try:
+        faults = verify(str(path))
+    except VerifyError as error:
+        faults = [str(error)]
+    if faults:
+        raise CorruptionError(
+            f"lmdb database {path}: {DATA} has {size} bytes of {needed}: {faults[0]}. Reading it "
+            "would end the process. Nothing was changed: put the file back from a copy, or rename "
+            "the directory and restore the store from its changelog"
+        )
+
+
+def make(path: Path, fill: Callable[[Path], None]) -> None:
+    """Make the environment ``path`` aside by ``fill``, and rename it: there is never half of one.
+
+    Where another process is faster, its environment stays.
+
+    Raises
+    ------
+    CorruptionError
+        The directory holds other files, such as those of an environment that has lost its data.
+    """
+    if path.is_dir() and any(path.iterdir()):
+        raise CorruptionError(
+            f"lmdb database {path} has lost its {DATA}. Nothing was changed: put the file back "
+            "from a copy, or rename the directory and restore the store from its changelog"
+        )
+    made = [folder for folder in path.parents if not folder.exists()]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with contextlib.suppress(FileExistsError):
+            place(path, fill)
+    except BaseException:
+        for folder in made:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+def place(path: Path, fill: Callable[[Path], None]) -> None:
+    """Have ``fill`` fill a new directory beside ``path``, and give it that name.
+
+    Raises
+    ------
+    FileExistsError
+        There is something of that name.
+    """
+    aside = path.with_name(f"{path.name}{ASIDE}{os.getpid()}-{secrets.token_hex(4)}")
+    aside.mkdir()
+    try:
+        fill(aside)
+        for file in aside.iterdir():
+            with file.open("rb") as opened:
+                os.fsync(opened.fileno())
+        sync_directory(aside)
+        try:
+            aside.rename(path)
+        except OSError as error:
+            if path.exists() and any(path.iterdir()):
+                raise FileExistsError(f"{path} exists") from error
+            raise
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+    sync_directory(path.parent)
+
+
+def clean_up(path: Path) -> None:
+    """Remove what a process left beside ``path`` that was killed while it made the environment."""
+    for aside in path.parent.glob(f"{path.name}{ASIDE}*"):
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory durable."""
+    fd = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

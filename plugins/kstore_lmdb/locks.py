@@ -1,0 +1,105 @@
+"""Who writes an environment: a lock on its data file, for LMDB itself lets any process write.
+
+The lock is ``flock``'s, which belongs to one opening of the file: it tells two handles of one
+process apart, goes with the process, and is independent of the record locks by which LMDB guards
+its own lock file. Readers that cannot register themselves there share it, so that nobody writes
+while they read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import weakref
+from pathlib import Path
+
+from kstore_lmdb import living
+from kstore_lmdb.errors import locked
+
+__all__ = ["DataLock"]
+
+_KERNEL_LOCKS = Path("/proc/locks")
+
+
+class DataLock:
+    """Held from construction until :meth:`release`.
+
+    Parameters
+    ----------
+    path : Path
+        The environment's directory.
+    shared : bool
+        Keep writers out, instead of everybody else who wants the lock.
+
+    Attributes
+    ----------
+    fd : int or None
+        The data file, open for reading, and for writing unless ``shared``.
+
+    Raises
+    ------
+    EngineLockedError
+        Somebody holds it; ``.pid`` says who, where the kernel tells.
+    """
+
+    def __init__(self, path: Path, data: Path, *, shared: bool = False) -> None:
+        access, kind = (os.O_RDONLY, fcntl.LOCK_SH) if shared else (os.O_RDWR, fcntl.LOCK_EX)
+        self.fd: int | None = os.open(data, access | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self.fd, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pid = _holder(self.fd)
+            self.abandon()
+            raise locked(path, pid, _SHARED if shared else _EXCLUSIVE) from None
+        except OSError:
+            self.abandon()
+            raise
+        _held.add(self)
+
+    def release(self) -> None:
+        """Let others in. Releasing twice is fine."""
+        if self.fd is not None:
+            # A child that is being forked may hold a copy of the descriptor for a moment.
+            fcntl.flock(self.fd, fcntl.LOCK_UN)
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Close the descriptor without unlocking what a process shares with its parent."""
+        fd, self.fd = self.fd, None
+        if fd is not None:
+            os.close(fd)
+
+
+_EXCLUSIVE = (
+    "one handle at a time may write, and none while a reader that cannot register itself reads. "
+    "Close it there, or open it with read_only=True"
+)
+_SHARED = (
+    "its lock.mdb cannot be written from here, so this reader cannot be told of to the writer. "
+    "Close it there, or allow writing to lock.mdb"
+)
+_held: weakref.WeakSet[DataLock] = weakref.WeakSet()
+
+
+@living.forget_with
+def _forget() -> None:
+    """Let go of what was inherited over a fork, or a child would keep its dead parent's locks."""
+    for lock in list(_held):
+        with contextlib.suppress(OSError):
+            lock.abandon()
+    _held.clear()
+
+
+def _holder(fd: int) -> int | None:
+    """The process that holds a lock on an open file, as far as the kernel tells."""
+    status = os.fstat(fd)
+    file = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    with contextlib.suppress(OSError):
+        for line in _KERNEL_LOCKS.read_text().splitlines():
+            # "1: FLOCK  ADVISORY  WRITE 4711 fe:00:262158 0 EOF"; a waiting one has "->" second
+            fields = line.split()
+            if len(fields) >= 8 and fields[1] == "FLOCK" and fields[5] == file:
+                pid = int(fields[4])
+                return pid if pid > 0 else None
+    return None

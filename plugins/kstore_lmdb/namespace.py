@@ -1,0 +1,139 @@
+"""Namespaces: named databases, seen as of a moment that may be followed by another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from itertools import repeat
+from pathlib import Path
+from typing import Any, Protocol
+
+import lmdb
+
+from kstore_core.engine import Namespace
+from kstore_lmdb import living
+from kstore_lmdb.errors import Reason, doing
+from kstore_lmdb.moment import Moment
+from kstore_lmdb.scan import Scan
+
+__all__ = ["LMDBNamespace", "Source"]
+
+Lookup = Callable[[bytes], bytes | None]
+
+
+class Source(Protocol):
+    """Where a namespace finds its moment: a database, or a snapshot."""
+
+    path: Path
+
+    @property
+    def guard(self) -> AbstractContextManager[Any]:
+        """Held while a namespace binds itself to the moment, and while that becomes the past."""
+
+    def moment(self) -> Moment:
+        """The moment to read now; raises where there is none any more."""
+
+
+def rebindable(first: Callable[..., Any]) -> tuple[Lookup, Callable[..., None]]:
+    """A lookup at the cost of one Python frame, and the means to bind it to another transaction.
+
+    Whoever took it long ago meets the new binding too, so that a lookup sees what was committed
+    last, and refuses after a close, with no check to pay for.
+    """
+    call, handle = first, None
+
+    def lookup(key: bytes) -> Any:
+        return call(key, None, handle)
+
+    def bind(other: Callable[..., Any] = first, its: Any = None) -> None:
+        nonlocal call, handle
+        if its is not None:  # first: a lookup in between may use it with the transaction of before
+            handle = its
+        call = other
+
+    return lookup, bind
+
+
+class LMDBNamespace(Namespace):
+    """A named database of a source's moments."""
+
+    def __init__(self, name: str, source: Source) -> None:
+        self.name = name
+        self._source = source
+        self._guard = doing(f"read from {name!r}", source.path)
+        self._ended: Reason | None = None
+        self._lookup, self._bind = rebindable(self._look_up_first)
+
+    @property
+    def fast_get(self) -> Lookup:
+        """The binding's own lookup in the newest transaction."""
+        return self._lookup
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of ``key``, or None."""
+        try:
+            return self._lookup(key)
+        except Exception:  # noqa: BLE001
+            return self._look_up(key)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of ``keys``, in their order."""
+        moment = self._moment()
+        try:
+            handle = moment.handles[self.name]
+            return list(map(moment.read().get, keys, repeat(None), repeat(handle)))
+        except lmdb.Error:
+            return list(map(self.get, keys))
+
+    def scan(
+        self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
+    ) -> Scan:
+        """Chunks of the rows with ``lo <= key < hi``, as of this call."""
+        return Scan(self.name, self._moment(), lo, hi, reverse, self._guard)
+
+    def first(
+        self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
+    ) -> tuple[bytes, bytes] | None:
+        """The first row of a scan, or None where it is empty."""
+        return self.scan(lo, hi, reverse=reverse).first()
+
+    def approximate_count(self) -> int:
+        """How many rows there are, exactly."""
+        moment = self._moment()
+        with moment.lock, self._guard:
+            rows = moment.read().stat(moment.handles[self.name])["entries"]
+            return rows + (moment.empty_row(self.name) is not None)
+
+    def renew(self) -> None:
+        """Look at the source's moment again with the next lookup."""
+        self._bind()
+
+    def end(self, reason: Reason) -> None:
+        """Everything from now on raises ``reason``."""
+        self._ended = reason
+        self._bind()
+
+    def _moment(self) -> Moment:
+        if self._ended is not None:
+            raise self._ended()
+        return self._source.moment()
+
+    def _look_up_first(self, key: bytes, *_: object) -> bytes | None:
+        """Bind the lookup to the moment that is now, and look ``key`` up."""
+        with self._source.guard:
+            moment = self._moment()
+            get, handle = moment.read().get, moment.handles[self.name]
+            self._bind(get, handle)
+        return get(key, None, handle)
+
+    def _look_up(self, key: bytes) -> bytes | None:
+        """The long way, for what the short one raised on."""
+        living.notice_fork()
+        if type(key) is not bytes:
+            raise TypeError(f"a key is bytes, not {type(key).__name__}")
+        moment = self._moment()
+        self.renew()
+        with moment.lock, self._guard:
+            if not key:
+                return moment.empty_row(self.name)
+            return moment.read().get(key, None, moment.handles[self.name])

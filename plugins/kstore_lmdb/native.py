@@ -1,0 +1,75 @@
+"""LMDB's own environments: how they are opened, and how much address space they may take."""
+
+from __future__ import annotations
+
+import mmap
+from dataclasses import dataclass
+from pathlib import Path
+
+import lmdb
+
+from kstore_lmdb.options import LMDBFormat, LMDBOptions
+
+__all__ = ["Mode", "added_bytes", "database_names", "open_native"]
+
+_SMALLEST_MAP_BYTES = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """How an environment is open: for writing or not, and whether commits wait for the disk."""
+
+    writable: bool
+    synced: bool = False
+
+
+def open_native(
+    path: Path, options: LMDBOptions, form: LMDBFormat, mode: Mode, *, lock: bool = True
+) -> lmdb.Environment:
+    """LMDB's own environment, with as much of the map as the address space allows.
+
+    Never with ``writemap``, which turns a full disk into the end of the process.
+    """
+    size = -(-options.map_size_bytes // mmap.PAGESIZE) * mmap.PAGESIZE
+    while True:
+        try:
+            return lmdb.Environment(
+                str(path),
+                map_size=size,
+                readonly=not mode.writable,
+                create=False,
+                sync=mode.synced,
+                metasync=mode.synced,
+                max_readers=options.max_readers,
+                max_dbs=options.max_namespaces + 1,
+                lock=lock,
+                lib_version=form.library,
+            )
+        except lmdb.MemoryError:
+            if size <= _SMALLEST_MAP_BYTES:
+                raise
+            size = max(size // 4, _SMALLEST_MAP_BYTES)
+
+
+def database_names(transaction: lmdb.Transaction[bytes]) -> set[str]:
+    """The named databases of a moment; LMDB 1.0 ends their names with a zero byte."""
+    return {name.rstrip(b"\0").decode() for name in transaction.cursor().iternext(values=False)}
+
+
+def added_bytes(size: int) -> int:
+    """By how much a map of ``size`` bytes can grow: double, or a quarter; 0 for not at all."""
+    for more in (size, size // 4):
+        more = max(more, _SMALLEST_MAP_BYTES) // mmap.PAGESIZE * mmap.PAGESIZE
+        if _can_be_reserved(more):
+            return more
+    return 0
+
+
+def _can_be_reserved(size: int) -> bool:
+    """Whether the process has so much address space left."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    try:
+        mmap.mmap(-1, size, flags=flags, prot=mmap.PROT_READ).close()
+    except (OSError, OverflowError, ValueError):
+        return False
+    return True

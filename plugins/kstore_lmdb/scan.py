@@ -1,0 +1,166 @@
+"""Scans: chunks of rows of one moment."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import islice
+from weakref import ref
+
+from kstore_core.engine import Chunk
+from kstore_lmdb.errors import doing
+from kstore_lmdb.moment import Moment
+
+__all__ = ["Scan"]
+
+SMALLEST_CHUNK = 4
+LARGEST_CHUNK = 256
+_GROWTH = 4
+
+
+class Scan:
+    """An iterator of chunks over ``lo <= key < hi``.
+
+    A cursor dies when its moment moves; the scan then goes on with another, behind the last row
+    that it gave. Either bound moves on with the rows for that.
+
+    Parameters
+    ----------
+    guard : doing
+        Explains native errors.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_at_empty",
+        "_generation",
+        "_guard",
+        "_hi",
+        "_lo",
+        "_moment",
+        "_name",
+        "_reading",
+        "_reverse",
+        "_rows",
+        "_size",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        moment: Moment,
+        lo: bytes | None,
+        hi: bytes | None,
+        reverse: bool,
+        guard: doing,
+    ) -> None:
+        self._name = name
+        self._moment = moment
+        self._lo = lo or b""
+        self._hi = hi
+        self._reverse = reverse
+        self._guard = guard
+        self._at_empty = not lo
+        self._generation = 0
+        self._rows: Iterator[tuple[bytes, bytes]] | None = None
+        self._reading = hi is None or self._lo < hi
+        self._size = SMALLEST_CHUNK if self._reading else 0
+        if self._reading:
+            moment.scans[id(self)] = ref(self)
+
+    def __iter__(self) -> Scan:
+        return self
+
+    def __next__(self) -> Chunk:
+        moment = self._moment
+        with moment.lock:
+            if not self._reading:
+                if moment.ended is not None and self._size:
+                    raise moment.ended()
+                raise StopIteration
+            try:
+                with self._guard:
+                    keys, values = self._take()
+            except BaseException:
+                self._stop()
+                raise
+        if not keys:
+            raise StopIteration
+        return keys, values
+
+    def first(self) -> tuple[bytes, bytes] | None:
+        """The first row, or None; ends the scan."""
+        self._size = 1
+        for keys, values in self:
+            self.close()
+            return keys[0], values[0]
+        return None
+
+    def close(self) -> None:
+        """End the scan and free what it holds. Closing twice is fine."""
+        with self._moment.lock:
+            self._stop()
+
+    def end(self) -> None:
+        """Free what is native; whoever ends the moment has its lock, and its reason is raised."""
+        self._reading = False
+        self._rows = None
+
+    def _take(self) -> Chunk:
+        """The next rows; the last ones stop the scan."""
+        if self._generation != self._moment.generation:
+            self._position()
+        assert self._rows is not None
+        rows = list(islice(self._rows, self._size))
+        keys = [key for key, _ in rows]
+        values = [value for _, value in rows]
+        over = len(rows) < self._size
+        if keys:
+            if self._reverse:
+                kept = len(keys)
+                while kept and keys[kept - 1] < self._lo:
+                    kept -= 1
+            else:
+                kept = len(keys) if self._hi is None else bisect_left(keys, self._hi)
+            if kept < len(keys):
+                over = True
+                del keys[kept:], values[kept:]
+        if self._at_empty and (over or not self._reverse):
+            self._at_empty = False
+            value = self._moment.empty_row(self._name)
+            if value is not None:
+                at = len(keys) if self._reverse else 0
+                keys.insert(at, b"")
+                values.insert(at, value)
+        if over:
+            self._stop()
+        elif self._reverse:
+            self._hi = keys[-1]
+        else:
+            self._lo = keys[-1] + b"\0"
+        if self._size < LARGEST_CHUNK:
+            self._size *= _GROWTH
+        return keys, values
+
+    def _position(self) -> None:
+        """Stand before the first row of what is left."""
+        moment = self._moment
+        cursor = moment.read().cursor(moment.handles[self._name])
+        if self._reverse:
+            if self._hi is not None and cursor.set_range(self._hi):
+                found = cursor.prev()
+            else:
+                found = cursor.last()
+            self._rows = cursor.iterprev() if found else iter(())
+        else:
+            self._rows = cursor.iternext() if cursor.set_range(self._lo) else iter(())
+        self._generation = moment.generation
+
+    def _stop(self) -> None:
+        self._size = 0
+        self._reading = False
+        self._rows = None
+        self._moment.scans.pop(id(self), None)
+
+    def __del__(self) -> None:
+        self._moment.scans.pop(id(self), None)
