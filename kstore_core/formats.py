@@ -28,6 +28,7 @@ __all__ = [
     "Convert",
     "ValueFormat",
     "by_name",
+    "named",
 ]
 
 
@@ -113,3 +114,34 @@ def by_name(name: str) -> ValueFormat:
         return FORMATS[name]
     except KeyError:
         raise SpecError(f"no value format {name!r}; there are: {', '.join(FORMATS)}") from None
+
+
+def named(name: str, *, versioned: bool) -> ValueFormat:
+    """The format of a key-value or of a versioned store by its own name or by a short one.
+
+    Parameters
+    ----------
+    name : str
+        A format's name, or what it keeps beside the value: ``"plain"`` (nothing),
+        ``"timestamped"``, ``"headers"``.
+
+    Raises
+    ------
+    SpecError
+        No store of that kind has such a format.
+    """
+    kin = [f for f in FORMATS.values() if f.versioned == versioned]
+    for value_format in kin:
+        if name in (value_format.name, _short_name(value_format)):
+            return value_format
+    kind = "versioned" if versioned else "key-value"
+    raise SpecError(
+        f"there is no {kind} store of the format {name}; there are: "
+        f"{', '.join(map(_short_name, kin))}"
+    )
+
+
+def _short_name(value_format: ValueFormat) -> str:
+    if value_format.headers:
+        return "headers"
+    return "timestamped" if value_format.timestamped and not value_format.versioned else "plain"

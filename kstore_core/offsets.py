@@ -128,7 +128,7 @@ def commit_rows(
     offsets: Mapping[Partition, int | None] | None,
     position: Mapping[str, Mapping[int, int]] | None,
     stream_time: int | None,
-    spec: StoreSpec | None,
+    spec: StoreSpec | StoredSpec | None,
 ) -> Rows:
     """The entries that a commit writes, sorted. What is None stays as it is.
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from kstore_core.dual import DualTable
 from kstore_core.engine import Database
 from kstore_core.errors import FormatDowngradeError, InconsistentStateError
-from kstore_core.formats import FORMATS, PLAIN, TIMESTAMPED, ValueFormat
+from kstore_core.formats import FORMATS, PLAIN, TIMESTAMPED, ValueFormat, by_name
 from kstore_core.staging import StagedNamespace, Staging
 from kstore_core.tables import OFFSETS, NamespaceTable, StoredTable
 
-__all__ = ["DEFAULT", "Layout", "drop_empty", "look_at", "open_table"]
+__all__ = ["DEFAULT", "Layout", "check_namespaces", "drop_empty", "look_at", "open_table"]
 
 DEFAULT = "default"
 """The namespace that every database has, and that is never dropped."""
@@ -49,20 +49,30 @@ def look_at(database: Database, value_format: ValueFormat) -> Layout:
     InconsistentStateError
         It holds a namespace that no format of this kind of store has, or two older formats at once.
     """
-    found = set(database.namespaces())
-    where = f"the store at {database.path}"
-    older = [FORMATS[name] for name in value_format.upgrades]
-    expected = {OFFSETS, DEFAULT, value_format.namespace, *(old.namespace for old in older)}
-    for name in sorted(found - expected):
-        _refuse(name, value_format, where)
-    present = [old for old in older if old.namespace in found]
-    full = [old for old in present if database.namespace(old.namespace).first() is not None]
-    moved = [old for old in present if old.namespace != DEFAULT]
+    found = check_namespaces(database, value_format)
+    present = [f for f in map(by_name, value_format.upgrades) if f.namespace in found]
+    full = [f for f in present if database.namespace(f.namespace).first() is not None]
+    moved = [f for f in present if f.namespace != DEFAULT]
     if len(full) > 1 or (full and full[0].namespace == DEFAULT and moved):
         finish = value_format if value_format.namespace in found else moved[-1]
         _refuse_two(full, moved, value_format, finish, database)
-    empty = tuple(old.namespace for old in moved if old not in full)
+    empty = tuple(f.namespace for f in moved if f not in full)
     return Layout(full[0] if full else None, empty)
+
+
+def check_namespaces(database: Database, value_format: ValueFormat) -> set[str]:
+    """The namespaces that there are, all of which a store of this format may have.
+
+    Raises
+    ------
+    FormatDowngradeError, InconsistentStateError
+        There is one of a newer format, or of none.
+    """
+    found = set(database.namespaces())
+    older = {by_name(name).namespace for name in value_format.upgrades}
+    for name in sorted(found - {OFFSETS, DEFAULT, value_format.namespace} - older):
+        _refuse(name, value_format, f"the store at {database.path}")
+    return found
 
 
 def _refuse(name: str, value_format: ValueFormat, where: str) -> None:

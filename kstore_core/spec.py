@@ -80,19 +80,7 @@ class StoreSpec:
 
     def describe(self) -> dict[str, Any]:
         """What is kept in the state directory, as JSON types."""
-        described: dict[str, Any] = {
-            "version": SPEC_VERSION,
-            "name": self.name,
-            "shape": self.shape,
-            "format": self.format.name,
-            "key": self.key.name,
-            "value": self.value.name,
-        }
-        if self.history_retention_ms is not None:
-            described["history_retention_ms"] = self.history_retention_ms
-        if self.segment_interval_ms is not None:
-            described["segment_interval_ms"] = self.segment_interval_ms
-        return described
+        return _described(self, self.key.name, self.value.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +127,10 @@ class StoredSpec:
             raise SpecError(
                 f"the description stored under kstore.spec is damaged: {error}"
             ) from error
+
+    def describe(self) -> dict[str, Any]:
+        """What is kept in the state directory, as JSON types."""
+        return _described(self, self.key, self.value)
 
     def spec(self) -> StoreSpec:
         """The description with its serdes.
@@ -200,6 +192,22 @@ class StoredSpec:
             f"{spec.format.name!r}; a store is not downgraded in place. Open it as "
             f"{self.format.name!r}"
         )
+
+
+def _described(spec: StoreSpec | StoredSpec, key: str, value: str) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "version": SPEC_VERSION,
+        "name": spec.name,
+        "shape": spec.shape,
+        "format": spec.format.name,
+        "key": key,
+        "value": value,
+    }
+    if spec.history_retention_ms is not None:
+        described["history_retention_ms"] = spec.history_retention_ms
+    if spec.segment_interval_ms is not None:
+        described["segment_interval_ms"] = spec.segment_interval_ms
+    return described
 
 
 def is_name(name: object) -> bool:
