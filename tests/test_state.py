@@ -277,14 +277,12 @@ def test_closing_inside_a_scan_ends_it_with_an_error(home):
 def fingerprint(root):
     """Everything there is: names, bytes, and when it was changed.
 
-    Of LMDB's ``lock.mdb`` not the bytes: that is where a reader tells the writer of itself.
+    Of LMDB's ``lock.mdb`` only the name: that is where a reader tells the writer of itself.
     """
     return {
-        path: (
-            path.stat().st_mtime_ns,
-            path.stat().st_mode,
-            None if path.name == "lock.mdb" else digest(path),
-        )
+        path: None
+        if path.name == "lock.mdb"
+        else (path.stat().st_mtime_ns, path.stat().st_mode, digest(path))
         for path in [root, *sorted(root.rglob("*"))]
     }
 
