@@ -8,8 +8,27 @@ from __future__ import annotations
 import pytest
 
 # Before they are imported, so that a failing assert shows its values.
-pytest.register_assert_rewrite(f"{__name__}.engine_suite", f"{__name__}.processes")
+pytest.register_assert_rewrite(
+    *(
+        f"{__name__}.{name}"
+        for name in ("suite", "engine_suite", "store_suite", "machines", "processes")
+    )
+)
 
 from kstore_core.testing.engine_suite import EngineSuite  # noqa: E402
+from kstore_core.testing.machines import (  # noqa: E402
+    EngineMachine,
+    KeyValueMachine,
+    StoreMachine,
+    VersionedMachine,
+)
+from kstore_core.testing.running import run_machine  # noqa: E402
 
-__all__ = ["EngineSuite"]
+__all__ = [
+    "EngineMachine",
+    "EngineSuite",
+    "KeyValueMachine",
+    "StoreMachine",
+    "VersionedMachine",
+    "run_machine",
+]

@@ -7,6 +7,7 @@ from kstore_core.testing.engine_suite.checkpoints import CheckpointPromises
 from kstore_core.testing.engine_suite.children import ChildPromises
 from kstore_core.testing.engine_suite.closing import ClosePromises
 from kstore_core.testing.engine_suite.limits import LimitPromises
+from kstore_core.testing.engine_suite.lives import LifePromises
 from kstore_core.testing.engine_suite.loads import LoadPromises
 from kstore_core.testing.engine_suite.lookups import LookupPromises
 from kstore_core.testing.engine_suite.namespaces import NamespacePromises
@@ -34,6 +35,7 @@ class EngineSuite(
     ThreadPromises,
     ProcessPromises,
     ChildPromises,
+    LifePromises,
 ):
     """What every engine promises. Derive a class whose name begins with ``Test``.
 
@@ -44,5 +46,6 @@ class EngineSuite(
                 return MyEngine()
 
     What an engine cannot do is read from its ``capabilities``; the suite then holds it to a
-    refusal instead. ``variants`` runs everything again with other options.
+    refusal instead. ``variants`` runs everything again with other options; ``lives`` is how many
+    random lives a database leads.
     """

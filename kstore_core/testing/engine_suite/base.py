@@ -1,77 +1,34 @@
-"""What the parts of the engine suite share: an engine, a root, and databases that end up closed."""
+"""What the parts of the engine suite share: databases that end up closed, rows in and out."""
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any
 
-import pytest
+from kstore_core.engine import Database, Durability, Namespace, Rows
+from kstore_core.testing.suite import Suite, refuses
 
-from kstore_core.engine import Capabilities, Database, Durability, Engine, Namespace, Rows
-
-__all__ = ["STORE", "EnginePart", "Pairs", "numbered", "put", "read", "refuses", "within"]
+__all__ = [
+    "STORE",
+    "EnginePart",
+    "Pairs",
+    "numbered",
+    "path_under",
+    "put",
+    "read",
+    "refuses",
+    "within",
+]
 
 STORE = "orders"
 """The store of most tests. Messages must name it."""
 
 Pairs = list[tuple[bytes, bytes]]
 
-Raised = TypeVar("Raised", bound=BaseException)
 
-
-class EnginePart:
-    """Base of every part of the suite.
-
-    Attributes
-    ----------
-    variants : mapping of str to mapping
-        Options by a name for them; the whole suite runs once with each. None runs with what
-        :meth:`make_engine` gives, and with nothing else.
-    root : Path
-        The state directory of the test; nothing is there yet.
-    engine : Engine
-        One engine, the same for the whole test.
-    """
-
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    root: Path
-    engine: Engine
-    _options: Mapping[str, Any] | None = None
-
-    def make_engine(self) -> Engine:
-        """A new engine. The one method that an author writes."""
-        raise NotImplementedError("an engine suite has a make_engine(self) that returns an Engine")
-
-    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        if self.variants and "engine_variant" in metafunc.fixturenames:
-            metafunc.parametrize("engine_variant", [None, *self.variants], indirect=True)
-
-    @pytest.fixture
-    def engine_variant(self, request: pytest.FixtureRequest) -> None:
-        """The options of this run."""
-        name = getattr(request, "param", None)
-        self._options = None if name is None else self.variants[name]
-
-    @pytest.fixture(autouse=True)
-    def _engine_for_a_test(self, tmp_path: Path, engine_variant: None) -> Iterator[None]:
-        self.root = tmp_path / "state" / "0_0"
-        self.engine = self.new_engine()
-        with ExitStack() as self._opened:
-            yield
-        gc.collect()  # what was dropped without a close warns within the test that did it
-
-    def new_engine(self) -> Engine:
-        """Another engine with the options of this run."""
-        engine = self.make_engine()
-        return engine if self._options is None else type(engine)(self._options)
-
-    @property
-    def able(self) -> Capabilities:
-        """What the engine says of itself; the suite asks nothing else."""
-        return self.engine.capabilities
+class EnginePart(Suite):
+    """Base of every part of the engine suite."""
 
     def open(
         self,
@@ -128,6 +85,11 @@ def numbered(count: int, value: bytes = b"v", start: int = 0) -> dict[bytes, byt
     return {b"%08d" % number: value for number in range(start, start + count)}
 
 
+def path_under(root: Path, database: Database, home: Path) -> Path:
+    """Where the engine looks under ``root`` for the store that ``database`` is under ``home``."""
+    return root / database.path.absolute().relative_to(home.absolute())
+
+
 def within(
     rows: Mapping[bytes, bytes], lo: bytes | None, hi: bytes | None, *, reverse: bool = False
 ) -> Pairs:
@@ -137,19 +99,3 @@ def within(
         for key in sorted(rows, reverse=reverse)
         if (lo is None or lo <= key) and (hi is None or key < hi)
     ]
-
-
-def refuses(kind: type[Raised], use: Callable[[], object], what: str, *names: str) -> Raised:
-    """Check that ``use`` raises ``kind`` and that the message has all ``names``; the error."""
-    try:
-        result = use()
-    except kind as error:
-        text = str(error)
-        missing = [name for name in names if name not in text]
-        assert not missing, f"{what}: the message of {kind.__name__} names {missing}: {text!r}"
-        return error
-    except Exception as error:
-        raise AssertionError(
-            f"{what} raises {kind.__name__}, not {type(error).__name__}: {error}"
-        ) from error
-    raise AssertionError(f"{what} raises {kind.__name__}; it gave {result!r}")

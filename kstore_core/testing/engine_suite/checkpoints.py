@@ -6,15 +6,18 @@ from pathlib import Path
 
 from kstore_core.engine import Rows
 from kstore_core.errors import UnsupportedError
-from kstore_core.testing.engine_suite.base import EnginePart, numbered, put, read, refuses
+from kstore_core.testing.engine_suite.base import (
+    EnginePart,
+    numbered,
+    path_under,
+    put,
+    read,
+    refuses,
+)
 
 
 class CheckpointPromises(EnginePart):
     """``checkpoint``. An engine that says that it makes none refuses with UnsupportedError."""
-
-    def target(self) -> Path:
-        """Where an engine looks for the store ``orders`` of another root."""
-        return self.copies / self.open().path.relative_to(self.root.absolute())
 
     @property
     def copies(self) -> Path:
@@ -22,7 +25,7 @@ class CheckpointPromises(EnginePart):
 
     def test_a_checkpoint_is_a_database_of_its_own(self) -> None:
         database = self.open()
-        target = self.copies / database.path.absolute().relative_to(self.root.absolute())
+        target = path_under(self.copies, database, self.root)
         rows = numbered(3000)
         put(database, rows)
         for name in ("offsets", "other"):
@@ -57,7 +60,7 @@ class CheckpointPromises(EnginePart):
         database = self.filled(numbered(10))
         if not self.able.checkpoint:
             return
-        target = self.copies / database.path.absolute().relative_to(self.root.absolute())
+        target = path_under(self.copies, database, self.root)
         database.checkpoint(target)
         put(database, {b"later": b"row"})
         refuses(

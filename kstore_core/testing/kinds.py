@@ -1,0 +1,116 @@
+"""Every kind of store that exists: a shape and a format, and how a record looks in it.
+
+The one place that a new shape or format is added to; the store suite and the machines take theirs
+from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from kstore_core import formats, stores
+from kstore_core.formats import ValueFormat
+from kstore_core.spec import StoreSpec
+from kstore_core.types import ValueAndTimestamp, ValueTimestampHeaders
+
+__all__ = ["EDGES", "KEY_VALUE", "KINDS", "VERSIONED", "Edge", "Kind", "Record"]
+
+NO_TIMESTAMP = -1
+"""What a record of a format without times has once its store is upgraded, as in Kafka Streams."""
+
+
+class Record(NamedTuple):
+    """A record as every format could keep it, to compare what different ones give back.
+
+    Attributes
+    ----------
+    data : bytes
+    timestamp : int
+        Milliseconds; -1 where the format keeps none.
+    headers : tuple of (str, bytes or None)
+        Empty where the format keeps none.
+    """
+
+    data: bytes
+    timestamp: int = NO_TIMESTAMP
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of store.
+
+    Attributes
+    ----------
+    format : ValueFormat
+    spec : callable
+        The spec of a store of this kind, from its name and, where versioned, retention and segment
+        interval (ms).
+    """
+
+    format: ValueFormat
+    spec: Callable[..., StoreSpec]
+
+    def __str__(self) -> str:
+        return self.format.name
+
+    def record(
+        self, data: bytes, timestamp: int, headers: Iterable[tuple[str, bytes | None]] = ()
+    ) -> Record:
+        """What this kind keeps of a record."""
+        return Record(
+            data,
+            timestamp if self.format.timestamped else NO_TIMESTAMP,
+            tuple(headers) if self.format.headers else (),
+        )
+
+    def value(self, record: Record | None) -> Any:
+        """What a key-value store of this kind takes for ``record``; None deletes."""
+        if record is None:
+            return None
+        if self.format.headers:
+            return ValueTimestampHeaders(record.data, record.timestamp, list(record.headers))
+        if self.format.timestamped:
+            return ValueAndTimestamp(record.data, record.timestamp)
+        return record.data
+
+    def read(self, value: Any) -> Record | None:
+        """What a key-value store of this kind gave, as a record."""
+        if value is None or not self.format.timestamped:
+            return None if value is None else Record(value)
+        headers = tuple(value.headers) if self.format.headers else ()
+        return Record(value.value, value.timestamp, headers)
+
+    def upgrades(self) -> list[Kind]:
+        """The newer kinds that a store of this one can be opened as."""
+        return [edge.newer for edge in EDGES if edge.older is self]
+
+
+class Edge(NamedTuple):
+    """An upgrade: a store of the older kind may be opened as the newer one."""
+
+    older: Kind
+    newer: Kind
+
+    def __str__(self) -> str:
+        return f"{self.older}-{self.newer}"
+
+
+KEY_VALUE = (
+    Kind(formats.PLAIN, stores.key_value),
+    Kind(formats.TIMESTAMPED, stores.timestamped_key_value),
+    Kind(formats.TIMESTAMPED_HEADERS, stores.timestamped_key_value_with_headers),
+)
+VERSIONED = (
+    Kind(formats.VERSIONED, stores.versioned_key_value),
+    Kind(formats.VERSIONED_HEADERS, stores.versioned_key_value_with_headers),
+)
+KINDS = (*KEY_VALUE, *VERSIONED)
+EDGES = tuple(
+    Edge(older, newer)
+    for newer in KINDS
+    for older in KINDS
+    if older.format.name in newer.format.upgrades_from
+)

@@ -1,0 +1,10 @@
+"""Random lives of databases and stores, held against plain models."""
+
+from __future__ import annotations
+
+from kstore_core.testing.machines.engine import EngineMachine
+from kstore_core.testing.machines.key_value import KeyValueMachine
+from kstore_core.testing.machines.store import StoreMachine
+from kstore_core.testing.machines.versioned import VersionedMachine
+
+__all__ = ["EngineMachine", "KeyValueMachine", "StoreMachine", "VersionedMachine"]

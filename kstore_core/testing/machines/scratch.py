@@ -1,0 +1,38 @@
+"""A directory of its own for each life of a machine."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from hypothesis.stateful import RuleBasedStateMachine
+
+from kstore_core.engine import Engine
+
+__all__ = ["ScratchMachine"]
+
+
+class ScratchMachine(RuleBasedStateMachine):
+    """Base of the kit's machines.
+
+    Attributes
+    ----------
+    make_engine : callable
+        Gives a new engine; set by :func:`kstore_core.testing.run_machine`.
+    engine : Engine
+        One engine for the whole life, so that memory reopens too.
+    scratch : Path
+        Removed at the end.
+    """
+
+    make_engine: Callable[[], Engine]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scratch = Path(tempfile.mkdtemp(prefix="kstore-machine-")).resolve()
+        self.engine = self.make_engine()
+
+    def teardown(self) -> None:
+        shutil.rmtree(self.scratch, ignore_errors=True)

@@ -1,0 +1,85 @@
+"""What both suites share: an engine, a place for its state, and an end to all that was opened."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import pytest
+
+from kstore_core.engine import Capabilities, Engine
+
+__all__ = ["Suite", "refuses"]
+
+Raised = TypeVar("Raised", bound=BaseException)
+
+
+class Suite:
+    """Base of the suites.
+
+    Attributes
+    ----------
+    variants : mapping of str to mapping
+        Options by a name for them; the whole suite runs once with each. None runs with what
+        :meth:`make_engine` gives, and with nothing else.
+    root : Path
+        The state directory of the test; nothing is there yet.
+    engine : Engine
+        One engine, the same for the whole test.
+    """
+
+    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    root: Path
+    engine: Engine
+    _options: Mapping[str, Any] | None = None
+
+    def make_engine(self) -> Engine:
+        """A new engine. The one method that an author writes."""
+        raise NotImplementedError("an engine suite has a make_engine(self) that returns an Engine")
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        if self.variants and "engine_variant" in metafunc.fixturenames:
+            metafunc.parametrize("engine_variant", [None, *self.variants], indirect=True)
+
+    @pytest.fixture
+    def engine_variant(self, request: pytest.FixtureRequest) -> None:
+        """The options of this run."""
+        name = getattr(request, "param", None)
+        self._options = None if name is None else self.variants[name]
+
+    @pytest.fixture(autouse=True)
+    def _engine_for_a_test(self, tmp_path: Path, engine_variant: None) -> Iterator[None]:
+        self.root = tmp_path / "state" / "0_0"
+        self.engine = self.new_engine()
+        with ExitStack() as self._opened:
+            yield
+        gc.collect()  # what was dropped without a close warns within the test that did it
+
+    def new_engine(self) -> Engine:
+        """Another engine with the options of this run."""
+        engine = self.make_engine()
+        return engine if self._options is None else type(engine)(self._options)
+
+    @property
+    def able(self) -> Capabilities:
+        """What the engine says of itself; the suite asks nothing else."""
+        return self.engine.capabilities
+
+
+def refuses(kind: type[Raised], use: Callable[[], object], what: str, *names: str) -> Raised:
+    """Check that ``use`` raises ``kind`` and that the message has all ``names``; the error."""
+    try:
+        result = use()
+    except kind as error:
+        text = str(error)
+        missing = [name for name in names if name not in text]
+        assert not missing, f"{what}: the message of {kind.__name__} names {missing}: {text!r}"
+        return error
+    except Exception as error:
+        raise AssertionError(
+            f"{what} raises {kind.__name__}, not {type(error).__name__}: {error}"
+        ) from error
+    raise AssertionError(f"{what} raises {kind.__name__}; it gave {result!r}")
