@@ -23,12 +23,14 @@ from kstore_core.testing.machines import (  # noqa: E402
     VersionedMachine,
 )
 from kstore_core.testing.running import run_machine  # noqa: E402
+from kstore_core.testing.store_suite import StoreSuite  # noqa: E402
 
 __all__ = [
     "EngineMachine",
     "EngineSuite",
     "KeyValueMachine",
     "StoreMachine",
+    "StoreSuite",
     "VersionedMachine",
     "run_machine",
 ]

@@ -1,0 +1,53 @@
+"""What the parts of the store suite share: state directories that end up closed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kstore_core.state import StateDirectory, open_state
+from kstore_core.testing.kinds import KEY_VALUE, VERSIONED, Kind, Record
+from kstore_core.testing.suite import Suite
+
+__all__ = ["EACH_KEY_VALUE", "EACH_VERSIONED", "HEADERS", "PARTITION", "StorePart", "records"]
+
+PARTITION = ("orders", 0)
+HEADERS = (
+    ("trace-id", b"abc"),
+    ("trace-id", b"def"),
+    ("none", None),
+    ("empty", b""),
+    ("", b"\xff"),
+)
+"""Repeated names, None beside the empty value, an order that is not sorted."""
+
+EACH_KEY_VALUE = pytest.mark.parametrize("kind", KEY_VALUE, ids=str)
+EACH_VERSIONED = pytest.mark.parametrize("kind", VERSIONED, ids=str)
+
+
+class StorePart(Suite):
+    """Base of every part of the store suite."""
+
+    def state(self, **arguments: Any) -> StateDirectory:
+        """The state directory of the test, closed at its end."""
+        state = open_state(self.root, engine=self.engine, **arguments)
+        self._opened.callback(state.close)
+        return state
+
+    def reopen(self, state: StateDirectory, **arguments: Any) -> StateDirectory:
+        """Close ``state`` and open it again, by another engine object where rows persist."""
+        state.close()
+        if self.able.persistent:
+            self.engine = self.new_engine()
+        return self.state(**arguments)
+
+
+def records(kind: Kind, count: int) -> dict[bytes, Record]:
+    """Records by key, as ``kind`` keeps them; each has its own time and its own headers."""
+    return {
+        b"k%04d" % number: kind.record(
+            b"value %d" % number, 1_700_000_000_000 + number, HEADERS[: number % 6]
+        )
+        for number in range(count)
+    }

@@ -1,0 +1,172 @@
+"""Staging, commits, spills, transactions, and readers: the same on every kind of store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kstore_core.errors import (
+    StateError,
+    StoreClosedError,
+    UncommittedLimitError,
+    UnsupportedError,
+)
+from kstore_core.spec import StoreSpec
+from kstore_core.testing.kinds import KINDS, Kind
+from kstore_core.testing.store_suite.base import PARTITION, StorePart
+from kstore_core.testing.suite import refuses
+
+EACH_KIND = pytest.mark.parametrize("kind", KINDS, ids=str)
+
+
+class CommitPromises(StorePart):
+    """``open_state``, ``commit`` and ``close`` with stores of every kind."""
+
+    @EACH_KIND
+    def test_offsets_are_those_of_the_commit(self, kind: Kind) -> None:
+        state = self.state()
+        store = state.open(spec(kind))
+        assert store.offsets() == {}, "nothing is committed"
+        for number in range(3):
+            put(kind, store, b"%d" % number, b"v")
+            assert len(keys(store)) == number + 1, "what is staged is read"
+            state.commit({PARTITION: number})
+            assert store.offsets() == {PARTITION: number}, "offsets are those of the last commit"
+            state = self.reopen(state)
+            store = state.open(spec(kind))
+            assert store.offsets() == state.offsets() == {PARTITION: number}, "after a reopen too"
+            assert len(keys(store)) == number + 1, "with the rows that they stand for"
+        state.commit()
+        assert store.offsets() == {PARTITION: 2}, "a commit without offsets keeps them"
+
+    @EACH_KIND
+    def test_an_exception_discards_what_is_staged(self, kind: Kind) -> None:
+        with self.state() as state:
+            put(kind, state.open(spec(kind)), b"kept", b"v")
+
+        def fail() -> None:
+            with self.state() as state:
+                put(kind, state.open(spec(kind)), b"discarded", b"v")
+                raise LookupError("the job failed")
+
+        refuses(LookupError, fail, "a job that fails", "the job failed")
+        with self.state() as state:
+            store = state.open(spec(kind))
+            assert keys(store) == [b"kept"], "an exception discards, a clean exit commits"
+            put(kind, store, b"closed", b"v")
+            state.close()
+        assert keys(self.state().open(spec(kind))) == [b"kept"], "so does a close without a commit"
+
+    @EACH_KIND
+    def test_a_spill_keeps_offsets_behind_the_rows(self, kind: Kind) -> None:
+        state = self.state(uncommitted_max_bytes=400)
+        store = state.open(spec(kind))
+        put(kind, store, b"k000", b"v" * 30)
+        state.commit({PARTITION: 0})
+        for number in range(1, 40):
+            put(kind, store, b"k%03d" % number, b"v" * 30)
+            assert state.staged_bytes <= 400, "what is staged stays within its budget"
+        assert len(keys(store)) == 40, "spilled rows are read like any others"
+        store = self.reopen(state).open(spec(kind))
+        found = keys(store)
+        assert found == [b"k%03d" % number for number in range(len(found))]
+        assert 1 < len(found) < 40, "what was spilled is there, what was only staged is not"
+        assert store.offsets() == {PARTITION: 0}, "offsets are never ahead of the data"
+
+    @EACH_KIND
+    def test_a_transaction_is_refused_beyond_its_limit(self, kind: Kind) -> None:
+        state = self.state(transactional=True, uncommitted_max_bytes=300)
+        store = state.open(spec(kind))
+        put(kind, store, b"a", b"v" * 100)
+        refuses(
+            UncommittedLimitError,
+            lambda: put(kind, store, b"b", b"v" * 300),
+            "a transaction beyond its limit",
+            "uncommitted_max_bytes=300",
+        )
+        assert keys(store) == [b"a"], "nothing of what was refused is staged"
+        with self.state(read_only=True) as reader:
+            if spec(kind).name in reader.stores():
+                assert keys(reader.open(spec(kind))) == [], "nobody else sees it before its commit"
+        state.commit({PARTITION: 1})
+        put(kind, store, b"b", b"v" * 100)
+        store = self.reopen(state).open(spec(kind))
+        assert keys(store) == [b"a"], "what was not committed is gone"
+        assert store.offsets() == {PARTITION: 1}
+
+    @EACH_KIND
+    def test_a_reader_writes_nothing(self, kind: Kind) -> None:
+        missing = lambda: self.state(read_only=True).open(spec(kind))  # noqa: E731
+        refuses(StateError, missing, "a read-only open of what is missing")
+        writer = self.state()
+        store = writer.open(spec(kind))
+        put(kind, store, b"a", b"1")
+        writer.commit({PARTITION: 5})
+        put(kind, store, b"b", b"staged")
+        reader = self.state(read_only=True)
+        seen = reader.open(spec(kind))
+        assert keys(seen) == [b"a"], "a reader sees what is committed"
+        assert seen.offsets() == {PARTITION: 5}
+        uses: dict[str, Callable[[], Any]] = {
+            "put": lambda: put(kind, seen, b"c", b"v"),
+            "commit": lambda: reader.commit(),
+        }
+        for name, use in uses.items():
+            refuses(UnsupportedError, use, f"{name} of a read-only state", "read_only")
+        reader.close()
+        writer.commit()
+        assert keys(self.state(read_only=True).open(spec(kind))) == [b"a", b"b"], "later ones more"
+
+    @EACH_KIND
+    def test_after_close_everything_says_so(self, kind: Kind) -> None:
+        state = self.state()
+        store = state.open(spec(kind))
+        for number in range(600):
+            put(kind, store, b"%04d" % number, b"v")
+        state.commit()
+        scan = store.all()
+        next(scan)
+        state.close()
+        uses: dict[str, Callable[[], Any]] = {
+            "get": lambda: store.get(b"0000"),
+            "get_many": lambda: store.get_many([b"0000"]),
+            "put": lambda: put(kind, store, b"k", b"v"),
+            "all": lambda: list(store.all()),
+            "a scan that was begun": lambda: list(scan),
+            "commit": lambda: state.commit(),
+            "open": lambda: state.open(spec(kind)),
+        }
+        for name, use in uses.items():
+            refuses(StoreClosedError, use, f"{name} after close")
+
+    def test_stores_of_a_state_are_apart_and_committed_together(self) -> None:
+        state = self.state()
+        opened = {kind: state.open(spec(kind, str(kind))) for kind in KINDS}
+        for number, (kind, store) in enumerate(opened.items()):
+            put(kind, store, b"k%d" % number, b"v")
+        state.commit({PARTITION: 3})
+        state = self.reopen(state)
+        assert state.stores() == sorted(map(str, KINDS)), "each store has its name"
+        for number, kind in enumerate(KINDS):
+            assert keys(state.open(spec(kind, str(kind)))) == [b"k%d" % number], "and its rows"
+        assert state.offsets() == {PARTITION: 3}
+
+
+def spec(kind: Kind, name: str = "s") -> StoreSpec:
+    """A store of any kind."""
+    return kind.spec(name, 1000, 100) if kind.format.versioned else kind.spec(name)
+
+
+def put(kind: Kind, store: Any, key: bytes, data: bytes) -> None:
+    """Put into a store of any kind."""
+    if kind.format.versioned:
+        store.put(key, data, timestamp=50)
+    else:
+        store.put(key, kind.value(kind.record(data, 50)))
+
+
+def keys(store: Any) -> list[bytes]:
+    """Every key of a store of any kind."""
+    return [key for key, _ in store.all()]

@@ -1,0 +1,187 @@
+"""Key-value stores of every format: what they answer, and that headers stay as they are."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from kstore_core.errors import KeyTooLongError, UnsupportedError
+from kstore_core.testing.kinds import Kind, Record
+from kstore_core.testing.machines.key_value import KeyValueMachine
+from kstore_core.testing.models import KeyValueModel
+from kstore_core.testing.running import run_machine
+from kstore_core.testing.store_suite.base import (
+    EACH_KEY_VALUE,
+    HEADERS,
+    PARTITION,
+    StorePart,
+    records,
+)
+from kstore_core.testing.suite import refuses
+
+CORNERS = [b"\x00", b"\x00\xff", b"a", b"a\x00", b"a\xff", b"a\xff\xff", b"b", b"\xff", b"\xff\xff"]
+
+
+class KeyValuePromises(StorePart):
+    """A key-value store on this engine is Kafka's.
+
+    Attributes
+    ----------
+    lives : int
+        How many random lives a store of each kind leads.
+    """
+
+    lives: ClassVar[int] = 8
+
+    @EACH_KEY_VALUE
+    def test_what_is_put_is_got(self, kind: Kind) -> None:
+        state = self.state()
+        store = state.open(kind.spec("s"))
+        given = records(kind, 50)
+        for key, record in given.items():
+            assert store.put(key, kind.value(record)) is None, "put gives nothing"
+        for life in ("staged", "committed", "reopened"):
+            assert {key: kind.read(store.get(key)) for key in given} == given, (
+                "get gives the value that was put: its time, its headers, their order and repeats"
+            )
+            assert store.get(b"no") is None, "get gives None where there is nothing"
+            keys = [b"k0007", b"no", b"k0003", b"k0007"]
+            assert list(map(kind.read, store.get_many(keys))) == list(map(given.get, keys)), (
+                "get_many keeps the order of its keys"
+            )
+            assert _items(kind, store.all()) == list(given.items()), "all gives everything"
+            state.commit()
+            if life == "committed":
+                state = self.reopen(state)
+                store = state.open(kind.spec("s"))
+        assert 25 <= store.approximate_num_entries() <= 100, "50 entries are about 50"
+
+    @EACH_KEY_VALUE
+    def test_headers_stay_as_they_are(self, kind: Kind) -> None:
+        state = self.state()
+        store = state.open(kind.spec("s"))
+        for count in range(len(HEADERS) + 1):
+            key, record = b"%d" % count, kind.record(b"", count, HEADERS[:count])
+            store.put(key, kind.value(record))
+            assert kind.read(store.get(key)) == record
+        state.commit()
+        store = self.reopen(state).open(kind.spec("s"))
+        for count in range(len(HEADERS) + 1):
+            assert kind.read(store.get(b"%d" % count)) == kind.record(
+                b"", count, HEADERS[:count]
+            ), "names repeat, None is not the empty value, the order is the given one"
+
+    @EACH_KEY_VALUE
+    def test_deletes(self, kind: Kind) -> None:
+        state = self.state()
+        store = state.open(kind.spec("s"))
+        first, second = kind.record(b"1", 1, HEADERS[:1]), kind.record(b"2", 2)
+        for committing in (False, True):
+            for key in (b"deleted", b"put none"):
+                store.put(key, kind.value(first))
+            store.put(b"kept", kind.value(second))
+            if committing:
+                state.commit()
+            assert kind.read(store.delete(b"deleted")) == first, "delete gives the old value"
+            assert store.delete(b"deleted") is None, "or None"
+            store.put(b"put none", None)
+            for _ in range(2):
+                assert store.get(b"deleted") is store.get(b"put none") is None, "None deletes"
+                assert _items(kind, store.all()) == [(b"kept", second)], "scans skip what is gone"
+                assert store.get_many([b"deleted", b"kept"])[0] is None
+                state.commit()
+        store = self.reopen(state).open(kind.spec("s"))
+        assert _items(kind, store.all()) == [(b"kept", second)], "what is gone stays so"
+
+    @EACH_KEY_VALUE
+    def test_put_if_absent_and_put_all(self, kind: Kind) -> None:
+        state = self.state()
+        store = state.open(kind.spec("s"))
+        first, second = kind.record(b"1", 1, HEADERS), kind.record(b"2", 2)
+        assert store.put_if_absent(b"k", kind.value(first)) is None, "there was nothing"
+        assert kind.read(store.put_if_absent(b"k", kind.value(second))) == first, "there was"
+        assert kind.read(store.get(b"k")) == first, "put_if_absent leaves what there is"
+        state.commit()
+        assert kind.read(store.put_if_absent(b"k", kind.value(second))) == first
+        rows = [(b"k", second), (b"l", first), (b"l", None), (b"m", first), (b"m", second)]
+        store.put_all([(key, kind.value(record)) for key, record in rows])
+        assert _items(kind, store.all()) == [(b"k", second), (b"m", second)], (
+            "put_all puts in the order given, and None deletes"
+        )
+
+    @EACH_KEY_VALUE
+    def test_ranges(self, kind: Kind) -> None:
+        model = KeyValueModel()
+        state = self.state()
+        store = state.open(kind.spec("s"))
+        for number, key in enumerate(CORNERS[::2] + CORNERS[1::2]):
+            record = kind.record(key, number)
+            store.put(key, kind.value(record))
+            model.put(key, record)
+            if number == 4:
+                state.commit()  # what is staged lies between what is stored
+        for reverse in (False, True):
+            for lo in (None, *CORNERS):
+                for hi in (None, *CORNERS, b"\xff\xff\xff"):
+                    found = _items(kind, store.range(lo, hi, reverse=reverse))
+                    assert found == model.range(lo, hi, reverse=reverse), (
+                        f"range({lo!r}, {hi!r}, reverse={reverse}) has both its ends"
+                    )
+            for prefix in (b"", *CORNERS):
+                wanted = model.prefix(prefix)
+                found = _items(kind, store.prefix_scan(prefix, reverse=reverse))
+                assert found == (wanted[::-1] if reverse else wanted), (
+                    f"prefix_scan({prefix!r}) gives the keys that begin with it"
+                )
+
+    @EACH_KEY_VALUE
+    def test_a_scan_is_a_moment(self, kind: Kind) -> None:
+        state = self.state()
+        store = state.open(kind.spec("s"))
+        given = records(kind, 600)
+        for number, (key, record) in enumerate(given.items()):
+            store.put(key, kind.value(record))
+            if number == 300:
+                state.commit()
+        for reverse in (False, True):
+            scan = store.all(reverse=reverse)
+            seen = [next(scan) for _ in range(10)]
+            for key in list(given)[::3]:
+                store.delete(key)
+            store.put(b"k0000x", kind.value(kind.record(b"new", 0)))
+            state.commit({PARTITION: 1})
+            found = _items(kind, [*seen, *scan])
+            assert found == sorted(given.items(), reverse=reverse), (
+                "a scan goes on as of its call, through puts, deletes and commits"
+            )
+            for key, record in given.items():
+                store.put(key, kind.value(record))
+            store.delete(b"k0000x")
+
+    @EACH_KEY_VALUE
+    def test_keys_that_the_engine_cannot_hold_are_refused_at_once(self, kind: Kind) -> None:
+        state = self.state()
+        store = state.open(kind.spec("s"))
+        value = kind.value(kind.record(b"v", 1))
+        if self.able.max_key_bytes is not None:
+            long = b"k" * (self.able.max_key_bytes + 1)
+            refuses(KeyTooLongError, lambda: store.put(long, value), "a long key", "bytes")
+            assert store.get(long) is None, "it is found nowhere"
+            store.put(long[1:], value)
+            assert store.get(long[1:]) == value, "the longest key is held"
+            store.delete(long[1:])
+        if self.able.empty_keys:
+            store.put(b"", value)
+            assert store.get(b"") == value, "the empty key is held"
+            store.delete(b"")
+        else:
+            refuses(UnsupportedError, lambda: store.put(b"", value), "the empty key", "empty")
+        state.commit()
+        assert list(store.all()) == [], "nothing was staged"
+
+    @EACH_KEY_VALUE
+    def test_random_lives(self, kind: Kind) -> None:
+        run_machine(KeyValueMachine, make_engine=self.new_engine, kind=kind, examples=self.lives)
+
+
+def _items(kind: Kind, scan: Any) -> list[tuple[bytes, Record | None]]:
+    return [(key, kind.read(value)) for key, value in scan]
