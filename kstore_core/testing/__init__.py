@@ -16,6 +16,7 @@ pytest.register_assert_rewrite(
 )
 
 from kstore_core.testing.engine_suite import EngineSuite  # noqa: E402
+from kstore_core.testing.faults import Faults, FaultyEngine  # noqa: E402
 from kstore_core.testing.machines import (  # noqa: E402
     EngineMachine,
     KeyValueMachine,
@@ -24,13 +25,25 @@ from kstore_core.testing.machines import (  # noqa: E402
 )
 from kstore_core.testing.running import run_machine  # noqa: E402
 from kstore_core.testing.store_suite import StoreSuite  # noqa: E402
+from kstore_core.testing.wrapping import (  # noqa: E402
+    WrappedDatabase,
+    WrappedEngine,
+    WrappedNamespace,
+    WrappedSnapshot,
+)
 
 __all__ = [
     "EngineMachine",
     "EngineSuite",
+    "Faults",
+    "FaultyEngine",
     "KeyValueMachine",
     "StoreMachine",
     "StoreSuite",
     "VersionedMachine",
+    "WrappedDatabase",
+    "WrappedEngine",
+    "WrappedNamespace",
+    "WrappedSnapshot",
     "run_machine",
 ]

@@ -1,0 +1,230 @@
+"""An engine that fails when it is told to, for testing what stands above engines."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal, get_args
+
+from kstore_core.engine import Chunk, Database, Durability, Engine, Rows, Snapshot
+from kstore_core.errors import EngineError
+from kstore_core.testing.wrapping import WrappedDatabase, WrappedEngine, WrappedNamespace
+
+__all__ = ["OPERATIONS", "Faults", "FaultyEngine", "Operation"]
+
+Operation = Literal[
+    "open", "get", "get_many", "scan", "chunk", "write", "load", "sync", "snapshot", "checkpoint"
+]
+"""What can fail: a call of the SPI, or one chunk of a scan that was begun."""
+
+OPERATIONS: tuple[Operation, ...] = get_args(Operation)
+
+MakeError = Callable[[str], Exception]
+
+
+@dataclass
+class _Torn:
+    """A part of the batch is written; then comes the error, or nothing."""
+
+    share: float
+    error: MakeError | None
+
+
+class Faults:
+    """What goes wrong, and when. Calls are counted from 1 on, from when this was made.
+
+    Attributes
+    ----------
+    counts : Counter
+        How many calls of each operation there have been, failed ones too.
+    """
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self._planned: dict[tuple[str, int], MakeError | _Torn] = {}
+        self._delays: dict[str, float] = {}
+        self._random = random.Random(0)
+        self._rate = 0.0
+        self._choices: list[tuple[Operation, MakeError]] = []
+
+    def fail(self, operation: Operation, nth: int = 1, error: MakeError = EngineError) -> None:
+        """Let the ``nth`` call from now on fail with ``error``, before anything is done."""
+        self._plan(operation, nth, error)
+
+    def tear(
+        self, nth: int = 1, *, share: float = 0.5, error: MakeError | None = EngineError
+    ) -> None:
+        """Let the ``nth`` write from now on be short: what no engine may do, and a disk may.
+
+        The first ``share`` of its rows is written, and then it fails with ``error``; None lets it
+        seem to succeed.
+        """
+        self._plan("write", nth, _Torn(share, error))
+
+    def delay(self, operation: Operation, seconds: float) -> None:
+        """Let every call of ``operation`` take longer; 0 ends it."""
+        self._delays[operation] = seconds
+
+    def randomly(
+        self,
+        seed: int,
+        rate: float,
+        operations: Iterable[Operation] = ("write",),
+        error: MakeError = EngineError,
+    ) -> None:
+        """Let a share ``rate`` of the calls fail, the same ones for the same ``seed``."""
+        self._random = random.Random(seed)
+        self._rate = rate
+        self._choices = [(operation, error) for operation in operations]
+
+    def calm(self) -> None:
+        """Let nothing fail any more; counts stay."""
+        self._planned.clear()
+        self._delays.clear()
+        self._choices = []
+
+    def armed(self, operation: Operation) -> bool:
+        """Whether a call of ``operation`` may fail, now or later."""
+        planned = any(name == operation for name, _ in self._planned)
+        return planned or any(name == operation for name, _ in self._choices)
+
+    def _plan(self, operation: Operation, nth: int, fault: MakeError | _Torn) -> None:
+        if operation not in OPERATIONS:
+            raise ValueError(f"{operation!r} cannot fail; what can: {', '.join(OPERATIONS)}")
+        if nth < 1:
+            raise ValueError(f"calls are counted from 1, not {nth}")
+        self._planned[operation, self.counts[operation] + nth] = fault
+
+    def meet(self, operation: Operation) -> _Torn | None:
+        """Count a call; wait, raise, or tell how it is torn, as planned for it."""
+        self.counts[operation] += 1
+        if delay := self._delays.get(operation):
+            time.sleep(delay)
+        number = self.counts[operation]
+        fault = self._planned.pop((operation, number), None)
+        for name, error in self._choices:
+            if fault is None and name == operation and self._random.random() < self._rate:
+                fault = error
+        if fault is None or isinstance(fault, _Torn):
+            return fault
+        raise fault(f"a fault that was asked for: {operation} number {number}")
+
+
+class _FaultyNamespace(WrappedNamespace):
+    owner: FaultyEngine
+
+    @property
+    def fast_get(self) -> Callable[[bytes], bytes | None]:
+        return self._fast_get
+
+    def _fast_get(self, key: bytes) -> bytes | None:
+        if self.owner.faults.armed("get"):
+            raise EngineError("whoever meets an error here calls get, which counts and explains")
+        return self.get(key)
+
+    def get(self, key: bytes) -> bytes | None:
+        self.owner.faults.meet("get")
+        return self.inner.get(key)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        self.owner.faults.meet("get_many")
+        return self.inner.get_many(keys)
+
+    def scan(
+        self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[Chunk]:
+        self.owner.faults.meet("scan")
+        return self._chunks(self.inner.scan(lo, hi, reverse=reverse))
+
+    def _chunks(self, scan: Iterator[Chunk]) -> Iterator[Chunk]:
+        for chunk in scan:
+            self.owner.faults.meet("chunk")
+            yield chunk
+
+
+class _FaultyDatabase(WrappedDatabase):
+    owner: FaultyEngine
+
+    def write(self, batch: Mapping[str, Rows]) -> None:
+        torn = self.owner.faults.meet("write")
+        if torn is None:
+            self.inner.write(batch)
+            return
+        self.inner.write(_part(batch, torn.share))
+        if torn.error is not None:
+            raise torn.error("a fault that was asked for: a torn write")
+
+    def load(
+        self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]
+    ) -> int:
+        self.owner.faults.meet("load")
+        return self.inner.load(namespace, chunks)
+
+    def snapshot(self) -> Snapshot:
+        self.owner.faults.meet("snapshot")
+        return super().snapshot()
+
+    def checkpoint(self, target: Path) -> None:
+        self.owner.faults.meet("checkpoint")
+        self.inner.checkpoint(target)
+
+    def sync(self) -> None:
+        self.owner.faults.meet("sync")
+        self.inner.sync()
+
+
+class FaultyEngine(WrappedEngine):
+    """An engine around another, which does what that does until ``faults`` say otherwise.
+
+    ::
+
+        faults = Faults()
+        state = open_state(path, engine=FaultyEngine(RocksDBEngine(), faults))
+        faults.fail("write", 3, StorageFullError)
+
+    Parameters
+    ----------
+    inner : Engine
+        Any engine.
+    faults : Faults
+        May be changed at any time.
+    """
+
+    database_type: ClassVar[type[WrappedDatabase]] = _FaultyDatabase
+    namespace_type: ClassVar[type[WrappedNamespace]] = _FaultyNamespace
+
+    def __init__(self, inner: Engine, faults: Faults) -> None:
+        super().__init__(inner)
+        self.faults = faults
+
+    def open(
+        self, root: Path, store: str, *, durability: Durability = "process", read_only: bool = False
+    ) -> Database:
+        self.faults.meet("open")
+        return super().open(root, store, durability=durability, read_only=read_only)
+
+    def open_child(
+        self,
+        root: Path,
+        store: str,
+        child: str,
+        *,
+        durability: Durability = "process",
+        read_only: bool = False,
+    ) -> Database:
+        self.faults.meet("open")
+        return super().open_child(root, store, child, durability=durability, read_only=read_only)
+
+
+def _part(batch: Mapping[str, Rows], share: float) -> dict[str, Rows]:
+    """The first of a batch's rows, namespace by namespace."""
+    left = int(share * sum(len(rows.keys) for rows in batch.values()))
+    part = {}
+    for name, rows in batch.items():
+        part[name] = Rows(rows.keys[:left], rows.values[:left], rows.deleted_ranges)
+        left = max(0, left - len(rows.keys))
+    return part

@@ -1,0 +1,151 @@
+"""An engine around an engine: every call goes through, to be changed by who derives from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from kstore_core.engine import (
+    Chunk,
+    Database,
+    Durability,
+    Engine,
+    Namespace,
+    Rows,
+    Snapshot,
+)
+
+__all__ = ["WrappedDatabase", "WrappedEngine", "WrappedNamespace", "WrappedSnapshot"]
+
+
+class WrappedNamespace(Namespace):
+    """A namespace around one. ``owner`` is the engine that wraps."""
+
+    def __init__(self, inner: Namespace, owner: Any) -> None:
+        self.inner = inner
+        self.name = inner.name
+        self.owner = owner
+
+    def get(self, key: bytes) -> bytes | None:
+        return self.inner.get(key)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        return self.inner.get_many(keys)
+
+    def scan(
+        self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[Chunk]:
+        return self.inner.scan(lo, hi, reverse=reverse)
+
+    def approximate_count(self) -> int:
+        return self.inner.approximate_count()
+
+
+class WrappedSnapshot(Snapshot):
+    """A snapshot around one."""
+
+    def __init__(self, inner: Snapshot, owner: Any) -> None:
+        self.inner = inner
+        self.owner = owner
+
+    def namespace(self, name: str) -> Namespace:
+        namespace: Namespace = self.owner.namespace_type(self.inner.namespace(name), self.owner)
+        return namespace
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+class WrappedDatabase(Database):
+    """A database around one."""
+
+    def __init__(self, inner: Database, owner: Any) -> None:
+        self.inner = inner
+        self.path = inner.path
+        self.owner = owner
+
+    def namespaces(self) -> list[str]:
+        return self.inner.namespaces()
+
+    def namespace(self, name: str) -> Namespace:
+        namespace: Namespace = self.owner.namespace_type(self.inner.namespace(name), self.owner)
+        return namespace
+
+    def drop_namespace(self, name: str) -> None:
+        self.inner.drop_namespace(name)
+
+    def write(self, batch: Mapping[str, Rows]) -> None:
+        self.inner.write(batch)
+
+    def load(
+        self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]
+    ) -> int:
+        return self.inner.load(namespace, chunks)
+
+    def snapshot(self) -> Snapshot:
+        snapshot: Snapshot = self.owner.snapshot_type(self.inner.snapshot(), self.owner)
+        return snapshot
+
+    def checkpoint(self, target: Path) -> None:
+        self.inner.checkpoint(target)
+
+    def sync(self) -> None:
+        self.inner.sync()
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+class WrappedEngine(Engine):
+    """An engine around one, with its name, its options and its capabilities.
+
+    Attributes
+    ----------
+    inner : Engine
+        What is wrapped.
+    database_type, namespace_type, snapshot_type : class
+        What its databases, namespaces and snapshots are wrapped in.
+    """
+
+    database_type: ClassVar[type[WrappedDatabase]] = WrappedDatabase
+    namespace_type: ClassVar[type[WrappedNamespace]] = WrappedNamespace
+    snapshot_type: ClassVar[type[WrappedSnapshot]] = WrappedSnapshot
+
+    def __init__(self, inner: Engine) -> None:
+        self.inner = inner
+        self.options = inner.options
+        self.name = inner.name  # type: ignore[misc]
+        self.capabilities = inner.capabilities
+
+    def stores(self, root: Path) -> list[str]:
+        return self.inner.stores(root)
+
+    def open(
+        self, root: Path, store: str, *, durability: Durability = "process", read_only: bool = False
+    ) -> Database:
+        database = self.inner.open(root, store, durability=durability, read_only=read_only)
+        return self.database_type(database, self)
+
+    def children(self, root: Path, store: str) -> list[str]:
+        return self.inner.children(root, store)
+
+    def open_child(
+        self,
+        root: Path,
+        store: str,
+        child: str,
+        *,
+        durability: Durability = "process",
+        read_only: bool = False,
+    ) -> Database:
+        database = self.inner.open_child(
+            root, store, child, durability=durability, read_only=read_only
+        )
+        return self.database_type(database, self)
+
+    def drop_child(self, root: Path, store: str, child: str) -> None:
+        self.inner.drop_child(root, store, child)
+
+    def rename_child(self, root: Path, store: str, child: str, name: str) -> None:
+        self.inner.rename_child(root, store, child, name)
