@@ -21,6 +21,7 @@ from kstore_core.offsets import (
     read_record,
 )
 from kstore_core.opening import open_table
+from kstore_core.plugins import wrap_table
 from kstore_core.position import merge_positions
 from kstore_core.spec import StoreSpec
 from kstore_core.staging import Staging, take
@@ -87,8 +88,7 @@ class OpenStore:
             merge_positions(position, record.position or {})
             self.home = StoreHome(slot, record, position)
             self._clock = self._make_clock(record)
-            table: Table = self._stored
-            self.store = self._make_store(table)
+            self.store = self._make_store(wrap_table(self._stored, spec))
             if self._marks:
                 self._database.write({OFFSETS: Rows([STATUS], [OPEN])})
         except BaseException:
