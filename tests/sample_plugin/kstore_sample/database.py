@@ -10,7 +10,7 @@ from typing import Any
 
 from kstore_core.engine import Chunk, Database, Namespace, Rows, Snapshot
 from kstore_core.errors import ForkedHandleError, StoreClosedError, UnsupportedError
-from kstore_core.ordered import OrderedRows, OrderedScan, OrderedView
+from kstore_core.ordered import OrderedRows, OrderedView
 from kstore_sample import log
 
 Check = Callable[[], None]
@@ -37,24 +37,27 @@ class Moment(Namespace):
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[Chunk]:
         self._check()
-        return self._chunks(self._view().scan(lo, hi, reverse))
+        scan = self._view().scan(lo, hi, reverse)
 
-    def _chunks(self, scan: OrderedScan) -> Iterator[Chunk]:
-        self._check()
-        while (chunk := scan.next_chunk()) is not None:
-            yield chunk
+        def next_chunk() -> Chunk | None:
             self._check()
+            return scan.next_chunk()
+
+        return iter(next_chunk, None)
 
     def approximate_count(self) -> int:
         return sum(len(keys) for keys, _ in self.scan())
 
 
 class Present(Moment):
-    """A namespace as it is now."""
+    """A namespace as it is now; empty once it was dropped."""
 
     def __init__(self, name: str, rows: OrderedRows, check: Check) -> None:
-        super().__init__(name, rows.view, check)
+        super().__init__(name, lambda: self._rows.view(), check)
         self._rows = rows
+
+    def drop(self) -> None:
+        self._rows = OrderedRows()
 
     def get(self, key: bytes) -> bytes | None:
         self._check()
@@ -68,7 +71,8 @@ class Present(Moment):
 class SampleSnapshot(Snapshot):
     """One view of every namespace."""
 
-    def __init__(self, views: dict[str, OrderedView], check: Check) -> None:
+    def __init__(self, path: Path, views: dict[str, OrderedView], check: Check) -> None:
+        self._path = path
         self._views = views
         self._database_check = check
         self._closed = False
@@ -84,7 +88,7 @@ class SampleSnapshot(Snapshot):
     def _check(self) -> None:
         self._database_check()
         if self._closed:
-            raise StoreClosedError("the snapshot has been closed")
+            raise StoreClosedError(f"a snapshot of {self._path} has been closed")
 
 
 class SampleDatabase(Database):
@@ -138,17 +142,12 @@ class SampleDatabase(Database):
 
     def write(self, batch: Mapping[str, Rows]) -> None:
         self._check_writable()
-        for name, rows in batch.items():
+        for name in batch:
             if name not in self._rows:
                 raise KeyError(name)
-            if len(rows.keys) != len(rows.values):
-                raise ValueError(f"{len(rows.keys)} keys and {len(rows.values)} values")
-            bounds = [bound for bounds in rows.deleted_ranges for bound in bounds]
-            for item in (*rows.keys, *filter(_is_there, (*rows.values, *bounds))):
-                if type(item) is not bytes:
-                    raise TypeError(f"rows are bytes, not {type(item).__name__}")
+        entry = {"write": {name: _to_json(rows) for name, rows in batch.items()}}
         with self._lock:
-            self._add({"write": {name: _to_json(rows) for name, rows in batch.items()}})
+            self._add(entry)
 
     def load(
         self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]
@@ -158,9 +157,10 @@ class SampleDatabase(Database):
         last: bytes | None = None
         count = 0
         for keys, values in chunks:
-            for key in keys:
+            for key, value in zip(keys, values, strict=True):
                 if last is not None and key <= last:
                     raise ValueError(f"keys are not ascending: {key!r} after {last!r}")
+                _hex(value)
                 last = key
             self.write({namespace: Rows(list(keys), list(values))})
             count += len(keys)
@@ -170,7 +170,7 @@ class SampleDatabase(Database):
         self._check()
         with self._lock:
             views = {name: rows.view() for name, rows in self._rows.items()}
-        return SampleSnapshot(views, self._check)
+        return SampleSnapshot(self.path, views, self._check)
 
     def checkpoint(self, target: Path) -> None:
         self._check()
@@ -205,7 +205,8 @@ class SampleDatabase(Database):
                 self._rows.setdefault(name, OrderedRows())
             case {"drop": name}:
                 del self._rows[name]
-                self._handles.pop(name, None)
+                if handle := self._handles.pop(name, None):
+                    handle.drop()
             case {"write": batch}:
                 for name, rows in batch.items():
                     _write(self._rows[name], rows)
@@ -232,18 +233,20 @@ class SampleDatabase(Database):
             raise UnsupportedError(f"{self.path} was opened read-only")
 
 
-def _is_there(item: object) -> bool:
-    return item is not None
-
-
 def _to_json(rows: Rows) -> dict[str, Any]:
     return {
-        "deleted": [(lo.hex(), None if hi is None else hi.hex()) for lo, hi in rows.deleted_ranges],
+        "deleted": [(_hex(lo), None if hi is None else _hex(hi)) for lo, hi in rows.deleted_ranges],
         "rows": [
-            (key.hex(), None if value is None else value.hex())
+            (_hex(key), None if value is None else _hex(value))
             for key, value in zip(rows.keys, rows.values, strict=True)
         ],
     }
+
+
+def _hex(data: bytes) -> str:
+    if type(data) is not bytes:
+        raise TypeError(f"rows are bytes, not {type(data).__name__}")
+    return data.hex()
 
 
 def _write(target: OrderedRows, rows: dict[str, Any]) -> None:
