@@ -35,7 +35,7 @@ class Commands(click.Group):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         with warnings.catch_warnings():
-            warnings.showwarning = partial(_show_warning, warnings.showwarning)
+            warnings.showwarning = partial(_show_warning, warnings.showwarning, set())
             return super().main(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -70,13 +70,14 @@ def _report(error: Exception, message: str, ctx: click.Context) -> None:
 
 
 def _show_warning(
-    usual: Any, message: Warning | str, category: type[Warning], *where: Any, **more: Any
+    usual: Any, shown: set[str], message: Warning | str, category: type[Warning], *where: Any
 ) -> None:
-    """A plug-in that is left out is one line; other warnings look as they always do."""
-    if issubclass(category, PluginWarning):
+    """A plug-in that is left out is one line, once; other warnings look as they always do."""
+    if not issubclass(category, PluginWarning):
+        usual(message, category, *where)
+    elif str(message) not in shown:
+        shown.add(str(message))
         click.echo(f"kstore: {printable(str(message))}", err=True)
-    else:
-        usual(message, category, *where, **more)
 
 
 @click.command(cls=Commands)

@@ -79,27 +79,6 @@ def test_reading_works_while_somebody_writes(run, tmp_path):
         assert run("get", root, "s", "k", "--json").document["value"] == "committed"
 
 
-def test_engines_lists_what_is_installed(run):
-    ran = run("engines")
-    assert ran.code == 0
-    assert [line.split()[0] for line in ran.lines] == ["engine", "memory", "rocksdb"]
-    found = {engine["name"]: engine for engine in run("engines", "--json").document["engines"]}
-    assert found["rocksdb"]["capabilities"]["persistent"] is True
-    assert found["rocksdb"]["distribution"] == "kstore"
-    assert found["memory"]["error"] is None
-
-
-def test_an_engine_that_cannot_be_loaded_is_a_finding(run, monkeypatch):
-    def fail(name):
-        raise errors.EngineUnavailableError(f"{name} is broken")
-
-    monkeypatch.setattr("kstore_core.cli.engines.engine_class", fail)
-    ran = run("engines")
-    assert ran.code == 1
-    assert "cannot be loaded" in ran.out
-    assert "rocksdb is broken" in ran.err
-
-
 def test_help_lists_every_command(run):
     ran = run("--help")
     assert ran.code == 0
