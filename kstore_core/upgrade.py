@@ -8,9 +8,11 @@ converted rows and removes the old ones, both or neither.
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from kstore_core.codec.upgrades import convert_rows
@@ -256,9 +258,11 @@ def _take(namespace: Namespace, lo: bytes | None, count: int) -> Chunk | None:
     values: list[bytes] = []
     size = 0
     for more_keys, more_values in namespace.scan(lo):
-        keys += more_keys[: count - len(keys)]
-        values += more_values[: count - len(values)]
-        size += sum(map(len, more_values))
+        sizes = [*accumulate(map(len, more_values), initial=size)]
+        taken = min(len(more_keys), count - len(keys), bisect_left(sizes, _BATCH_BYTES))
+        keys += more_keys[:taken]
+        values += more_values[:taken]
+        size = sizes[taken]
         if len(keys) == count or size >= _BATCH_BYTES:
             break
     return (keys, values) if keys else None

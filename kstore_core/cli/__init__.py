@@ -1,4 +1,7 @@
-"""The command ``kstore``: a look into state directories, whoever wrote them. It never writes."""
+"""The command ``kstore``: a look into state directories, whoever wrote them.
+
+Only ``kstore upgrade`` writes.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from kstore_core.plugins import PluginWarning
 
 __all__ = ["COMMANDS", "kstore"]
 
-COMMANDS = ("demo", "dump", "engines", "get", "history", "inspect")
+COMMANDS = ("demo", "dump", "engines", "get", "history", "inspect", "upgrade")
 
 
 class Commands(click.Group):
@@ -85,8 +85,8 @@ def _show_warning(
 def kstore() -> None:
     """Look into state directories: Kafka Streams' own, and those that kstore wrote.
 
-    Nothing is ever written to them. PATH is a state directory, such as a task directory of Kafka
-    Streams (<state.dir>/<application>/0_0).
+    Nothing is ever written to them, but by upgrade. PATH is a state directory, such as a task
+    directory of Kafka Streams (<state.dir>/<application>/0_0).
 
     Exit codes: 0 ok, 1 findings or not found, 2 usage, 3 locked, 4 corrupt.
     """

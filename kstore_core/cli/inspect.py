@@ -66,6 +66,7 @@ def _blank(name: str) -> dict[str, Any]:
         "segment_interval_ms": None,
         "stream_time": None,
         "namespaces": {},
+        "older_rows": {},
         "offsets": [],
         "position": [],
         "segments": None,
@@ -87,19 +88,23 @@ def _store(sight: Sight) -> dict[str, Any]:
             for partition, offset in sorted(offsets.items())
         ],
     }
+    seen = seen_format(sight)
+    if seen is not None:
+        row |= {
+            "shape": _shape(seen),
+            "format": seen.name,
+            "known_from": "namespaces",
+            "older_rows": sight.older_rows(seen),
+        }
     spec = record.spec
     if spec is not None:
         row |= {
-            "shape": spec.shape,
-            "format": spec.format.name,
             "known_from": "spec",
             "key_serde": spec.key,
             "value_serde": spec.value,
             "history_retention_ms": spec.history_retention_ms,
             "segment_interval_ms": spec.segment_interval_ms,
         }
-    elif (seen := seen_format(sight)) is not None:
-        row |= {"shape": _shape(seen), "format": seen.name, "known_from": "namespaces"}
     return row
 
 
@@ -127,6 +132,9 @@ def _fields(store: dict[str, Any]) -> list[tuple[str, str]]:
     if store["namespaces"]:
         counts = [f"{name} (about {count})" for name, count in store["namespaces"].items()]
         fields.append(("rows", ", ".join(counts)))
+    for older, count in store["older_rows"].items():
+        left = f"about {count} rows are still {older}; kstore upgrade moves them"
+        fields.append(("being upgraded", left))
     if store["stream_time"] is not None:
         fields.append(("stream time", shown_time(store["stream_time"])))
     for title in ("offsets", "position"):

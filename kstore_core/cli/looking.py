@@ -13,6 +13,7 @@ from kstore_core.errors import SpecError, UnsupportedError
 from kstore_core.formats import ValueFormat
 from kstore_core.lock import LOCK_FILE
 from kstore_core.offsets import StoreRecord, read_record
+from kstore_core.opening import DEFAULT
 from kstore_core.spec import StoreSpec
 from kstore_core.state import StateDirectory, open_state
 from kstore_core.tables import OFFSETS
@@ -28,24 +29,6 @@ __all__ = [
 ]
 
 _SEGMENT = re.compile(r"(.+)[.:-](\d+)")
-_TELLING = {
-    value_format.namespace: value_format
-    for value_format in (
-        formats.VERSIONED_HEADERS,
-        formats.TIMESTAMPED_HEADERS,
-        formats.TIMESTAMPED,
-    )
-}
-"""Namespaces that only one kind of store has, the newer format first."""
-
-_NAMED = {
-    ("key-value", "plain"): formats.PLAIN,
-    ("key-value", "timestamped"): formats.TIMESTAMPED,
-    ("key-value", "headers"): formats.TIMESTAMPED_HEADERS,
-    ("versioned", "plain"): formats.VERSIONED,
-    ("versioned", "headers"): formats.VERSIONED_HEADERS,
-}
-"""What --shape and --format name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +42,19 @@ class Sight:
         Its namespaces and about how many rows each has.
     record : StoreRecord
         Offsets, position, stream time and the stored spec.
+    full : frozenset of str
+        The namespaces that hold rows at all.
     """
 
     name: str
     namespaces: dict[str, int]
     record: StoreRecord
+    full: frozenset[str] = frozenset()
+
+    def older_rows(self, value_format: ValueFormat) -> dict[str, int]:
+        """About how many rows an upgrade to ``value_format`` has not reached, by their format."""
+        older = [formats.by_name(name) for name in value_format.upgrades]
+        return {f.name: self.namespaces[f.namespace] for f in older if f.namespace in self.full}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +69,15 @@ class Described:
         Names; of serdes that may not be known here.
     known_from : str
         ``"spec"``, ``"namespaces"`` or ``"options"``.
+    older_rows : dict of str to int
+        About how many rows are still in an older format, by its name.
     """
 
     spec: StoreSpec
     key_serde: str
     value_serde: str
     known_from: str
+    older_rows: dict[str, int]
 
 
 def open_to_read(root: Path, engine: str | None) -> StateDirectory:
@@ -143,8 +137,10 @@ def look(state: StateDirectory, store: str) -> Sight:
     with closing(state.engine.open(state.path, store, read_only=True)) as database:
         found = sorted(database.namespaces())
         record = read_record(database.namespace(OFFSETS)) if OFFSETS in found else StoreRecord()
-        counts = {name: database.namespace(name).approximate_count() for name in found}
-    return Sight(store, counts, record)
+        namespaces = [database.namespace(name) for name in found]
+        counts = {namespace.name: namespace.approximate_count() for namespace in namespaces}
+        full = {namespace.name for namespace in namespaces if namespace.first() is not None}
+    return Sight(store, counts, record, frozenset(full))
 
 
 def describe(
@@ -165,7 +161,7 @@ def describe(
         It cannot be told, and the options do not say; or they contradict what is known.
     """
     stored = sight.record.spec
-    known = seen_format(sight) if stored is None else stored.format
+    known = seen_format(sight)
     asked = _asked(shape, value_format)
     if known is None and asked is None:
         raise SpecError(
@@ -200,12 +196,17 @@ def describe(
         )
     spec = _spec(sight.name, chosen, history_retention_ms, segment_interval_ms)
     source = "options" if known is None else "namespaces" if stored is None else "spec"
-    return Described(spec, key_serde or "bytes", value_serde or "bytes", source)
+    older_rows = sight.older_rows(chosen)
+    return Described(spec, key_serde or "bytes", value_serde or "bytes", source, older_rows)
 
 
 def seen_format(sight: Sight) -> ValueFormat | None:
-    """The format that the namespaces tell without doubt, or None."""
-    return next((_TELLING[name] for name in _TELLING if name in sight.namespaces), None)
+    """The newest format that the stored spec and the namespaces tell without doubt, or None."""
+    telling = [f for f in formats.FORMATS.values() if f.namespace != DEFAULT]
+    seen = [f for f in telling if f.namespace in sight.namespaces]
+    if sight.record.spec is not None:
+        seen.append(sight.record.spec.format)
+    return max(seen, key=lambda f: len(f.upgrades), default=None)
 
 
 def _asked(shape: str | None, value_format: str | None) -> ValueFormat | None:
@@ -214,11 +215,7 @@ def _asked(shape: str | None, value_format: str | None) -> ValueFormat | None:
         if value_format is not None:
             raise SpecError("--format says nothing without --shape")
         return None
-    given = value_format or "plain"
-    try:
-        return _NAMED[shape, given]
-    except KeyError:
-        raise SpecError(f"there is no {shape} store of the format {given}") from None
+    return formats.named(value_format or "plain", versioned=shape == "versioned")
 
 
 def _spec(

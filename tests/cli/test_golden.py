@@ -91,9 +91,23 @@ def test_window_and_session_stores_are_named_and_not_read(run, golden, name):
     assert "cannot read yet" in ran.err
 
 
-def test_a_half_upgraded_store_is_refused_with_a_reason(run, golden):
-    name = "kv_half_migrated_timestamped_to_headers"
-    root = golden(name)
-    ran = run("dump", root, name)
-    assert ran.code == 2
-    assert "in the middle of an upgrade" in ran.err
+HALF = "kv_half_migrated_timestamped_to_headers"
+
+
+def test_a_half_upgraded_store_is_read_and_named(run, golden):
+    root = golden(HALF)
+    (store,) = run("inspect", root, "--json").document["directories"][0]["stores"]
+    assert (store["format"], store["known_from"]) == ("timestamped_headers", "namespaces")
+    assert set(store["older_rows"]) == {"timestamped"}
+    assert "rows are still timestamped; kstore upgrade moves them" in run("inspect", root).out
+    ran = run("dump", root, HALF, "--json")
+    wanted = [
+        {"key": json_value(unhex(line["key"])), **shown(line["value"])}
+        for line in manifest(HALF)["content"]
+    ]
+    assert ran.documents == wanted
+    assert f"{HALF!r} is being upgraded; about " in ran.err
+    assert "rows are still timestamped" in ran.err
+    old = next(line for line in manifest(HALF)["raw"] if line["cf"] == "keyValueWithTimestamp")
+    found = run("get", root, HALF, "--key-hex", old["key"], "--json").document
+    assert found == next(row for row in wanted if row["key"] == json_value(unhex(old["key"])))

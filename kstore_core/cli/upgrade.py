@@ -1,0 +1,158 @@
+"""``kstore upgrade``: the rest of an upgrade, at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from kstore_core.cli.options import engine_option, json_option, path_argument
+from kstore_core.cli.output import print_json
+from kstore_core.errors import KStoreError, SpecError
+from kstore_core.spec import Shape
+from kstore_core.upgrade import Progress, Upgraded
+from kstore_core.upgrade import upgrade as upgrade_store
+
+__all__ = ["upgrade"]
+
+_SAY_EVERY_S = 5.0
+_SHAPES: dict[str, Shape] = {"key-value": "key_value", "versioned": "versioned"}
+
+
+class UnfinishedError(KStoreError):
+    """Somebody interrupted an upgrade."""
+
+
+@click.command()
+@path_argument
+@click.argument("store")
+@click.option(
+    "--to",
+    metavar="FORMAT",
+    help="plain, timestamped, headers, or a format's full name; the newest if left out.",
+)
+@click.option(
+    "--shape",
+    type=click.Choice([*_SHAPES]),
+    help="Where the directory does not say.",
+)
+@engine_option
+@json_option
+def upgrade(
+    path: Path, store: str, to: str | None, shape: str | None, engine: str | None, as_json: bool
+) -> None:
+    """Move every row of STORE that is still in an older format to a newer one.
+
+    Nothing else may have the directory open for writing. It may be interrupted anywhere: the store
+    is whole at every moment, and the next run goes on.
+    """
+    _refuse_shards(path)
+    asked = None if shape is None else _SHAPES[shape]
+    moved = 0
+    with _progress() as show:
+
+        def note(progress: Progress) -> None:
+            nonlocal moved
+            moved = progress.moved
+            show(progress)
+
+        try:
+            done = upgrade_store(
+                path,
+                store,
+                to,
+                shape=asked,
+                engine=engine,
+                progress=note,
+            )
+        except KeyboardInterrupt:
+            raise UnfinishedError(
+                f"interrupted when {moved} rows were moved; the store {store!r} is whole. "
+                "The same command goes on"
+            ) from None
+    if as_json:
+        print_json(_document(path, done))
+    else:
+        click.echo(_said(done))
+
+
+def _refuse_shards(path: Path) -> None:
+    """Refuse a store that Spark wrote: its versions are never changed."""
+    for place in (path, *path.resolve().parents):
+        if (place / "_kstore").is_dir():
+            raise SpecError(
+                f"{place} is a store that Spark wrote, whose versions are never changed; read it "
+                "and write it anew in the other format"
+            )
+
+
+def _document(path: Path, done: Upgraded) -> dict[str, Any]:
+    return {
+        "path": str(path),
+        "store": done.store,
+        "before": done.before.name,
+        "format": done.format.name,
+        "moved": done.moved,
+        "dropped": done.dropped,
+    }
+
+
+def _said(done: Upgraded) -> str:
+    """What became of the store, for people."""
+    rows = ", ".join(f"{count} rows of the format {name}" for name, count in done.moved.items())
+    if not rows and done.before == done.format:
+        return f"{done.store} is {done.format.name} already; no row had to be moved"
+    moved = f"moved {rows}" if rows else "there was no row to move"
+    dropped = f"; dropped {', '.join(done.dropped)}" if done.dropped else ""
+    return f"{done.store} is {done.format.name} now: {moved}{dropped}"
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[Progress], None]]:
+    """Shows how far it is, on stderr: a bar on a terminal, now and then a line elsewhere."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _Lines()
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Bars(*columns, console=console) as bars:
+        tasks: dict[str, Any] = {}
+
+        def show(progress: Progress) -> None:
+            task = tasks.get(progress.older)
+            if task is None:
+                name = f"{progress.older} → {progress.newer}"
+                task = tasks[progress.older] = bars.add_task(name, total=progress.total)
+            bars.update(task, completed=progress.moved, total=progress.total)
+
+        yield show
+
+
+class _Lines:
+    """A line every few seconds."""
+
+    def __init__(self) -> None:
+        self._said = time.monotonic()
+
+    def __call__(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if now - self._said >= _SAY_EVERY_S:
+            self._said = now
+            click.echo(
+                f"kstore: {progress.older} → {progress.newer}: {progress.moved} of about "
+                f"{progress.total} rows",
+                err=True,
+            )
