@@ -1,8 +1,12 @@
-"""Every ratio that the project promises, in one run: ``python asv_benchmarks/ratios.py``."""
+"""Every ratio that the project promises in one run: ``python asv_benchmarks/ratios.py [ENGINE …]``.
+
+Beside the memory engine there is nothing but a dict, so it is held to absolute times.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -10,32 +14,77 @@ sys.path.insert(0, str(Path(__file__).parent))
 from benchmarks.imports import import_seconds
 from benchmarks.key_value import in_turn_ratio
 from benchmarks.versioned import put_ratio
-from benchmarks.workloads import KEY_VALUE, VERSIONED, KeyValueWorkload, VersionedWorkload, ratio
+from benchmarks.workloads import (
+    ENGINES,
+    KEY_VALUE,
+    VERSIONED,
+    KeyValueWorkload,
+    VersionedWorkload,
+    ratio,
+    seconds,
+)
 
 COUNT = 100_000
+ROUNDS = 7
 
 
 def show(what: str, measured: float, limit: float, unit: str = "") -> None:
     verdict = "" if measured <= limit else "   MISSED"
-    sys.stdout.write(f"{what:48} {measured:7.2f}{unit}   at most {limit}{unit}{verdict}\n")
+    sys.stdout.write(f"{what:56} {measured:7.2f}{unit}   at most {limit}{unit}{verdict}\n")
     sys.stdout.flush()
+
+
+def microseconds(work: Callable[[], object], between: Callable[[], object]) -> float:
+    """An operation's least time of some rounds."""
+    best = float("inf")
+    for _ in range(ROUNDS):
+        best = min(best, seconds(work))
+        between()
+    return best / COUNT * 1e6
+
+
+def memory(work: KeyValueWorkload, name: str) -> None:
+    def nothing() -> None: ...
+
+    show(f"memory {name}: put", microseconds(work.put, work.state.commit), 1.2, " us")
+    show(f"memory {name}: get", microseconds(work.get, nothing), 0.9, " us")
+
+
+def lmdb(work: KeyValueWorkload, name: str) -> None:
+    show(
+        f"lmdb {name}: put, commit included, one transaction",
+        ratio(work.put_and_commit, work.raw_put),
+        1.5,
+    )
+    show(
+        f"lmdb {name}: put, commit included, a transaction each",
+        ratio(work.put_and_commit, work.raw_put_each, 2),
+        0.9,
+    )
+    show(f"lmdb {name}: get", ratio(work.get, work.raw_get, ROUNDS), 1.35)
+    show(f"lmdb {name}: scan", ratio(work.scan, work.raw_scan, ROUNDS), 1.8)
+
+
+def rocksdb(work: KeyValueWorkload, name: str) -> None:
+    show(f"rocksdb {name}: get", ratio(work.get, work.raw_get), 1.25)
+    show(f"rocksdb {name}: scan", ratio(work.scan, work.raw_scan), 1.6)
+    show(f"rocksdb {name}: put, commit included", ratio(work.put_and_commit, work.raw_put), 0.8)
+    show(f"rocksdb {name}: put and scan in turn", in_turn_ratio(work), 1.4)
+
+
+KEY_VALUE_TARGETS = {"memory": memory, "lmdb": lmdb, "rocksdb": rocksdb}
 
 
 def main() -> None:
     imported = min(import_seconds("kstore_core") for _ in range(10)) * 1000
     show("import kstore_core", imported, 60, " ms")
-    for engine in sys.argv[1:] or ["rocksdb"]:
+    for engine in sys.argv[1:] or ENGINES:
         for name in KEY_VALUE:
             work = KeyValueWorkload(engine, name, COUNT)
-            show(f"{engine} {name}: get", ratio(work.get, work.raw_get), 1.25)
-            show(f"{engine} {name}: scan", ratio(work.scan, work.raw_scan), 1.6)
-            show(
-                f"{engine} {name}: put, commit included",
-                ratio(work.put_and_commit, work.raw_put),
-                0.8,
-            )
-            show(f"{engine} {name}: put and scan in turn", in_turn_ratio(work), 1.4)
+            KEY_VALUE_TARGETS[engine](work, name)
             work.close()
+        if engine != "rocksdb":
+            continue
         for name in VERSIONED:
             versioned = VersionedWorkload(engine, name, COUNT)
             show(

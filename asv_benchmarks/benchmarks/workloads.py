@@ -7,13 +7,14 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from kstore_core import open_state, stores
 from kstore_core.registry import make_engine
 
-ENGINES = ("memory", "rocksdb")
+ENGINES = ("memory", "lmdb", "rocksdb")
 HEADERS = [("trace-id", b"0123456789abcdef"), ("source", b"web"), ("schema", b"v1")]
 VALUE = random.Random(0).randbytes(100)
 
@@ -36,44 +37,52 @@ def shuffled_keys(count: int) -> list[bytes]:
 
 
 class Raw:
-    """The bare engine: RocksDB's binding with the same options, or a dict, sorted to scan it."""
+    """A dict, sorted to scan it: what is beside the memory engine, and the base of the others."""
 
-    def __init__(self, engine: str, root: Path, namespace: str) -> None:
-        if engine == "rocksdb":
-            self._database: Any = make_engine("rocksdb").open(root, "raw")
-            self.native: Any = self._database.namespace(namespace).native
-            self.put = self.native.put
-            self.get = self.native.get
-        else:
-            self._database = None
-            self.native = {}
-            self.put = self.native.__setitem__
-            self.get = self.native.get
+    put: Callable[[bytes, bytes], object]
+    get: Callable[[bytes], bytes | None]
+
+    def __init__(self, root: Path, namespace: str) -> None:
+        self.rows: dict[bytes, bytes] = {}
+        self.put = self.rows.__setitem__
+        self.get = self.rows.get
 
     def flush(self) -> None:
-        if self._database is not None:
-            self._database.sync()
-            self.native.flush()
-
-    def scan(self) -> Iterator[tuple[bytes, bytes]]:
-        if self._database is None:
-            yield from sorted(self.native.items())
-            return
-        rows = self.native.iter()
-        rows.seek_to_first()
-        while rows.valid():
-            yield rows.key(), rows.value()
-            rows.next()
+        """Bring the rows to where they rest."""
 
     def read_all(self) -> int:
         """A bare loop over all rows; returns how many."""
         count = 0
-        if self._database is None:
-            for _ in sorted(self.native.items()):
-                count += 1
-            return count
+        for _ in sorted(self.rows.items()):
+            count += 1
+        return count
+
+    @contextmanager
+    def writing(self) -> Iterator[tuple[Callable[..., Any], Callable[..., Any]]]:
+        """``get`` and ``put`` within one transaction, where there is such a thing."""
+        yield self.get, self.put
+
+    def close(self) -> None:
+        """Let go of the files."""
+
+
+class RawRocksDB(Raw):
+    """RocksDB's binding with the options of kstore's engine."""
+
+    def __init__(self, root: Path, namespace: str) -> None:
+        self._database: Any = make_engine("rocksdb").open(root, "raw")
+        self.native = self._database.namespace(namespace).native
+        self.put = self.native.put
+        self.get = self.native.get
+
+    def flush(self) -> None:
+        self._database.sync()
+        self.native.flush()
+
+    def read_all(self) -> int:
         rows = self.native.iter()
         rows.seek_to_first()
+        count = 0
         while rows.valid():
             rows.key()
             rows.value()
@@ -82,8 +91,55 @@ class Raw:
         return count
 
     def close(self) -> None:
-        if self._database is not None:
-            self._database.close()
+        self._database.close()
+
+
+class RawLMDB(Raw):
+    """LMDB's binding with the options of kstore's engine: no fsync, one transaction to read in."""
+
+    def __init__(self, root: Path, namespace: str) -> None:
+        import lmdb
+
+        from kstore_lmdb.options import LMDBOptions
+
+        options = LMDBOptions()
+        root.mkdir()
+        self._environment = lmdb.open(
+            str(root),
+            map_size=options.map_size_bytes,
+            max_dbs=options.max_namespaces,
+            max_readers=options.max_readers,
+            sync=False,
+        )
+        self._rows = self._environment.open_db(namespace.encode())
+        self.put = self._put
+        self.flush()
+
+    def flush(self) -> None:
+        """Read what is committed by now."""
+        self._reader = self._environment.begin(self._rows)
+        self.get = self._reader.get
+
+    def read_all(self) -> int:
+        count = 0
+        for _ in self._reader.cursor():
+            count += 1
+        return count
+
+    @contextmanager
+    def writing(self) -> Iterator[tuple[Callable[..., Any], Callable[..., Any]]]:
+        with self._environment.begin(self._rows, write=True) as transaction:
+            yield transaction.get, transaction.put
+
+    def _put(self, key: bytes, value: bytes) -> None:
+        with self._environment.begin(self._rows, write=True) as transaction:
+            transaction.put(key, value)
+
+    def close(self) -> None:
+        self._environment.close()
+
+
+RAW: dict[str, type[Raw]] = {"memory": Raw, "lmdb": RawLMDB, "rocksdb": RawRocksDB}
 
 
 class Workload:
@@ -116,7 +172,7 @@ class KeyValueWorkload(Workload):
             self.more["timestamp"] = 1_700_000_000_000
         if self.spec.format.headers:
             self.more["headers"] = HEADERS
-        self.raw = Raw(engine, self.scratch / "raw", self.spec.format.namespace)
+        self.raw = RAW[engine](self.scratch / "raw", self.spec.format.namespace)
         self.put()
         self.state.commit()
         self.row = self.store.table.get(self.keys[0])
@@ -140,6 +196,14 @@ class KeyValueWorkload(Workload):
         self.state.commit({("t", 0): 1})
 
     def raw_put(self) -> None:
+        """In one transaction, where there are any."""
+        row = self.row
+        with self.raw.writing() as (_, put):
+            for key in self.keys:
+                put(key, row)
+
+    def raw_put_each(self) -> None:
+        """In a transaction each."""
         put, row = self.raw.put, self.row
         for key in self.keys:
             put(key, row)
@@ -202,7 +266,7 @@ class VersionedWorkload(Workload):
         ]
         self.written = record(self.store.table.rows, self.put)
         self.state.commit()
-        self.raw = Raw(engine, self.scratch / "raw", spec.format.namespace)
+        self.raw = RAW[engine](self.scratch / "raw", spec.format.namespace)
         self.raw_put()
         self.raw.flush()
         self.read = record(self.store.table.rows, self.get_as_of)
@@ -231,12 +295,12 @@ class VersionedWorkload(Workload):
         self.seconds = time.perf_counter() - begin
 
     def raw_put(self) -> None:
-        get, put = self.raw.get, self.raw.put
-        for key, value in self.written:
-            if value is None:
-                get(key)
-            else:
-                put(key, value)
+        with self.raw.writing() as (get, put):
+            for key, value in self.written:
+                if value is None:
+                    get(key)
+                else:
+                    put(key, value)
 
     def get_as_of(self) -> None:
         get = self.store.get

@@ -63,12 +63,16 @@ class LMDBDatabase(Database):
         self._namespaces: dict[str, LMDBNamespace] = {}
         self._moments: weakref.WeakSet[Moment] = weakref.WeakSet()
         self._now: Moment | None = None
-        with doing("open it", path):
-            self._adopt(shared.look())
-            if lock is not None:
-                shared.native.reader_check()
-                for name in {DEFAULT, EMPTY} - self._environment.handles.keys():
-                    self._create(name)
+        try:
+            with doing("open it", path):
+                self._adopt(shared.look())
+                if lock is not None:
+                    shared.native.reader_check()
+                    for name in {DEFAULT, EMPTY} - shared.handles.keys():
+                        self._create(name)
+        except BaseException:
+            self._end(closed(path), Moment.end)
+            raise
         living.add(self)
 
     def __repr__(self) -> str:
@@ -76,7 +80,7 @@ class LMDBDatabase(Database):
         return f"LMDBDatabase({str(self.path)!r}, {kind}{', closed' if self._ended else ''})"
 
     def __del__(self) -> None:
-        if getattr(self, "_ended", self) is None:
+        if self._ended is None:
             try:
                 warnings.warn(
                     f"{self!r} was never closed", ResourceWarning, stacklevel=2, source=self

@@ -20,6 +20,7 @@ import lmdb
 
 from kstore_core.errors import StorageFullError
 from kstore_lmdb import living
+from kstore_lmdb.errors import forked
 from kstore_lmdb.files import DATA, LOCKS, check_length, stored_format
 from kstore_lmdb.locks import DataLock
 from kstore_lmdb.moment import Moment
@@ -117,8 +118,9 @@ class Environment:
         size = self.native.info()["map_size"]
         more = added_bytes(size)
         if more:
-            self._move(partial(self.native.set_mapsize, size + more))
-            return
+            with suppress(lmdb.MemoryError):
+                self._move(partial(self.native.set_mapsize, size + more))
+                return
         raise StorageFullError(
             f"lmdb database {self.path} has filled its map of {size} bytes, and the process has no "
             "address space left for a larger one. Nothing of the batch was written: allow more "
@@ -169,7 +171,8 @@ class Environment:
             finally:
                 for moment in moments:
                     if moment.copy is None:
-                        moment.begin(self.native, self.handles)
+                        with suppress(lmdb.Error):  # it says so when it is read
+                            moment.begin(self.native, self.handles)
 
     def _begun(self, begin: Callable[[], Begun]) -> Begun:
         """What ``begin`` begins, whatever other processes have done to the map and its readers."""
@@ -199,6 +202,7 @@ class Environment:
 
 
 _environments: dict[tuple[int, int], Environment] = {}
+_inherited: set[tuple[int, int]] = set()
 _guard = threading.RLock()
 
 
@@ -206,8 +210,16 @@ def acquire(path: Path, options: LMDBOptions, mode: Mode) -> Environment:
     """The process's environment of a directory, for one more handle.
 
     The caller of a writable one holds the directory's lock.
+
+    Raises
+    ------
+    ForkedHandleError
+        A process that this one was forked from had it open, and so has this one in LMDB's eyes.
     """
     key = _identity(path)
+    if key in _inherited:
+        reason = forked(path)
+        raise reason()
     with _guard:
         environment = _environments.get(key)
         if environment is None:
@@ -236,6 +248,7 @@ def _forget() -> None:
     _guard = threading.RLock()
     for environment in _environments.values():
         environment.abandon()
+    _inherited.update(_environments)
     _environments.clear()
 
 

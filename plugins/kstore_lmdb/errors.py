@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
+import resource
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -142,18 +143,39 @@ def dropped(path: Path, name: str) -> Reason:
 def forked(path: Path) -> Reason:
     """For handles that a fork carried into a child process."""
     return lambda: ForkedHandleError(
-        f"lmdb database {path} was opened before this process ({os.getpid()}) was forked off, and "
-        "an environment belongs to the process that opened it. Open it in the child only, or start "
+        f"lmdb database {path} was open when this process ({os.getpid()}) was forked off, and an "
+        "environment belongs to the process that opened it. Open it in the child only, or start "
         "the child with 'spawn' or 'forkserver' (multiprocessing.set_start_method)"
     )
 
 
 def _is_full(error: Exception, path: Path) -> bool:
     """Whether there was no room; LMDB reports a write that was cut short as an I/O error."""
-    code = error.code if isinstance(error, lmdb.Error) else getattr(error, "errno", None)
-    if code in _FULL or isinstance(error, lmdb.DiskError):
+    if any(_means(error, code) for code in _FULL):
         return True
-    return code == errno.EIO and shutil.disk_usage(path).free < _LITTLE_BYTES
+    return _means(error, errno.EIO) and _cannot_grow(path)
+
+
+def _cannot_grow(path: Path) -> bool:
+    """Whether a file there may not become a little larger: it is tried."""
+    largest, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        size = max((file.stat().st_size for file in path.iterdir()), default=0)
+        if largest != resource.RLIM_INFINITY and size + _LITTLE_BYTES > largest:
+            return True
+        with tempfile.TemporaryFile(dir=path) as file:
+            file.write(bytes(_LITTLE_BYTES))
+            file.flush()
+    except OSError as error:
+        return error.errno in _FULL
+    return False
+
+
+def _means(error: Exception, code: int) -> bool:
+    """Whether an error is the system's of this number, which the binding gives as text only."""
+    if isinstance(error, lmdb.Error):
+        return str(error).endswith(os.strerror(code))
+    return getattr(error, "errno", None) == code
 
 
 def _directory(path: Path) -> Path:

@@ -7,6 +7,7 @@ the length of a file is checked before its first page is read.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import secrets
 import shutil
@@ -157,7 +158,7 @@ def place(path: Path, fill: Callable[[Path], None]) -> None:
     FileExistsError
         There is something of that name.
     """
-    aside = path.with_name(f"{path.name}{ASIDE}{os.getpid()}-{secrets.token_hex(4)}")
+    aside = path.with_name(f"{_aside(path)}{secrets.token_hex(4)}")
     aside.mkdir()
     try:
         fill(aside)
@@ -179,8 +180,13 @@ def place(path: Path, fill: Callable[[Path], None]) -> None:
 
 def clean_up(path: Path) -> None:
     """Remove what a process left beside ``path`` that was killed while it made the environment."""
-    for aside in path.parent.glob(f"{path.name}{ASIDE}*"):
+    for aside in path.parent.glob(f"{_aside(path)}*"):
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def _aside(path: Path) -> str:
+    """How directories are named that become ``path``; its own name may be as long as one can be."""
+    return f"{ASIDE}{hashlib.sha1(path.name.encode()).hexdigest()}-"
 
 
 def sync_directory(directory: Path) -> None:

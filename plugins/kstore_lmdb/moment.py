@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 import weakref
 from collections.abc import Mapping
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import lmdb
@@ -36,7 +36,7 @@ class Moment:
 
     Attributes
     ----------
-    lock : Lock
+    lock : RLock
         Held by whoever uses a cursor, and while the moment moves.
     generation : int
         How often it moved; cursors of earlier generations are dead.
@@ -48,7 +48,7 @@ class Moment:
     """
 
     def __init__(self, native: lmdb.Environment, handles: Mapping[str, Any]) -> None:
-        self.lock = Lock()
+        self.lock = RLock()
         self.generation = 0
         self.scans: dict[int, weakref.ref[Scan]] = {}
         self.ended: Reason | None = None
@@ -83,7 +83,6 @@ class Moment:
         directory = tempfile.TemporaryDirectory(prefix="kstore-read-")
         try:
             native.copy(directory.name, compact=True, txn=self.transaction)
-            self.transaction = None
             self.copy = lmdb.Environment(
                 directory.name, readonly=True, lock=False, max_dbs=len(self.handles)
             )
@@ -103,14 +102,14 @@ class Moment:
             for scan in list(self.scans.values()):
                 alive = scan()
                 if alive is not None:
-                    alive.end()
+                    alive.end(reason)
             self.transaction = None
             if self._discard is not None:
                 self._discard()
 
     def abandon(self, reason: Reason) -> None:
         """After a fork: end without a trace in what belongs to the parent."""
-        self.lock = Lock()  # whoever held it is not in this process
+        self.lock = RLock()  # whoever held it is not in this process
         if self._discard is not None:
             self._discard.detach()
             self._discard = None

@@ -8,7 +8,7 @@ from itertools import islice
 from weakref import ref
 
 from kstore_core.engine import Chunk
-from kstore_lmdb.errors import doing
+from kstore_lmdb.errors import Reason, doing
 from kstore_lmdb.moment import Moment
 
 __all__ = ["Scan"]
@@ -40,6 +40,7 @@ class Scan:
         "_moment",
         "_name",
         "_reading",
+        "_reason",
         "_reverse",
         "_rows",
         "_size",
@@ -64,7 +65,8 @@ class Scan:
         self._generation = 0
         self._rows: Iterator[tuple[bytes, bytes]] | None = None
         self._reading = hi is None or self._lo < hi
-        self._size = SMALLEST_CHUNK if self._reading else 0
+        self._reason: Reason | None = None
+        self._size = SMALLEST_CHUNK
         if self._reading:
             moment.scans[id(self)] = ref(self)
 
@@ -75,8 +77,8 @@ class Scan:
         moment = self._moment
         with moment.lock:
             if not self._reading:
-                if moment.ended is not None and self._size:
-                    raise moment.ended()
+                if self._reason is not None:
+                    raise self._reason()
                 raise StopIteration
             try:
                 with self._guard:
@@ -99,12 +101,14 @@ class Scan:
     def close(self) -> None:
         """End the scan and free what it holds. Closing twice is fine."""
         with self._moment.lock:
+            self._reason = None
             self._stop()
 
-    def end(self) -> None:
-        """Free what is native; whoever ends the moment has its lock, and its reason is raised."""
-        self._reading = False
-        self._rows = None
+    def end(self, reason: Reason) -> None:
+        """Raise ``reason`` from now on, unless it is at its end. The caller holds the lock."""
+        if self._reading:
+            self._reason = reason
+            self._stop()
 
     def _take(self) -> Chunk:
         """The next rows; the last ones stop the scan."""
@@ -157,7 +161,6 @@ class Scan:
         self._generation = moment.generation
 
     def _stop(self) -> None:
-        self._size = 0
         self._reading = False
         self._rows = None
         self._moment.scans.pop(id(self), None)

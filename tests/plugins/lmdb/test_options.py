@@ -1,0 +1,97 @@
+"""Options and durability levels, refused or passed on; the plug-in, found by name."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kstore_lmdb
+from kstore_core.errors import SpecError
+from kstore_lmdb import LMDBEngine, LMDBOptions
+from tests.plugins.lmdb.conftest import OpenDatabase
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"map_size": 5}, "did you mean 'map_size_bytes'"),
+        ({"map_size_bytes": 1.5}, "takes int"),
+        ({"map_size_bytes": 10}, "at least 65536"),
+        ({"format_version": "0.8"}, "'0.9', '1.0'"),
+        ({"format_version": 1}, "takes str"),
+        ({"max_namespaces": 1}, "at least 4"),
+        ({"max_readers": 1}, "at least 4"),
+    ],
+)
+def test_what_is_wrong_is_refused(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(SpecError, match=text):
+        LMDBEngine(options)
+
+
+def test_options_reach_lmdb(open_database: OpenDatabase) -> None:
+    database = open_database(map_size_bytes=(1 << 20) + 1, max_readers=77, format_version="1.0")
+    native = database._environment.native
+    assert native.info()["map_size"] == (1 << 20) + 4096
+    assert native.max_readers() == 77
+    assert native.lib_version()[0] == 1
+    assert native.max_key_size() >= 1978
+    assert LMDBEngine(LMDBOptions()).options == LMDBOptions()
+
+
+@pytest.mark.parametrize(
+    ("level", "synced"), [("process", False), ("changelog", False), ("power", True)]
+)
+def test_only_a_power_cut_takes_a_sync(
+    open_database: OpenDatabase, level: str, synced: bool
+) -> None:
+    flags = open_database(durability=level)._environment.native.flags()
+    assert flags["sync"] == synced
+    assert flags["metasync"] == synced
+    assert not flags["writemap"]
+    assert not flags["map_async"]
+
+
+def test_an_unknown_level(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="durability is one of"):
+        LMDBEngine().open(tmp_path, "s", durability="none")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("store", ["", ".", "..", "a/b", "a\0", "a~b"])
+def test_a_name_that_is_no_directory(tmp_path: Path, store: str) -> None:
+    with pytest.raises(SpecError, match="cannot be the name of a store"):
+        LMDBEngine().open(tmp_path, store)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_out_of_the_directory(tmp_path: Path) -> None:
+    (tmp_path / "state" / "lmdb").mkdir(parents=True)
+    (tmp_path / "state" / "lmdb" / "s").symlink_to(tmp_path)
+    with pytest.raises(SpecError, match="outside of the state directory"):
+        LMDBEngine().open(tmp_path / "state", "s")
+
+
+@pytest.mark.parametrize("present", [True, False])
+def test_the_registry_finds_it_or_says_what_to_install(present: bool) -> None:
+    code = (
+        "import sys\n"
+        f"if not {present}:\n"
+        "    sys.modules['lmdb'] = None\n"
+        "from kstore_core.errors import EngineUnavailableError\n"
+        "from kstore_core.registry import engine_class\n"
+        "try:\n"
+        "    print(engine_class('lmdb').__name__)\n"
+        "except EngineUnavailableError as error:\n"
+        "    print(error)\n"
+    )
+    output = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    if present:
+        assert output == "LMDBEngine\n"
+    else:
+        assert "pip install 'kstore[lmdb]'" in output
+    assert kstore_lmdb.LMDBEngine is LMDBEngine
