@@ -28,8 +28,8 @@ _MANIFESTS = "_kstore"
 _ATTEMPTS = "attempts"
 _NAME = re.compile(r"([0-9]{1,19})\.json")
 _CHUNK = 1 << 20
-# RocksDB's lock, and its diary of the machine that wrote.
-_NOT_DATA = re.compile(r"LOCK|LOG|LOG\.old\.[0-9]+")
+# RocksDB's lock, its diary of the machine that wrote, and LMDB's table of who reads.
+_NOT_DATA = re.compile(r"LOCK|LOG|LOG\.old\.[0-9]+|lock\.mdb")
 
 
 @dataclass(frozen=True, slots=True)
