@@ -26,6 +26,7 @@ from kstore_core.serdes import INT64, UTF8
 from kstore_core.upgrade import Progress, Upgraded, upgrade
 from tests.engines import ENGINES
 from tests.golden import manifest, unpack
+from tests.test_docs import run as run_page
 from tests.typed.homes import database_of
 
 PLAIN = stores.key_value("s")
@@ -390,3 +391,11 @@ def test_values_of_the_older_format_are_what_they_were(home):
     assert contents(home, TIMESTAMPED) == [
         (b"%03d" % number, ValueAndTimestamp(b"v%03d" % number, -1)) for number in range(3)
     ]
+
+
+def test_the_code_of_the_page_runs_and_prints_what_it_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _, printed = run_page("docs/upgrade.md")
+    assert printed
+    for found, promised in printed:
+        assert found == promised
