@@ -141,7 +141,8 @@ def upgrade(
             moved = _drain(database, record, older, newer, batch_rows, progress)
             done.moved[older.name] = done.moved.get(older.name, 0) + moved
         database.namespace(target.namespace)
-        database.write(_moved_spec(record, target))
+        if entries := _moved_spec(record, target):
+            database.write(entries)
         drop_empty(database, look_at(database, target))
         done.dropped = sorted(found - set(database.namespaces()))
         return done

@@ -4,14 +4,23 @@ import logging
 
 import pytest
 
-from kstore_core import formats
+from kstore_core import formats, open_state, stores
 from kstore_core.dual import DualTable
 from kstore_core.engine import Rows
-from kstore_core.errors import FormatDowngradeError, InconsistentStateError, UnsupportedError
+from kstore_core.errors import (
+    ForkedHandleError,
+    FormatDowngradeError,
+    InconsistentStateError,
+    SpecError,
+    StorageFullError,
+    UnsupportedError,
+)
 from kstore_core.opening import Layout, look_at, open_table
 from kstore_core.registry import make_engine
 from kstore_core.staging import Staging
 from kstore_core.tables import Bounds, NamespaceTable
+from kstore_core.testing.faults import Faults, FaultyEngine
+from tests.typed.processes import in_a_child
 
 PLAIN, TIMESTAMPED, HEADERS = formats.PLAIN, formats.TIMESTAMPED, formats.TIMESTAMPED_HEADERS
 VERSIONED, VERSIONED_HEADERS = formats.VERSIONED, formats.VERSIONED_HEADERS
@@ -175,3 +184,59 @@ def test_reading_an_empty_older_store_makes_nothing(database):
     assert set(database.namespaces()) == before
     with pytest.raises(UnsupportedError):
         table.put_one(b"k", b"v")
+
+
+# From a state directory.
+
+
+OLD_SPEC, NEW_SPEC = stores.key_value("s"), stores.timestamped_key_value_with_headers("s")
+
+
+@pytest.fixture
+def old_home(home):
+    with home.open() as state:
+        state.open(OLD_SPEC).put(b"k", b"v")
+    return home
+
+
+@pytest.mark.parametrize(
+    ("directory", "store", "moves"),
+    [({}, None, True), ({}, False, False), (False, None, False), (False, True, True)],
+)
+def test_a_store_may_say_otherwise_than_its_directory_whether_reads_move(
+    old_home, directory, store, moves
+):
+    arguments = {} if directory == {} else {"migrate_on_read": directory}
+    with old_home.open(**arguments) as state:
+        opened = state.open(NEW_SPEC, migrate_on_read=store)
+        assert opened.get(b"k").value == b"v"
+        assert (state.staged_bytes > 0) is moves
+        assert state.open(NEW_SPEC) is opened
+        with pytest.raises(SpecError, match=f"open already with migrate_on_read={moves}"):
+            state.open(NEW_SPEC, migrate_on_read=not moves)
+
+
+def test_both_namespaces_are_refused_in_a_fork(old_home):
+    with old_home.open() as state:
+        store = state.open(NEW_SPEC)
+        assert in_a_child(lambda: store.get(b"k")) == ForkedHandleError.__name__
+        assert in_a_child(lambda: store.put(b"l", b"", timestamp=1)) == ForkedHandleError.__name__
+        assert store.get(b"k").value == b"v"
+
+
+def test_after_a_full_disk_both_namespaces_are_there_again():
+    engine = FaultyEngine(make_engine("memory"), Faults())
+    with open_state("x", engine=engine) as state:
+        state.open(OLD_SPEC).put_all([(b"k", b"v"), (b"l", b"w")])
+    with open_state("x", engine=engine) as state:
+        store = state.open(NEW_SPEC)
+        store.put(b"m", b"x", timestamp=1)
+        assert store.get(b"k").value == b"v"
+        engine.faults.fail("write", error=StorageFullError)
+        with pytest.raises(StorageFullError):
+            state.commit()
+        state.commit()
+        assert [key for key, _ in store.all()] == [b"k", b"l", b"m"]
+        assert store.get(b"l").value == b"w"
+    with open_state("x", engine=engine, read_only=True) as state:
+        assert len(list(state.open(NEW_SPEC).all())) == 3

@@ -20,9 +20,12 @@ from kstore_core.errors import (
     InconsistentStateError,
     SpecError,
     StateError,
+    StorageFullError,
 )
 from kstore_core.offsets import STATUS, read_record
+from kstore_core.registry import make_engine
 from kstore_core.serdes import INT64, UTF8
+from kstore_core.testing.faults import Faults, FaultyEngine
 from kstore_core.upgrade import Progress, Upgraded, upgrade
 from tests.engines import ENGINES
 from tests.golden import manifest, unpack
@@ -327,6 +330,23 @@ def test_what_ends_it_early_leaves_a_store_with_the_same_contents(home):
         wanted[24] = (b"024", store.get(b"024"))
     assert run(home).moved == {"timestamped": 9}
     assert contents(home, HEADERS) == wanted
+
+
+@pytest.mark.parametrize("nth", range(1, 6))
+def test_a_batch_that_fails_leaves_a_store_with_the_same_contents(nth):
+    engine = FaultyEngine(make_engine("memory"), Faults())
+    with open_state("x", engine=engine) as state:
+        state.open(TIMESTAMPED).put_all(
+            [(b"%03d" % number, ValueAndTimestamp(b"v", number)) for number in range(25)]
+        )
+    wanted = [(b"%03d" % number, ValueTimestampHeaders(b"v", number, [])) for number in range(25)]
+    engine.faults.fail("write", nth, StorageFullError)
+    with pytest.raises(StorageFullError):
+        upgrade("x", "s", engine=engine, batch_rows=10)
+    for _ in range(2):
+        with open_state("x", engine=engine, read_only=True) as state:
+            assert list(state.open(HEADERS).all()) == wanted
+        upgrade("x", "s", engine=engine, batch_rows=10)
 
 
 ROWS = 4000
