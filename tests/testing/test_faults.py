@@ -269,9 +269,8 @@ def test_a_life_of_random_faults_loses_nothing(tmp_path, faulty, faults, kind, s
     generator = random.Random(seed)
     wanted, committed = {b"old"}, 1
     for number in range(300):
-        faults.randomly(
-            seed * 1000 + number, 0.3, ("write", "get", "chunk"), generator.choice(ERRORS)
-        )
+        error = generator.choice(ERRORS)
+        faults.randomly(seed * 1000 + number, 0.3, ("write", "get", "chunk"), error)
         try:
             if number % 25 == 24:
                 state.commit({("t", 0): number})

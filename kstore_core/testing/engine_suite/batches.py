@@ -42,9 +42,16 @@ class BatchPromises(EnginePart):
                 "other": Rows([b"b"], [b"changed"], [(b"c", None)]),
             }
         )
-        assert read(database.namespace("default")) == [(b"b", b"2"), (b"c", b"3"), (b"d", b"4")]
-        assert read(database.namespace("other")) == [(b"a", b"1"), (b"b", b"changed")]
-        assert read(database.namespace("offsets")) == list(BEFORE.items()), "not in the batch"
+        database.write({"default": Rows([b"e"], [b"5"])})
+        wanted = {
+            "default": [(b"b", b"2"), (b"c", b"3"), (b"d", b"4"), (b"e", b"5")],
+            "other": [(b"a", b"1"), (b"b", b"changed")],
+            "offsets": list(BEFORE.items()),
+        }
+        for name, rows in wanted.items():
+            assert read(database.namespace(name)) == rows, (
+                "a batch changes each namespace as it says, and no other"
+            )
 
     def test_a_value_of_none_deletes(self) -> None:
         database = self.filled(BEFORE)

@@ -67,14 +67,18 @@ class LookupPromises(EnginePart):
 
     def test_namespaces_are_apart(self) -> None:
         database = self.open()
-        for name in ("default", "offsets", "other"):
-            put(database, {b"k": name.encode()}, name)
-        database.namespace("empty")
-        for name in ("default", "offsets", "other"):
+        names = ["default", "offsets", "other"]
+        for name in [*names, "empty"]:
+            database.namespace(name)
+        for name in names:
+            put(database, {b"k": name.encode(), name.encode(): b"own"}, name)
+        for name in names:
             namespace = database.namespace(name)
             assert namespace.name == name, "a namespace has its name"
             assert namespace.get(b"k") == name.encode(), "a row belongs to one namespace"
-            assert read(namespace) == [(b"k", name.encode())], "a row belongs to one namespace"
+            assert dict(read(namespace)) == {b"k": name.encode(), name.encode(): b"own"}, (
+                "a row belongs to one namespace"
+            )
         assert read(database.namespace("empty")) == [], "a new namespace is empty"
 
     def test_a_count_is_about_right(self) -> None:
