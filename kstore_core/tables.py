@@ -30,11 +30,20 @@ class Write(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Which rows a scan reads: ``lo <= key < hi``, None leaving an end open, and which way."""
+    """Which rows a scan reads: ``lo <= key < hi``, None leaving an end open, and which way.
+
+    Attributes
+    ----------
+    segment_lo, segment_hi : int or None
+        Of a segmented table only: the first and the last segment that is read, both inclusive.
+        Within each of them ``lo`` and ``hi`` hold.
+    """
 
     lo: bytes | None = None
     hi: bytes | None = None
     reverse: bool = False
+    segment_lo: int | None = None
+    segment_hi: int | None = None
 
 
 class Table(Protocol):
