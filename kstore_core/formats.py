@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from kstore_core.codec.upgrades import (
     plain_to_headers,
+    plain_to_session_headers,
     plain_to_timestamped,
     timestamped_to_headers,
     versioned_to_headers,
@@ -21,6 +22,7 @@ from kstore_core.errors import SpecError
 __all__ = [
     "FORMATS",
     "PLAIN",
+    "SESSION_HEADERS",
     "TIMESTAMPED",
     "TIMESTAMPED_HEADERS",
     "VERSIONED",
@@ -29,6 +31,7 @@ __all__ = [
     "ValueFormat",
     "by_name",
     "named",
+    "of_shape",
 ]
 
 
@@ -51,6 +54,8 @@ class ValueFormat:
         Whether a time and headers are stored with the value.
     versioned : bool
         Whether a key has a history.
+    shapes : tuple of str
+        The shapes of the stores that keep their rows in it.
     upgrades : mapping of str to Convert
         Older formats that a store of this one may be opened over, oldest first, and how their rows
         are converted.
@@ -61,6 +66,7 @@ class ValueFormat:
     timestamped: bool = False
     headers: bool = False
     versioned: bool = False
+    shapes: tuple[str, ...] = ("key_value", "window")
     upgrades: Mapping[str, Convert] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -72,7 +78,7 @@ class ValueFormat:
         return (by_name, (self.name,))
 
 
-PLAIN = ValueFormat("plain", "default")
+PLAIN = ValueFormat("plain", "default", shapes=("key_value", "window", "session"))
 TIMESTAMPED = ValueFormat(
     "timestamped",
     "keyValueWithTimestamp",
@@ -86,19 +92,36 @@ TIMESTAMPED_HEADERS = ValueFormat(
     headers=True,
     upgrades={"plain": plain_to_headers, "timestamped": timestamped_to_headers},
 )
-VERSIONED = ValueFormat("versioned", "default", timestamped=True, versioned=True)
+VERSIONED = ValueFormat(
+    "versioned", "default", timestamped=True, versioned=True, shapes=("versioned",)
+)
 VERSIONED_HEADERS = ValueFormat(
     "versioned_headers",
     "versionedKeyValueWithHeaders",
     timestamped=True,
     headers=True,
     versioned=True,
+    shapes=("versioned",),
     upgrades={"versioned": versioned_to_headers},
+)
+SESSION_HEADERS = ValueFormat(
+    "session_headers",
+    "sessionKeyValueWithHeaders",
+    headers=True,
+    shapes=("session",),
+    upgrades={"plain": plain_to_session_headers},
 )
 
 FORMATS: dict[str, ValueFormat] = {
     value_format.name: value_format
-    for value_format in (PLAIN, TIMESTAMPED, TIMESTAMPED_HEADERS, VERSIONED, VERSIONED_HEADERS)
+    for value_format in (
+        PLAIN,
+        TIMESTAMPED,
+        TIMESTAMPED_HEADERS,
+        VERSIONED,
+        VERSIONED_HEADERS,
+        SESSION_HEADERS,
+    )
 }
 
 
@@ -116,27 +139,33 @@ def by_name(name: str) -> ValueFormat:
         raise SpecError(f"no value format {name!r}; there are: {', '.join(FORMATS)}") from None
 
 
-def named(name: str, *, versioned: bool) -> ValueFormat:
-    """The format of a key-value or of a versioned store by its own name or by a short one.
+def of_shape(shape: str) -> list[ValueFormat]:
+    """The formats that a store of this shape may have, oldest first."""
+    return [value_format for value_format in FORMATS.values() if shape in value_format.shapes]
+
+
+def named(name: str, shape: str) -> ValueFormat:
+    """The format of a store of this shape by its own name or by a short one.
 
     Parameters
     ----------
     name : str
         A format's name, or what it keeps beside the value: ``"plain"`` (nothing),
         ``"timestamped"``, ``"headers"``.
+    shape : str
+        ``"key_value"``, ``"versioned"``, ``"window"`` or ``"session"``.
 
     Raises
     ------
     SpecError
-        No store of that kind has such a format.
+        No store of that shape has such a format.
     """
-    kin = [f for f in FORMATS.values() if f.versioned == versioned]
+    kin = of_shape(shape)
     for value_format in kin:
         if name in (value_format.name, _short_name(value_format)):
             return value_format
-    kind = "versioned" if versioned else "key-value"
     raise SpecError(
-        f"there is no {kind} store of the format {name}; there are: "
+        f"there is no {shape.replace('_', '-')} store of the format {name}; there are: "
         f"{', '.join(map(_short_name, kin))}"
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from kstore_core import formats, serdes
 from kstore_core.errors import FormatDowngradeError, SpecError
@@ -17,9 +17,25 @@ __all__ = ["SPEC_VERSION", "Shape", "StoreSpec", "StoredSpec"]
 SPEC_VERSION = 1
 """Of the JSON under ``kstore.spec``. A directory with a higher one is refused."""
 
-Shape = Literal["key_value", "versioned"]
+Shape = Literal["key_value", "versioned", "window", "session"]
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+_TIMES = ("history_retention_ms", "retention_ms", "window_size_ms", "segment_interval_ms")
+_TIMES_OF: dict[Shape, tuple[str, ...]] = {
+    "key_value": (),
+    "versioned": ("history_retention_ms", "segment_interval_ms"),
+    "window": ("retention_ms", "window_size_ms", "segment_interval_ms"),
+    "session": ("retention_ms", "segment_interval_ms"),
+}
+_LEAST = {"segment_interval_ms": 1}
+
+_FIXED = {
+    "segment_interval_ms": "its rows lie in segments of the former",
+    "window_size_ms": "the ends of its windows would be others",
+    "retain_duplicates": "its rows were written with the former",
+}
+"""What does not change while a store lives, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +46,20 @@ class StoreSpec:
     ----------
     name : str
         Kafka's rule: 1 to 249 of ``A-Za-z0-9._-``, neither ``.`` nor ``..``.
-    shape : {"key_value", "versioned"}
+    shape : {"key_value", "versioned", "window", "session"}
     format : ValueFormat
     key, value : Serde
     history_retention_ms : int or None
         Versioned stores: how long old versions are kept, and how late a record may come.
     segment_interval_ms : int or None
-        Versioned stores: width of a segment, at least 1.
+        All but key-value stores: width of a segment, at least 1.
+    retention_ms : int or None
+        Window and session stores: how long a window, by its start, or a session, by its end, can be
+        read after stream time has passed it.
+    window_size_ms : int or None
+        Window stores: how long a window is; it is not stored with the rows.
+    retain_duplicates : bool
+        Window stores: whether a key and window may have many values.
 
     Raises
     ------
@@ -51,19 +74,20 @@ class StoreSpec:
     value: Serde[Any] = serdes.BYTES
     history_retention_ms: int | None = None
     segment_interval_ms: int | None = None
+    retention_ms: int | None = None
+    window_size_ms: int | None = None
+    retain_duplicates: bool = False
 
     def __post_init__(self) -> None:
         check_name(self.name)
         if not isinstance(self.format, ValueFormat):
             raise SpecError(f"{self.format!r} is no ValueFormat of kstore_core.formats")
-        if self.shape != ("versioned" if self.format.versioned else "key_value"):
+        if self.shape not in self.format.shapes:
             raise SpecError(
                 f"the store {self.name!r} has the shape {self.shape!r} and the format "
                 f"{self.format.name!r}, which do not go together; see kstore_core.stores"
             )
-        if self.format.versioned:
-            _check_millis("history_retention_ms", self.history_retention_ms, least=0)
-            _check_millis("segment_interval_ms", self.segment_interval_ms, least=1)
+        _check_times(self)
         for role, serde in (("key", self.key), ("value", self.value)):
             if not callable(getattr(serde, "serialize", None)) or not callable(
                 getattr(serde, "deserialize", None)
@@ -94,6 +118,9 @@ class StoredSpec:
     value: str
     history_retention_ms: int | None = None
     segment_interval_ms: int | None = None
+    retention_ms: int | None = None
+    window_size_ms: int | None = None
+    retain_duplicates: bool = False
 
     @classmethod
     def parse(cls, data: bytes) -> StoredSpec:
@@ -120,8 +147,8 @@ class StoredSpec:
                 format=formats.by_name(_typed(stored, "format", str)),
                 key=_typed(stored, "key", str),
                 value=_typed(stored, "value", str),
-                history_retention_ms=_typed(stored, "history_retention_ms", int, None),
-                segment_interval_ms=_typed(stored, "segment_interval_ms", int, None),
+                **{name: _typed(stored, name, int, None) for name in _TIMES},
+                retain_duplicates=_typed(stored, "retain_duplicates", bool, False),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise SpecError(
@@ -142,25 +169,20 @@ class StoredSpec:
         """
         return StoreSpec(
             self.name,
-            "versioned" if self.format.versioned else "key_value",
+            cast("Shape", self.shape),
             self.format,
             serdes.by_name(self.key),
             serdes.by_name(self.value),
             self.history_retention_ms,
             self.segment_interval_ms,
+            self.retention_ms,
+            self.window_size_ms,
+            self.retain_duplicates,
         )
 
     def describes(self, spec: StoreSpec) -> bool:
         """Whether ``spec`` says the same."""
-        return (
-            self.name == spec.name
-            and self.shape == spec.shape
-            and self.format == spec.format
-            and self.key == spec.key.name
-            and self.value == spec.value.name
-            and self.history_retention_ms == spec.history_retention_ms
-            and self.segment_interval_ms == spec.segment_interval_ms
-        )
+        return self.describe() == spec.describe()
 
     def check(self, spec: StoreSpec, where: str) -> None:
         """Refuse to open this store as ``spec`` where the two cannot be reconciled.
@@ -170,7 +192,7 @@ class StoredSpec:
         Raises
         ------
         SpecError
-            Another shape or segment interval.
+            Another shape, segment interval, window size or say on duplicates.
         FormatDowngradeError
             The stored format is newer.
         """
@@ -179,12 +201,13 @@ class StoredSpec:
                 f"{where} is a {self.shape} store and was opened as {spec.shape}; "
                 "a store does not change its shape. Open it as what it is, or use another name"
             )
-        if self.segment_interval_ms != spec.segment_interval_ms:
-            raise SpecError(
-                f"{where} has segment_interval_ms={self.segment_interval_ms} and was opened with "
-                f"{spec.segment_interval_ms}; its rows lie in segments of the former. Pass "
-                f"segment_interval_ms={self.segment_interval_ms}"
-            )
+        for name, why in _FIXED.items():
+            kept, asked = getattr(self, name), getattr(spec, name)
+            if kept != asked:
+                raise SpecError(
+                    f"{where} has {name}={kept} and was opened with {asked}; {why}. "
+                    f"Pass {name}={kept}"
+                )
         if self.format == spec.format or self.format.name in spec.format.upgrades_from:
             return
         raise FormatDowngradeError(
@@ -203,10 +226,12 @@ def _described(spec: StoreSpec | StoredSpec, key: str, value: str) -> dict[str, 
         "key": key,
         "value": value,
     }
-    if spec.history_retention_ms is not None:
-        described["history_retention_ms"] = spec.history_retention_ms
-    if spec.segment_interval_ms is not None:
-        described["segment_interval_ms"] = spec.segment_interval_ms
+    for name in _TIMES:
+        millis = getattr(spec, name)
+        if millis is not None:
+            described[name] = millis
+    if spec.retain_duplicates:
+        described["retain_duplicates"] = True
     return described
 
 
@@ -222,6 +247,28 @@ def _typed(stored: dict[str, Any], name: str, wanted: type, *default: Any) -> An
     if type(value) is not wanted:
         raise TypeError(f"{name} is {value!r}")
     return value
+
+
+def _check_times(spec: StoreSpec) -> None:
+    """Refuse times that are missing, or that the store's shape does not have."""
+    times = _TIMES_OF[spec.shape]
+    for name in _TIMES:
+        if name in times:
+            _check_millis(name, getattr(spec, name), least=_LEAST.get(name, 0))
+        elif getattr(spec, name) is not None:
+            raise SpecError(f"the store {spec.name!r} is a {spec.shape} store; it has no {name}")
+    if type(spec.retain_duplicates) is not bool or (
+        spec.retain_duplicates and spec.shape != "window"
+    ):
+        raise SpecError(
+            f"retain_duplicates is {spec.retain_duplicates!r} for the {spec.shape} store "
+            f"{spec.name!r}; it is a bool, and True for window stores only"
+        )
+    if spec.shape == "window" and spec.window_size_ms > spec.retention_ms:  # type: ignore[operator]
+        raise SpecError(
+            f"the store {spec.name!r} has retention_ms={spec.retention_ms}, which is less than "
+            f"window_size_ms={spec.window_size_ms}; a window would expire before it ends"
+        )
 
 
 def _check_millis(name: str, millis: int | None, *, least: int) -> None:

@@ -13,10 +13,15 @@ __all__ = [
     "StoreSpec",
     "default_segment_interval",
     "key_value",
+    "session",
+    "session_with_headers",
     "timestamped_key_value",
     "timestamped_key_value_with_headers",
+    "timestamped_window",
+    "timestamped_window_with_headers",
     "versioned_key_value",
     "versioned_key_value_with_headers",
+    "window",
 ]
 
 
@@ -88,6 +93,108 @@ def versioned_key_value_with_headers(
     )
 
 
+def window(
+    name: str,
+    retention_ms: int,
+    window_size_ms: int,
+    retain_duplicates: bool = False,
+    segment_interval_ms: int | None = None,
+    *,
+    key: Serde[Any] = serdes.BYTES,
+    value: Serde[Any] = serdes.BYTES,
+) -> StoreSpec:
+    """A store of bare values by key and window (Kafka: ``persistentWindowStore``).
+
+    Parameters
+    ----------
+    retention_ms : int
+        How long a window can be read after stream time has passed its start; at least
+        ``window_size_ms``.
+    window_size_ms : int
+        What is added to a window's start to tell its end; 0 or more.
+    retain_duplicates : bool
+        Whether each put of a key and window adds a value, rather than replaces the last.
+    segment_interval_ms : int, optional
+        Width of a segment, in which windows expire together; 1 or more. Where it is left out it is
+        Kafka's default, half the retention, at least a minute.
+
+    Raises
+    ------
+    SpecError
+        A bad name, a negative time, an interval below 1, a retention shorter than the window.
+    """
+    return _window(formats.PLAIN, name, retention_ms, window_size_ms, retain_duplicates,
+                   segment_interval_ms, key, value)  # fmt: skip
+
+
+def timestamped_window(
+    name: str,
+    retention_ms: int,
+    window_size_ms: int,
+    retain_duplicates: bool = False,
+    segment_interval_ms: int | None = None,
+    *,
+    key: Serde[Any] = serdes.BYTES,
+    value: Serde[Any] = serdes.BYTES,
+) -> StoreSpec:
+    """A window store of values with their time (KIP-258). As :func:`window` otherwise."""
+    return _window(formats.TIMESTAMPED, name, retention_ms, window_size_ms, retain_duplicates,
+                   segment_interval_ms, key, value)  # fmt: skip
+
+
+def timestamped_window_with_headers(
+    name: str,
+    retention_ms: int,
+    window_size_ms: int,
+    retain_duplicates: bool = False,
+    segment_interval_ms: int | None = None,
+    *,
+    key: Serde[Any] = serdes.BYTES,
+    value: Serde[Any] = serdes.BYTES,
+) -> StoreSpec:
+    """A window store of values with their time and headers (KIP-1271). As :func:`window`
+    otherwise."""
+    return _window(formats.TIMESTAMPED_HEADERS, name, retention_ms, window_size_ms,
+                   retain_duplicates, segment_interval_ms, key, value)  # fmt: skip
+
+
+def session(
+    name: str,
+    retention_ms: int,
+    segment_interval_ms: int | None = None,
+    *,
+    key: Serde[Any] = serdes.BYTES,
+    value: Serde[Any] = serdes.BYTES,
+) -> StoreSpec:
+    """A store of aggregates by key and session (Kafka: ``persistentSessionStore``).
+
+    Parameters
+    ----------
+    retention_ms : int
+        How long a session can be read after stream time has passed its end; 0 or more.
+    segment_interval_ms : int, optional
+        As for :func:`window`.
+
+    Raises
+    ------
+    SpecError
+        A bad name, a negative time, an interval below 1.
+    """
+    return _session(formats.PLAIN, name, retention_ms, segment_interval_ms, key, value)
+
+
+def session_with_headers(
+    name: str,
+    retention_ms: int,
+    segment_interval_ms: int | None = None,
+    *,
+    key: Serde[Any] = serdes.BYTES,
+    value: Serde[Any] = serdes.BYTES,
+) -> StoreSpec:
+    """A session store of aggregates with their headers (KIP-1271). As :func:`session` otherwise."""
+    return _session(formats.SESSION_HEADERS, name, retention_ms, segment_interval_ms, key, value)
+
+
 def default_segment_interval(history_retention_ms: int) -> int:
     """Kafka's segment interval for a versioned store of this retention, in ms."""
     if history_retention_ms <= 60_000:
@@ -110,3 +217,40 @@ def _versioned(
     if interval is None and type(retention) is int:
         interval = default_segment_interval(retention)
     return StoreSpec(name, "versioned", value_format, key, value, retention, interval)
+
+
+def _window(
+    value_format: ValueFormat,
+    name: str,
+    retention: int,
+    size: int,
+    duplicates: bool,
+    interval: int | None,
+    key: Serde[Any],
+    value: Serde[Any],
+) -> StoreSpec:
+    return StoreSpec(
+        name, "window", value_format, key, value, retention_ms=retention, window_size_ms=size,
+        retain_duplicates=duplicates, segment_interval_ms=_segment_interval(retention, interval),
+    )  # fmt: skip
+
+
+def _session(
+    value_format: ValueFormat,
+    name: str,
+    retention: int,
+    interval: int | None,
+    key: Serde[Any],
+    value: Serde[Any],
+) -> StoreSpec:
+    return StoreSpec(
+        name, "session", value_format, key, value, retention_ms=retention,
+        segment_interval_ms=_segment_interval(retention, interval),
+    )  # fmt: skip
+
+
+def _segment_interval(retention: int, interval: int | None) -> int | None:
+    """Kafka's interval for window and session stores where none is given."""
+    if interval is None and type(retention) is int:
+        return max(retention // 2, 60_000)
+    return interval

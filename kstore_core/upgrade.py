@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from kstore_core.codec.upgrades import convert_rows
 from kstore_core.engine import Chunk, Database, Engine, Namespace, Rows
 from kstore_core.errors import FormatDowngradeError, SpecError, StateError
-from kstore_core.formats import FORMATS, ValueFormat, by_name, named
+from kstore_core.formats import FORMATS, ValueFormat, by_name, named, of_shape
 from kstore_core.offsets import CLOSED, OPEN, STATUS, StoreRecord, commit_rows, read_record
 from kstore_core.opening import DEFAULT, check_namespaces, drop_empty, look_at
 from kstore_core.spec import Shape
@@ -179,15 +179,15 @@ def _format_of(database: Database, record: StoreRecord, shape: Shape | None) -> 
     if shape is not None and versioned != (shape == "versioned"):
         kind = "versioned" if versioned else "key_value"
         raise SpecError(f"the store at {database.path} is of the shape {kind}, not {shape}")
-    oldest = named("plain", versioned=versioned)
+    oldest = named("plain", "versioned" if versioned else "key_value")
     return max(seen, key=lambda f: len(f.upgrades), default=oldest)
 
 
 def _target(to: str | ValueFormat | None, before: ValueFormat) -> ValueFormat:
     if isinstance(to, str):
-        to = named(to, versioned=before.versioned)
+        to = named(to, before.shapes[0])
     elif to is None:
-        kin = [f for f in FORMATS.values() if f.versioned == before.versioned]
+        kin = of_shape(before.shapes[0])
         to = max(kin, key=lambda f: len(f.upgrades))
     if before == to or before.name in to.upgrades:
         return to

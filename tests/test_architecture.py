@@ -12,8 +12,8 @@ import kstore_core
 
 ORDER = [
     "types errors codec headers serdes",
-    "engine keys formats ordered merged arrow",
-    "staging tables dual opening hookspecs clock spec position offsets",
+    "engine formats ordered merged arrow",
+    "staging tables dual opening hookspecs clock keys spec position offsets",
     "segments versioned changelog plugins registry",
     "layers typed",
     "stores lock open_store state",

@@ -215,7 +215,7 @@ def _asked(shape: str | None, value_format: str | None) -> ValueFormat | None:
         if value_format is not None:
             raise SpecError("--format says nothing without --shape")
         return None
-    return formats.named(value_format or "plain", versioned=shape == "versioned")
+    return formats.named(value_format or "plain", shape)
 
 
 def _spec(

@@ -19,15 +19,10 @@ from kstore_core.codec.buffers cimport (
     put,
 )
 from kstore_core.codec.integers cimport as_i32, as_i64
-from kstore_core.codec.wire cimport load_i32, load_i64, store_i32, store_i64
+from kstore_core.codec.key_parts cimport NO_PREFIX, KEY_FIRST, TIME_FIRST, Parts, take_apart
+from kstore_core.codec.wire cimport load_i64, store_i32, store_i64
 
 from kstore_core.errors import FormatError
-
-cdef enum:
-    NO_PREFIX = -1
-    TIME_FIRST = 0      # the first byte of a row of a time-ordered store
-    KEY_FIRST = 1       # the first byte of its index row
-
 
 cdef struct Times:
     int64_t first       # the window's start, or the session's end
@@ -80,39 +75,29 @@ cdef bytes composed(object key, const Times *times, int prefix):
 cdef bytes decomposed(object row, Times *times, int prefix, str what):
     """The key inside `row`; fills in `times`, whose width the caller has set."""
     cdef View view
-    cdef Py_ssize_t lead = prefix != NO_PREFIX
-    cdef Py_ssize_t size
-    cdef const uint8_t *first
-    cdef const uint8_t *rest
-    cdef const uint8_t *key
+    cdef Parts parts
     open_view(row, &view)
     try:
-        size = view.size - times.width - lead
-        if size < 0:
-            raise FormatError(
-                f"{what}: {view.size} bytes, but its times alone take {times.width + lead}",
-                offset=view.size,
-            )
-        if lead and view.data[0] != prefix:
-            raise FormatError(
-                f"{what}: starts with {view.data[0]:02x} instead of {prefix:02x}", offset=0
-            )
-        if prefix == TIME_FIRST:
-            first = view.data + 1
-            rest = first + 8 if times.width == 16 else view.data + view.size - 4
-            key = first + (16 if times.width == 16 else 8)
-        else:
-            key = view.data + lead
-            first = key + size
-            rest = first + 8
-        times.first = load_i64(first)
-        if times.width == 16:
-            times.second = load_i64(rest)
-        elif times.width == 12:
-            times.number = load_i32(rest)
-        return copy_bytes(key, size)
+        if not take_apart(view.data, view.size, prefix, times.width, &parts):
+            raise no_key(view.data, view.size, prefix, times.width, what)
+        times.first = parts.first
+        times.second = parts.second
+        times.number = parts.number
+        return copy_bytes(parts.key, parts.key_size)
     finally:
         close_view(&view)
+
+
+cdef object no_key(
+    const uint8_t *data, Py_ssize_t size, int prefix, int width, str what
+):
+    """The error for bytes that `take_apart` refuses."""
+    cdef Py_ssize_t least = width + (prefix != NO_PREFIX)
+    if size < least:
+        return FormatError(
+            f"{what}: {size} bytes, but its times alone take {least}", offset=size
+        )
+    return FormatError(f"{what}: starts with {data[0]:02x} instead of {prefix:02x}", offset=0)
 
 
 cdef bytes window(object key, object start, object seq, int width, int prefix):

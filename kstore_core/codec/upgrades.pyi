@@ -9,6 +9,7 @@ class Prefix:
 plain_to_timestamped: Prefix
 plain_to_headers: Prefix
 timestamped_to_headers: Prefix
+plain_to_session_headers: Prefix
 
 def versioned_to_headers(key: bytes, value: bytes) -> bytes: ...
 def convert_rows(

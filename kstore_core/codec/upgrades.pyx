@@ -61,6 +61,7 @@ cdef class Prefix:
 plain_to_timestamped = Prefix(b"\xff" * 8)
 plain_to_headers = Prefix(b"\x00" + b"\xff" * 8)
 timestamped_to_headers = Prefix(b"\x00", TIME_BYTES)
+plain_to_session_headers = Prefix(b"\x00")
 
 
 def versioned_to_headers(bytes key not None, bytes value not None):

@@ -1,0 +1,203 @@
+"""Key schemas: how rows of window and session stores are keyed, and which of them a fetch reads.
+
+A schema is a constant; the layouts stand in docs/formats.md, Keys. Rows are kept by segment, which
+a schema tells by one time of the row: a window's start, a session's end. That time is the *segment
+time* here. Every end is inclusive, as in the public reads.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kstore_core.clock import segment_id
+from kstore_core.codec.key_ranges import KeyFilter, KeyLayout, last_row_of
+from kstore_core.engine import Chunk
+from kstore_core.errors import SpecError
+from kstore_core.tables import Bounds, Table
+
+__all__ = [
+    "MAX_TIME",
+    "SCHEMAS",
+    "SESSION",
+    "SESSION_KEY_FIRST",
+    "SESSION_TIME_FIRST",
+    "WINDOW",
+    "WINDOW_KEY_FIRST",
+    "WINDOW_TIME_FIRST",
+    "Fetch",
+    "KeySchema",
+    "by_name",
+]
+
+MAX_TIME = 2**63 - 1
+"""The last time that there is, ms."""
+
+_MAX_NUMBER = 2**31 - 1
+_NO_PREFIX, _TIME_FIRST, _KEY_FIRST = -1, 0, 1
+
+_window_times = struct.Struct(">qi").pack
+_session_times = struct.Struct(">qq").pack
+_time = struct.Struct(">q").pack
+
+
+class Fetch(NamedTuple):
+    """What a fetch reads: the bounds of its rows, and which of the rows within are its own."""
+
+    bounds: Bounds
+    rows: KeyFilter
+
+    def scan(self, table: Table) -> Iterator[Chunk]:
+        """The chunks of exactly the rows that are asked for, as of this call."""
+        return self.rows.chunks(table.scan(self.bounds))
+
+
+@dataclass(frozen=True, slots=True)
+class KeySchema:
+    """How rows are keyed.
+
+    Attributes
+    ----------
+    name : str
+        A schema is pickled by it.
+    session : bool
+        The times are a session's end and start; otherwise a window's start and the sequence number
+        that tells duplicates apart.
+    prefix : int
+        The first byte of a row: 0 where the times come first, 1 where the key does (the rows and
+        the index of Kafka's time-ordered stores); -1 without one.
+    segment_time : callable
+        The segment time (ms) of a row's key, ``segment_time(key)``; bytes that are no such key are
+        a FormatError.
+    split : callable
+        ``split(key)`` is ``(the user's key, window start, sequence number)`` or ``(the user's key,
+        session end, session start)``.
+    """
+
+    name: str
+    session: bool
+    prefix: int = _NO_PREFIX
+    segment_time: Callable[[bytes], int] = field(init=False, repr=False, compare=False)
+    split: Callable[[bytes], tuple[bytes, int, int]] = field(init=False, repr=False, compare=False)
+    _layout: KeyLayout = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        layout = KeyLayout(session=self.session, prefix=self.prefix)
+        object.__setattr__(self, "_layout", layout)
+        object.__setattr__(self, "segment_time", layout.segment_time)
+        object.__setattr__(self, "split", layout.split)
+
+    def fetch(
+        self,
+        interval_ms: int,
+        key_from: bytes | None,
+        key_to: bytes | None,
+        earliest: int,
+        latest: int,
+        *,
+        latest_start: int = MAX_TIME,
+        reverse: bool = False,
+    ) -> Fetch:
+        """The rows of a range of keys and of segment times.
+
+        Parameters
+        ----------
+        interval_ms : int
+            Width of a segment.
+        key_from, key_to : bytes or None
+            The user's keys; None leaves an end open.
+        earliest, latest : int
+            Of the segment time, ms; not negative, and not the wrong way round.
+        latest_start : int
+            Of a session's start, ms; not negative.
+        """
+        lo, hi = self._byte_bounds(key_from, key_to, earliest, latest, latest_start)
+        bounds = Bounds(
+            lo, hi, reverse, segment_id(earliest, interval_ms), segment_id(latest, interval_ms)
+        )
+        rows = KeyFilter(self._layout, key_from, key_to, earliest, latest, latest_start)
+        return Fetch(bounds, rows)
+
+    def _byte_bounds(
+        self,
+        key_from: bytes | None,
+        key_to: bytes | None,
+        earliest: int,
+        latest: int,
+        latest_start: int,
+    ) -> tuple[bytes | None, bytes | None]:
+        """The half-open range of bytes in which all such rows lie, and strangers too."""
+        if self.session:
+            last_times = _session_times(latest, latest_start)
+            first_times = _session_times(earliest, 0)
+        else:
+            last_times = _window_times(latest, _MAX_NUMBER)
+            first_times = _window_times(earliest, 0)
+        if self.prefix == _TIME_FIRST:
+            return self._by_time(key_from, key_to, earliest, latest, last_times)
+        lo, hi = key_from, None
+        if key_from is not None and key_from == key_to:
+            lo, hi = key_from + first_times, key_from + last_times + b"\0"
+        elif key_to is not None:
+            hi = last_row_of(key_to, last_times) + b"\0"
+        if self.prefix == _NO_PREFIX:
+            return lo, hi
+        return b"\1" + (lo or b""), b"\2" if hi is None else b"\1" + hi
+
+    def _by_time(
+        self,
+        key_from: bytes | None,
+        key_to: bytes | None,
+        earliest: int,
+        latest: int,
+        last_times: bytes,
+    ) -> tuple[bytes, bytes]:
+        """Where the times come first, keys only matter among the rows of the first and last."""
+        lo = b"\0" + _time(earliest)
+        if self.session:
+            lo += _time(0)
+        lo += key_from or b""
+        if key_to is None:
+            return lo, b"\1" if latest == MAX_TIME else b"\0" + _time(latest + 1)
+        if self.session:
+            return lo, b"\0" + last_times + key_to + b"\0"
+        return lo, b"\0" + last_times[:8] + last_row_of(key_to, last_times[8:]) + b"\0"
+
+    def __reduce__(self) -> tuple[Callable[[str], KeySchema], tuple[str]]:
+        return (by_name, (self.name,))
+
+
+WINDOW = KeySchema("window", session=False)
+SESSION = KeySchema("session", session=True)
+WINDOW_TIME_FIRST = KeySchema("window_time_first", session=False, prefix=_TIME_FIRST)
+WINDOW_KEY_FIRST = KeySchema("window_key_first", session=False, prefix=_KEY_FIRST)
+SESSION_TIME_FIRST = KeySchema("session_time_first", session=True, prefix=_TIME_FIRST)
+SESSION_KEY_FIRST = KeySchema("session_key_first", session=True, prefix=_KEY_FIRST)
+
+SCHEMAS: dict[str, KeySchema] = {
+    schema.name: schema
+    for schema in (
+        WINDOW,
+        SESSION,
+        WINDOW_TIME_FIRST,
+        WINDOW_KEY_FIRST,
+        SESSION_TIME_FIRST,
+        SESSION_KEY_FIRST,
+    )
+}
+
+
+def by_name(name: str) -> KeySchema:
+    """The schema of this name.
+
+    Raises
+    ------
+    SpecError
+        There is none.
+    """
+    try:
+        return SCHEMAS[name]
+    except KeyError:
+        raise SpecError(f"no key schema {name!r}; there are: {', '.join(SCHEMAS)}") from None
