@@ -1,0 +1,14 @@
+from kstore_core.staging cimport StagedNamespace
+
+
+cdef class PrefixedTable:
+    cdef readonly StagedNamespace rows
+    cdef object _below
+    cdef bytes _prefix
+    cdef bytes _end
+    cdef object _get
+    cdef object _put
+
+    cdef bytes _beyond(self, bytes hi)
+    cpdef object get(self, bytes key)
+    cpdef object put_one(self, bytes key, bytes value)

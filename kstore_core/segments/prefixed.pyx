@@ -1,0 +1,83 @@
+# cython: language_level=3
+"""A part of a table, seen as one of its own: the rows whose keys begin with a prefix."""
+
+from kstore_core.staging cimport StagedNamespace
+from kstore_core.tables import Bounds, Write
+
+__all__ = ["PrefixedTable"]
+
+
+cdef class PrefixedTable:
+    """The rows of a table whose keys begin with a prefix, without it.
+
+    Parameters
+    ----------
+    below : Table
+    prefix, end : bytes
+        What the keys begin with, and the least key beyond them.
+    """
+
+    def __cinit__(self, below not None, bytes prefix not None, bytes end not None):
+        self.rows = below.rows
+        self._below = below
+        self._prefix = prefix
+        self._end = end
+        self._get = below.get
+        self._put = below.put_one
+
+    cpdef object get(self, bytes key):
+        """The value of ``key``, or None."""
+        return self._get(self._prefix + key)
+
+    cpdef object put_one(self, bytes key, bytes value):
+        """Set ``key``; None deletes."""
+        self._put(self._prefix + key, value)
+
+    def get_many(self, list keys not None):
+        """The values of ``keys``, in their order."""
+        return self._below.get_many([self._prefix + key for key in keys])
+
+    def write(self, writes):
+        """Write rows, in their order: all of them, or none."""
+        self._below.write(
+            [Write(self._prefix + key, value, context) for key, value, context in writes]
+        )
+
+    def delete_range(self, bytes lo not None, bytes hi):
+        """Delete ``lo <= key < hi``; ``hi`` None reaches to the end."""
+        self._below.delete_range(self._prefix + lo, self._beyond(hi))
+
+    cdef bytes _beyond(self, bytes hi):
+        return self._end if hi is None else self._prefix + hi
+
+    def scan(self, bounds):
+        """Chunks of rows in key order, as of this call."""
+        lo, hi = self._prefix + (bounds.lo or b""), self._beyond(bounds.hi)
+        return _without_prefix(
+            self._below.scan(Bounds(lo, hi, bounds.reverse)), len(self._prefix)
+        )
+
+    def first(self, bytes lo=None, bytes hi=None, *, bint reverse=False):
+        """The first row of a scan, or None where it is empty."""
+        row = self._below.first(self._prefix + (lo or b""), self._beyond(hi), reverse=reverse)
+        return None if row is None else (row[0][len(self._prefix) :], row[1])
+
+    def load(self, chunks):
+        """Bulk load ascending rows past the staging; returns how many."""
+        return self._below.load(
+            ([self._prefix + key for key in keys], values) for keys, values in chunks
+        )
+
+    def approximate_count(self):
+        """How many rows there are: a scan counts them."""
+        return sum(len(keys) for keys, _ in self.scan(Bounds()))
+
+
+def _without_prefix(chunks, Py_ssize_t size):
+    try:
+        for keys, values in chunks:
+            yield [(<bytes>key)[size:] for key in keys], values
+    finally:
+        close = getattr(chunks, "close", None)
+        if close is not None:
+            close()

@@ -1,0 +1,394 @@
+# cython: language_level=3, cdivision=True
+"""A table in segments of time, which expire whole: the rows of window and session stores.
+
+A row lies in the segment of the time in its key. Where the segments themselves lie is another
+module's: each in a database of its own, or all in one under key prefixes. Rows come in the order of
+``(segment, key)``, and in its exact reverse.
+
+What is too late is not decided here: the typed edge asks the store's clock before it writes.
+"""
+
+from bisect import bisect_left, insort
+from itertools import groupby
+from operator import itemgetter
+from weakref import ref
+
+from kstore_core.staging cimport StagedNamespace
+
+__all__ = ["Segment", "SegmentScan", "SegmentedTable"]
+
+
+cdef class Segment:
+    """One segment and its rows, which are found when somebody first asks for them.
+
+    Parameters
+    ----------
+    number : int
+        Its id: the time of its rows divided by the interval, truncated.
+
+    Attributes
+    ----------
+    table : Table or None
+        Its rows; None before the first use.
+    used : int
+        When it was last used, as a number that grows with every use of a segment of its table.
+    users : int
+        How many calls and scans are in it right now.
+    """
+
+    def __init__(self, long long number):
+        self.id = number
+
+    def open(self):
+        """The table of the rows. Called once, when they are first used."""
+        raise NotImplementedError
+
+    cdef int _touch(self, unsigned long long moment) except -1:
+        self.used = moment
+        if self._get is None:
+            table = self.open()
+            self.table = table
+            self._put = table.put_one
+            self._get = table.get
+        return 0
+
+    # A segment that has users is not put away. Lookups have no need to be counted: what they meet
+    # when the rows are put away under them brings the rows back.
+
+    cdef object _call(self, str method, tuple arguments, dict named={}):
+        self.users += 1
+        try:
+            return getattr(self.table, method)(*arguments, **named)
+        finally:
+            self.users -= 1
+
+    cdef object _scan(self, bounds):
+        """A scan of the rows; whoever ends it takes its user away."""
+        self.users += 1
+        try:
+            return iter(self.table.scan(bounds))
+        except BaseException:
+            self.users -= 1
+            raise
+
+
+cdef class SegmentedTable:
+    """A table over the segments of a store.
+
+    Parameters
+    ----------
+    home : Segments
+        Where they lie.
+    time_of : callable
+        The time of a row (ms) by its key; of windows their start, of sessions their end.
+    interval_ms : int
+        Width of a segment.
+
+    Attributes
+    ----------
+    rows : StagedNamespace
+        Whose closing ends scans.
+    dropped : int
+        Segments that have expired since the store was opened.
+    """
+
+    def __cinit__(self, home, time_of not None, long long interval_ms):
+        self.rows = home.rows
+        self._home = home
+        self._time_of = time_of
+        self._interval = interval_ms
+        self._segments = {segment.id: segment for segment in home.segments()}
+        self._ids = sorted(self._segments)
+        self._first_live = -(2**63)
+        self._scans = {}
+
+    def __repr__(self):
+        return f"<SegmentedTable of {len(self._ids)} segments>"
+
+    @property
+    def segments(self):
+        """The ids of the live segments, ascending."""
+        return tuple(self._ids)
+
+    # Where a row lies.
+
+    cdef Segment _of(self, bytes key):
+        """The segment in which ``key`` would be found; None where there is none of its time."""
+        cdef Segment segment = <Segment>self._segments.get(self._id_of(key))
+        if segment is None or segment._get is None:
+            self.rows._check_open()
+        if segment is not None:
+            self._touch(segment)
+        return segment
+
+    cdef Segment _to_write(self, long long number):
+        """The segment to which a row is written; None where it has expired."""
+        self.rows._check_open()
+        if number < self._first_live:
+            return None
+        cdef Segment segment = <Segment>self._segments.get(number)
+        if segment is None:
+            if number < 0:
+                raise ValueError(f"the times of segment {number} are negative; no row can be there")
+            segment = self._home.segment(number)
+        self._touch(segment)
+        if self._scans:
+            self._read_first(segment)
+        return segment
+
+    cdef long long _id_of(self, bytes key) except? -1:
+        if key is None:
+            raise TypeError("a key is bytes, not None")
+        cdef long long time = self._time_of(key)
+        return time / self._interval
+
+    cdef int _adopt(self, Segment segment) except -1:
+        """A segment that has been written to is one of the table's."""
+        if segment.id not in self._segments:
+            self._segments[segment.id] = segment
+            insort(self._ids, segment.id)
+        return 0
+
+    cdef list _within(self, lo, hi):
+        """The segments with ``lo <= id <= hi``, None leaving an end open, ascending."""
+        cdef list ids = self._ids
+        first = 0 if lo is None else bisect_left(ids, lo)
+        behind = len(ids) if hi is None else bisect_left(ids, hi + 1)
+        return [self._segments[number] for number in ids[first:behind]]
+
+    cdef int _touch(self, Segment segment) except -1:
+        self._uses += 1
+        segment._touch(self._uses)
+        return 0
+
+    # Reads.
+
+    cpdef object get(self, bytes key):
+        """The value of ``key``, or None."""
+        cdef Segment segment = self._of(key)
+        return None if segment is None else segment._get(key)
+
+    def get_many(self, list keys not None):
+        """The values of ``keys``, in their order; None where there is none."""
+        cdef dict found = {}
+        cdef Segment segment
+        cdef Py_ssize_t index
+        cdef list values = [None] * len(keys)
+        self.rows._check_open()
+        for index in range(len(keys)):
+            segment = self._of(keys[index])
+            if segment is not None:
+                found.setdefault(segment, []).append(index)
+        for segment, indices in found.items():
+            rows = segment._call("get_many", ([keys[index] for index in indices],))
+            for index, value in zip(indices, rows):
+                values[index] = value
+        return values
+
+    def scan(self, bounds):
+        """Chunks of rows in the order of ``(segment, key)``, as of this call.
+
+        A segment is opened when the scan comes to it, or before somebody writes to it.
+        """
+        self.rows._check_open()
+        return SegmentScan(self, self._within(bounds.segment_lo, bounds.segment_hi), bounds)
+
+    def first(self, lo=None, hi=None, *, bint reverse=False):
+        """The first row of a scan, or None where it is empty."""
+        cdef Segment segment
+        self.rows._check_open()
+        cdef list segments = self._within(None, None)
+        if reverse:
+            segments.reverse()
+        for segment in segments:
+            self._touch(segment)
+            row = segment._call("first", (lo, hi), {"reverse": reverse})
+            if row is not None:
+                return row
+        return None
+
+    def approximate_count(self):
+        """How many rows there are, about."""
+        self.rows._check_open()
+        return self._home.approximate_count()
+
+    # Writes. What is written to a segment that has expired is gone with it.
+
+    cpdef object put_one(self, bytes key, bytes value):
+        """Set ``key``; None deletes."""
+        cdef Segment segment = self._to_write(self._id_of(key))
+        if segment is None:
+            self.rows._check_writable()
+            return
+        segment._put(key, value)
+        self._adopt(segment)
+
+    def write(self, writes):
+        """Write rows, in their order: all of them, or none where they are refused."""
+        cdef dict groups = {}
+        cdef Segment segment
+        self.rows._check_writable()
+        for write in writes:
+            segment = self._to_write(self._id_of(write[0]))
+            if segment is not None:
+                groups.setdefault(segment, []).append(write)
+        self._home.write(groups)
+        for segment in groups:
+            self._adopt(segment)
+
+    def delete_range(self, bytes lo not None, bytes hi):
+        """Delete ``lo <= key < hi`` from every segment; ``hi`` None reaches to the end."""
+        cdef Segment segment
+        self.rows._check_writable()
+        for segment in self._within(None, None):
+            self._touch(segment)
+            self._read_first(segment)
+            segment._call("delete_range", (lo, hi))
+
+    def load(self, chunks):
+        """Bulk load rows that ascend by ``(segment, key)`` past the staging; returns how many.
+
+        Raises
+        ------
+        ValueError
+            They do not.
+        """
+        cdef Segment segment
+        cdef long long last = -1
+        cdef Py_ssize_t count = 0
+        self.rows._check_writable()
+        for number, run in groupby(self._runs(chunks), itemgetter(0)):
+            if number < last:
+                raise ValueError(f"rows of segment {number} come after those of segment {last}")
+            last = number
+            segment = self._to_write(number)
+            if segment is not None:
+                count += segment._call("load", (map(itemgetter(1, 2), run),))
+                self._adopt(segment)
+        return count
+
+    def _runs(self, chunks):
+        """Chunks cut where the segment changes, each behind its segment's number."""
+        cdef Py_ssize_t begin = 0, end
+        for keys, values in chunks:
+            begin = 0
+            for number, same in groupby([self._id_of(key) for key in keys]):
+                end = begin + sum(1 for _ in same)
+                yield number, keys[begin:end], values[begin:end]
+                begin = end
+
+    # Expiry.
+
+    def expire(self, long long first_live):
+        """Take the segments before ``first_live`` away: from now on they are not seen.
+
+        They are dropped for good by the commit that follows; what ends without one brings them
+        back. Scans that are open go on reading them.
+        """
+        cdef Segment segment
+        if first_live <= self._first_live:
+            return
+        self._first_live = first_live
+        cdef list gone = self._within(None, first_live - 1)
+        if not gone:
+            return
+        if self._scans:
+            for segment in gone:
+                self._read_first(segment)
+        for segment in gone:
+            del self._segments[segment.id]
+        del self._ids[: len(gone)]
+        self.dropped += len(gone)
+        self._home.expire(first_live, gone)
+
+    cdef int _read_first(self, Segment segment) except -1:
+        """Have the scans that have not come to ``segment`` yet begin to read it, as it is now."""
+        cdef SegmentScan scan
+        for alive in list(self._scans.values()):
+            scan = alive()
+            if scan is not None:
+                scan._read_early(segment)
+        return 0
+
+
+cdef class SegmentScan:
+    """A scan over segments, one after another: an iterator of chunks.
+
+    It holds one segment open at a time, and those that were written to since it was made.
+    """
+
+    def __cinit__(self, SegmentedTable table not None, list segments not None, bounds):
+        self._table = table
+        self._bounds = bounds
+        self._begun = {}
+        if not bounds.reverse:
+            segments.reverse()
+        self._waiting = {segment.id: segment for segment in segments}
+        if len(self._waiting) > 1:
+            table._scans[id(self)] = ref(self)
+        self._next_segment()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        while self._segment is not None:
+            self._table.rows._check_open()
+            chunk = next(self._chunks, None)
+            if chunk is not None:
+                return chunk
+            self._leave()
+            self._next_segment()
+        raise StopIteration
+
+    cdef int _next_segment(self) except -1:
+        """Come to the next segment, the last of those that wait; forget the scan behind the last."""
+        cdef Segment segment
+        if self._waiting:
+            segment = <Segment>self._waiting.popitem()[1]
+            chunks = self._begun.pop(segment.id, None)
+            self._chunks = self._begin(segment) if chunks is None else chunks
+            self._segment = segment
+        if not self._waiting:
+            self._table._scans.pop(id(self), None)
+        return 0
+
+    cdef object _begin(self, Segment segment):
+        self._table._touch(segment)
+        return segment._scan(self._bounds)
+
+    cdef int _read_early(self, Segment segment) except -1:
+        if self._waiting.get(segment.id) is segment and segment.id not in self._begun:
+            self._begun[segment.id] = self._begin(segment)
+        return 0
+
+    cdef int _leave(self) except -1:
+        """Let go of the segment that is being read."""
+        cdef Segment segment = self._segment
+        if segment is not None:
+            self._segment = None
+            chunks, self._chunks = self._chunks, None
+            _close(segment, chunks)
+        return 0
+
+    def close(self):
+        """Let go of all that the scan holds. Closing twice is fine."""
+        self._table._scans.pop(id(self), None)
+        self._leave()
+        for number, chunks in self._begun.items():
+            _close(<Segment>self._waiting[number], chunks)
+        self._begun = {}
+        self._waiting = {}
+
+    def __del__(self):
+        if self._waiting is not None:
+            self.close()
+
+
+cdef int _close(Segment segment, chunks) except -1:
+    segment.users -= 1
+    close = getattr(chunks, "close", None)
+    if close is not None:
+        close()
+    return 0
+
