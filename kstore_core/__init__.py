@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         ValueTimestampHeaders,
         VersionedRecord,
         VersionedRecordWithHeaders,
+        Windowed,
     )
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "ValueTimestampHeaders",
     "VersionedRecord",
     "VersionedRecordWithHeaders",
+    "Windowed",
     "open_state",
     "serdes",
     "stores",

@@ -60,3 +60,16 @@ class StreamClock:
             self.late += 1
             return False
         return True
+
+    def accepts_segment(self, timestamp: int, interval_ms: int) -> bool:
+        """Whether the segment of this time is live; a record of one that is not is counted.
+
+        Window and session stores refuse by segment, as Kafka's do: what is older than the horizon
+        in the segment of the horizon is stored, though no read shows it.
+        """
+        if timestamp >= self.horizon:
+            return True
+        if segment_id(timestamp, interval_ms) < segment_id(self.horizon, interval_ms):
+            self.late += 1
+            return False
+        return True

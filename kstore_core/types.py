@@ -19,6 +19,7 @@ from kstore_core.codec import (
     ValueTimestampHeaders,
     VersionedRecord,
     VersionedRecordWithHeaders,
+    Windowed,
 )
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "ValueTimestampHeaders",
     "VersionedRecord",
     "VersionedRecordWithHeaders",
+    "Windowed",
     "to_millis",
 ]
 

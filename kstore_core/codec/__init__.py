@@ -70,6 +70,7 @@ from kstore_core.codec.varints import (
 from kstore_core.codec.version_builder import build_version_rows
 from kstore_core.codec.version_reader import explode_versions
 from kstore_core.codec.versioned_records import VersionedRecord, VersionedRecordWithHeaders
+from kstore_core.codec.windowed import Windowed
 
 __all__ = [
     "AggregationWithHeaders",
@@ -80,6 +81,7 @@ __all__ = [
     "ValueTimestampHeaders",
     "VersionedRecord",
     "VersionedRecordWithHeaders",
+    "Windowed",
     "build_version_rows",
     "convert_from_plain_to_header_format",
     "convert_to_header_format",

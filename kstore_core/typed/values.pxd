@@ -27,6 +27,7 @@ cdef class Values:
     cdef Side value
     cdef readonly RecordSlot slot
     cdef bint _blind
+    cdef str _with_headers          # the factory of a store of this shape that keeps headers
 
     cpdef bytes raw_key(self, object key)
     cpdef tuple row(self, object key, object value, object timestamp, object headers)

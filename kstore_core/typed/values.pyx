@@ -9,6 +9,7 @@ from kstore_core.codec.records cimport ValueAndTimestamp, ValueTimestampHeaders
 from kstore_core.codec.stored_records cimport headers_record, timestamped_record
 
 from kstore_core.codec import (
+    AggregationWithHeaders,
     Headers,
     VersionedRecord,
     VersionedRecordWithHeaders,
@@ -20,6 +21,7 @@ from kstore_core.codec import (
 from kstore_core import serdes
 from kstore_core.formats import (
     PLAIN,
+    SESSION_HEADERS,
     TIMESTAMPED,
     TIMESTAMPED_HEADERS,
     VERSIONED,
@@ -28,6 +30,14 @@ from kstore_core.formats import (
 from kstore_core.types import to_millis
 
 __all__ = ["RecordSlot", "Side", "Values", "values_of"]
+
+
+cdef dict _WITH_HEADERS = {
+    "key_value": "stores.timestamped_key_value_with_headers",
+    "versioned": "stores.versioned_key_value_with_headers",
+    "window": "stores.timestamped_window_with_headers",
+    "session": "stores.session_with_headers",
+}
 
 
 cdef class RecordSlot:
@@ -90,6 +100,7 @@ cdef class Values:
         self.key = Side(spec.key)
         self.value = Side(spec.value)
         self.slot = slot
+        self._with_headers = _WITH_HEADERS[spec.shape]
         # The built-in serdes are blind to headers, so theirs need not be made.
         self._blind = self.key.kind != CUSTOM and self.value.kind != CUSTOM
 
@@ -207,8 +218,7 @@ cdef class PlainValues(Values):
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
         if timestamp is not None or headers is not None:
             raise TypeError(
-                "a plain store keeps neither timestamps nor headers; see "
-                "stores.timestamped_key_value_with_headers"
+                f"a plain store keeps neither timestamps nor headers; see {self._with_headers}"
             )
         return self._serialized(key, value, None if self._blind else self._context_headers())
 
@@ -227,10 +237,7 @@ cdef class TimestampedValues(Values):
 
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
         if headers is not None:
-            raise TypeError(
-                "a timestamped store keeps no headers; see "
-                "stores.timestamped_key_value_with_headers"
-            )
+            raise TypeError(f"a timestamped store keeps no headers; see {self._with_headers}")
         if type(value) is ValueAndTimestamp:
             timestamp = _only(value.timestamp, timestamp)
             value = value.value
@@ -299,9 +306,7 @@ cdef class VersionedValues(Values):
 
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
         if headers:
-            raise TypeError(
-                "this store keeps no headers; see stores.versioned_key_value_with_headers"
-            )
+            raise TypeError(f"this store keeps no headers; see {self._with_headers}")
         return self._serialized(key, value, None if self._blind else self._context_headers())
 
     cpdef object record(self, bytes raw, object timestamp, object valid_to):
@@ -357,6 +362,42 @@ cdef class VersionedHeadersValues(VersionedValues):
         return values, {"headers": headers}
 
 
+cdef class SessionHeadersValues(Values):
+    """Aggregates of sessions with their headers: :class:`AggregationWithHeaders`."""
+
+    cpdef tuple row(self, object key, object value, object timestamp, object headers):
+        if timestamp is not None:
+            raise TypeError("a session store keeps no timestamps; a session has its end")
+        if type(value) is AggregationWithHeaders:
+            headers = _only(value.headers, headers)
+            value = value.aggregation
+        elif headers is None and self.slot.current is not None:
+            headers = self.slot.current.headers
+        if not self._blind:
+            headers = Headers(headers)
+        raw_key, data = self._serialized(key, value, headers)
+        return raw_key, None if data is None else encode_aggregation_with_headers(data, headers)
+
+    cpdef object read(self, bytes raw):
+        data, headers = <tuple>decode_aggregation_with_headers(raw)
+        return AggregationWithHeaders.make(self.value.read(data, headers), headers)
+
+    cpdef tuple item(self, bytes raw_key, object raw):
+        record = self.read(raw)
+        if self.key.kind != CUSTOM:
+            return self.key.read(raw_key, None), record
+        return self.key.read(raw_key, Headers() if record is None else record.headers), record
+
+    def columns(self, raws):
+        from kstore_core.codec import decode_column
+
+        values, _, headers = decode_column(raws, layout="aggregation_with_headers")
+        return values, {"headers": headers}
+
+    def bare(self, record):
+        return None if record is None else record.aggregation
+
+
 def _only(carried, given):
     if given is not None:
         raise TypeError("the value carries its timestamp and headers; do not pass them beside it")
@@ -371,4 +412,5 @@ def values_of(spec, RecordSlot slot):
         TIMESTAMPED_HEADERS.name: HeadersValues,
         VERSIONED.name: VersionedValues,
         VERSIONED_HEADERS.name: VersionedHeadersValues,
+        SESSION_HEADERS.name: SessionHeadersValues,
     }[spec.format.name](spec, slot)

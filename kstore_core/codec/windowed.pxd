@@ -1,0 +1,12 @@
+# cython: language_level=3
+from libc.stdint cimport int64_t
+
+
+cdef class Windowed:
+    cdef readonly object key
+    cdef readonly int64_t start
+    cdef readonly int64_t end
+    cdef bint made              # a second __init__ is refused: records do not change
+
+
+cdef Windowed windowed(object key, int64_t start, int64_t end)

@@ -1,0 +1,60 @@
+"""The numbers that tell the values of one key and window apart where duplicates are retained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kstore_core.codec import windowed_key
+from kstore_core.errors import StateError
+
+__all__ = ["DuplicateNumbers"]
+
+MAX_NUMBER = 2**31 - 1
+_MAX_KNOWN = 100_000
+
+
+class DuplicateNumbers:
+    """One counter for a store, as in Kafka Streams: it begins at 0 and is raised before each put.
+
+    Kafka's begins anew when a store is opened, and so writes over what is stored. Here the first
+    put of a key and window goes on after the highest number that is stored for them.
+
+    Parameters
+    ----------
+    highest : callable
+        The highest number stored for a key and a window start, or None: ``highest(key, start)``.
+    """
+
+    def __init__(self, highest: Callable[[bytes, int], int | None]) -> None:
+        self._highest = highest
+        self._last = 0
+        # Windows whose stored numbers all lie below the counter. Forgetting one costs a look.
+        self._known: set[bytes] = set()
+
+    def next(self, key: bytes, start: int) -> int:
+        """The number of the next value of ``key`` in the window from ``start`` (ms).
+
+        Raises
+        ------
+        StateError
+            The last number of the window is taken.
+        """
+        number = self._last + 1
+        if number > MAX_NUMBER:
+            number = 0
+            self._known.clear()
+        window = windowed_key(key, start)
+        if window not in self._known:
+            stored = self._highest(key, start)
+            if stored is not None and stored >= number:
+                if stored == MAX_NUMBER:
+                    raise StateError(
+                        f"the window from {start} of key {key!r} holds the number {stored}, which "
+                        "is the last of its duplicates; nothing was written"
+                    )
+                number = stored + 1
+            if len(self._known) == _MAX_KNOWN:
+                self._known.clear()
+            self._known.add(window)
+        self._last = number
+        return number

@@ -1,0 +1,144 @@
+"""What window and session stores share: what is too late, what can still be seen, and scans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, TypeVar
+
+from kstore_core.clock import StreamClock, segment_id
+from kstore_core.engine import Chunk
+from kstore_core.keys import MAX_TIME, KeySchema
+from kstore_core.spec import StoreSpec
+from kstore_core.tables import Table
+from kstore_core.typed.scan import Scan
+from kstore_core.typed.store import Store, StoreHome
+from kstore_core.types import Time, to_millis
+
+__all__ = ["ExpiringTable", "SegmentedStore", "start_millis", "time_range"]
+
+K = TypeVar("K")
+Columns = Callable[[list[bytes], list[Any]], Any]
+
+
+class ExpiringTable(Table, Protocol):
+    """A table whose rows lie in segments of time."""
+
+    @property
+    def expire(self) -> Callable[[int], None]:
+        """Take the segments before one away."""
+
+
+class SegmentedStore(Store[K]):
+    """A store whose rows lie in segments of time, which expire whole.
+
+    A row has a *time*: a window's start, a session's end. It is refused when its segment has
+    expired, that is, ends before stream time less the retention. It is seen as long as its time is
+    later than that, so a store may hold rows that no read shows, as Kafka's do.
+
+    Attributes
+    ----------
+    table : ExpiringTable
+        The bytes below.
+    clock : StreamClock
+    """
+
+    _schema: KeySchema
+
+    def __init__(
+        self, spec: StoreSpec, table: ExpiringTable, home: StoreHome, clock: StreamClock
+    ) -> None:
+        super().__init__(spec, home)
+        assert spec.segment_interval_ms is not None
+        self.table = table
+        self.clock = clock
+        self._interval = spec.segment_interval_ms
+        self._first_live = segment_id(clock.horizon, self._interval)
+        self._get = table.get
+        self._put = table.put_one
+
+    def _clock(self) -> StreamClock:
+        return self.clock
+
+    @property
+    def late(self) -> int:
+        """Writes that were refused since the store was opened, for their segment has expired."""
+        return self.clock.late
+
+    def _write(self, row: bytes, raw: bytes | None, time: int) -> None:
+        """Write a row where it is in time, and let go of the segments that it makes expire."""
+        clock = self.clock
+        observed = clock.observed
+        if time <= observed:
+            if not clock.accepts_segment(time, self._interval):
+                return
+            self._put(row, raw)
+        else:
+            clock.advance(time)
+            try:
+                self._put(row, raw)
+            except BaseException:
+                clock.rewind(observed)
+                raise
+            first_live = segment_id(clock.horizon, self._interval)
+            if first_live != self._first_live:
+                self._first_live = first_live
+                self.table.expire(first_live)
+        if self._slot.current is not None:
+            self._touch()
+
+    def _fetch(
+        self,
+        item: Callable[[bytes, Any], tuple[Any, Any]],
+        columns: Columns,
+        key_from: bytes | None,
+        key_to: bytes | None,
+        earliest: int,
+        latest: int,
+        *,
+        latest_start: int = MAX_TIME,
+        reverse: bool = False,
+    ) -> Scan[Any, Any]:
+        """A scan of the rows that can be seen of a range of keys and times."""
+        earliest = max(earliest, self.clock.horizon + 1, 0)
+        chunks: Iterator[Chunk]
+        if (
+            earliest > latest
+            or latest_start < 0
+            or (key_from is not None and key_to is not None and key_from > key_to)
+        ):
+            chunks = iter(())
+        else:
+            chunks = self._schema.fetch(
+                self._interval, key_from, key_to, earliest, latest,
+                latest_start=latest_start, reverse=reverse,
+            ).scan(self.table)  # fmt: skip
+        return Scan(self.table.rows, chunks, item, columns)
+
+
+def start_millis(start: Time) -> int:
+    """A window's start, ms.
+
+    Raises
+    ------
+    ValueError
+        It is negative, or beyond 64 bits.
+    """
+    millis = to_millis(start)
+    if millis < 0:
+        raise ValueError(f"a window's start is {millis}; it must not be negative")
+    return millis
+
+
+def time_range(earliest: Time | None, latest: Time | None) -> tuple[int, int]:
+    """A range of times, ms, inclusive at both ends; None leaves an end open.
+
+    Raises
+    ------
+    ValueError
+        The first lies after the last.
+    """
+    first = 0 if earliest is None else to_millis(earliest)
+    last = MAX_TIME if latest is None else to_millis(latest)
+    if first > last and earliest is not None and latest is not None:
+        raise ValueError(f"the time {first} lies after {last}")
+    return first, last

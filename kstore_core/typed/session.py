@@ -1,0 +1,168 @@
+"""The session store: an aggregate for each key and session."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from kstore_core.clock import StreamClock
+from kstore_core.codec import session_key
+from kstore_core.keys import MAX_TIME, SESSION
+from kstore_core.spec import StoreSpec
+from kstore_core.typed.scan import Scan
+from kstore_core.typed.segmented import ExpiringTable, SegmentedStore, time_range
+from kstore_core.typed.store import StoreHome
+from kstore_core.typed.values import values_of
+from kstore_core.typed.windowed_rows import SessionRows
+from kstore_core.types import AggregationWithHeaders, Time, Windowed, to_millis
+
+__all__ = ["SessionStore", "SessionStoreWithHeaders"]
+
+K = TypeVar("K")
+A = TypeVar("A")
+
+
+class SessionStore(SegmentedStore[K], Generic[K, A]):
+    """A session store. ``A`` is the aggregate, or the wrapper that its format gives it.
+
+    A session reaches from the time of its first record to that of its last, both inclusive; it is
+    given and returned as a :class:`~kstore_core.Windowed`. It can be read until stream time, the
+    greatest end written, has passed its end by the retention.
+
+    Ranges are inclusive at both ends; None leaves an end open. The sessions of one key come by end,
+    then start; those of many by segment of the end, then in the order of their rows: key, end,
+    start. Times are int milliseconds or aware datetimes.
+    """
+
+    _schema = SESSION
+
+    def __init__(
+        self, spec: StoreSpec, table: ExpiringTable, home: StoreHome, clock: StreamClock
+    ) -> None:
+        super().__init__(spec, table, home, clock)
+        values = values_of(spec, home.slot)
+        self._rows = SessionRows(values)
+        self._raw_key = values.raw_key
+        self._row = values.row
+        self._look_up = self._rows.look_up
+
+    def put(self, session: Windowed[K], aggregate: Any, *, headers: Any = None) -> None:
+        """Set the aggregate of a session; None removes it.
+
+        What comes too late is counted in :attr:`late`, and nothing else.
+
+        Parameters
+        ----------
+        aggregate
+            The wrapper of the store's format, or the bare aggregate with ``headers`` beside it.
+        headers : Headers or iterable of (str, bytes or None), optional
+            Left out, they are the input record's, or none.
+
+        Raises
+        ------
+        TypeError
+            ``session`` is no Windowed, or its key is None; the format does not keep what was given.
+        UncommittedLimitError
+            The state is transactional and holds too much.
+        """
+        if type(session) is not Windowed:
+            raise TypeError(f"a session is a Windowed(key, start, end), not {session!r}")
+        raw_key, raw = self._row(session.key, aggregate, None, headers)
+        self._write(session_key(raw_key, session.start, session.end), raw, session.end)
+
+    def remove(self, session: Windowed[K]) -> None:
+        """Remove a session; one that is not there is no fault."""
+        self.put(session, None)
+
+    def fetch_session(self, key: K, start: Time, end: Time) -> A | None:
+        """The aggregate of the session of ``key`` from ``start`` to ``end`` exactly, or None.
+
+        Raises
+        ------
+        TypeError
+            ``key`` is None.
+        ValueError
+            The start is negative, or the end lies before it.
+        """
+        session = Windowed(key, start, end)
+        if session.end <= self.clock.horizon:
+            self._raw_key(key)
+            return None
+        found: A | None = self._look_up(self._get, key, session.start, session.end)
+        return found
+
+    def find_sessions(
+        self,
+        key: K,
+        earliest_end: Time | None,
+        latest_start: Time | None,
+        *,
+        reverse: bool = False,
+    ) -> Scan[Windowed[K], A]:
+        """The sessions of ``key`` that end at ``earliest_end`` or later and begin at
+        ``latest_start`` or earlier: those that meet this span of time."""
+        raw = self._raw_key(key)
+        return self._meeting(raw, raw, earliest_end, latest_start, reverse)
+
+    def find_sessions_range(
+        self,
+        key_from: K | None,
+        key_to: K | None,
+        earliest_end: Time | None,
+        latest_start: Time | None,
+        *,
+        reverse: bool = False,
+    ) -> Scan[Windowed[K], A]:
+        """As :meth:`find_sessions`, of the keys with ``key_from <= key <= key_to``.
+
+        None where ``key_from`` lies after ``key_to``. Keys are compared as they are serialised.
+        """
+        first = None if key_from is None else self._raw_key(key_from)
+        last = None if key_to is None else self._raw_key(key_to)
+        return self._meeting(first, last, earliest_end, latest_start, reverse)
+
+    def find_sessions_between(
+        self, earliest_end: Time | None, latest_end: Time | None, *, reverse: bool = False
+    ) -> Scan[Windowed[K], A]:
+        """The sessions of all keys that end from ``earliest_end`` to ``latest_end``.
+
+        Raises
+        ------
+        ValueError
+            ``earliest_end`` lies after ``latest_end``.
+        """
+        earliest, latest = time_range(earliest_end, latest_end)
+        rows = self._rows
+        return self._fetch(rows.item, rows.table, None, None, earliest, latest, reverse=reverse)
+
+    def fetch(self, key: K, *, reverse: bool = False) -> Scan[Windowed[K], A]:
+        """All sessions of ``key`` that can be seen."""
+        return self.find_sessions(key, None, None, reverse=reverse)
+
+    def fetch_range(
+        self, key_from: K | None, key_to: K | None, *, reverse: bool = False
+    ) -> Scan[Windowed[K], A]:
+        """All sessions of the keys ``key_from <= key <= key_to`` that can be seen."""
+        return self.find_sessions_range(key_from, key_to, None, None, reverse=reverse)
+
+    def _meeting(
+        self,
+        key_from: bytes | None,
+        key_to: bytes | None,
+        earliest_end: Time | None,
+        latest_start: Time | None,
+        reverse: bool,
+    ) -> Scan[Windowed[K], A]:
+        return self._fetch(
+            self._rows.item,
+            self._rows.table,
+            key_from,
+            key_to,
+            0 if earliest_end is None else to_millis(earliest_end),
+            MAX_TIME,
+            latest_start=MAX_TIME if latest_start is None else to_millis(latest_start),
+            reverse=reverse,
+        )
+
+
+SessionStoreWithHeaders: TypeAlias = SessionStore[K, AggregationWithHeaders[A]]
+"""A session store of aggregates with their headers (KIP-1271)."""

@@ -1,0 +1,195 @@
+"""The window store: a value, or many, for each key and window."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from kstore_core.clock import StreamClock
+from kstore_core.codec import window_key
+from kstore_core.errors import UnsupportedError
+from kstore_core.keys import WINDOW
+from kstore_core.spec import StoreSpec
+from kstore_core.typed.duplicates import DuplicateNumbers
+from kstore_core.typed.scan import Scan
+from kstore_core.typed.segmented import ExpiringTable, SegmentedStore, start_millis, time_range
+from kstore_core.typed.store import StoreHome
+from kstore_core.typed.values import values_of
+from kstore_core.typed.windowed_rows import WindowRows
+from kstore_core.types import Time, ValueAndTimestamp, ValueTimestampHeaders, Windowed
+
+__all__ = ["TimestampedWindowStore", "TimestampedWindowStoreWithHeaders", "WindowStore"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class WindowStore(SegmentedStore[K], Generic[K, V]):
+    """A window store. ``V`` is the value, or the wrapper that its format gives it.
+
+    A window has a start, not negative; its end, exclusive, is the start and the store's window
+    size, at most 2**63 - 1. A window can be read until stream time, the greatest start written, has
+    passed its start by the retention.
+
+    Ranges are inclusive at both ends; None leaves an end open. The windows of one key come by
+    start, those of many by segment, then in the order of their rows. Times are int milliseconds or
+    aware datetimes.
+    """
+
+    _schema = WINDOW
+
+    def __init__(
+        self, spec: StoreSpec, table: ExpiringTable, home: StoreHome, clock: StreamClock
+    ) -> None:
+        super().__init__(spec, table, home, clock)
+        assert spec.window_size_ms is not None
+        values = values_of(spec, home.slot)
+        self._rows = WindowRows(values, spec.window_size_ms)
+        self._raw_key = values.raw_key
+        self._row = values.row
+        self._look_up = self._rows.look_up
+        self._numbers = DuplicateNumbers(self._highest) if spec.retain_duplicates else None
+
+    def put(
+        self,
+        key: K,
+        value: Any,
+        *,
+        window_start: Time,
+        timestamp: Time | None = None,
+        headers: Any = None,
+    ) -> None:
+        """Set ``key`` to ``value`` in the window from ``window_start``; None deletes.
+
+        In a store that retains duplicates the value is added to those that there are, and None is
+        ignored. What comes too late is counted in :attr:`late`, and nothing else.
+
+        Parameters
+        ----------
+        value
+            The wrapper of the store's format, or the bare value with ``timestamp`` and ``headers``
+            beside it.
+        timestamp : int or datetime, optional
+            Left out, it is the input record's, where there is one.
+        headers : Headers or iterable of (str, bytes or None), optional
+            Left out, they are the input record's, or none.
+
+        Raises
+        ------
+        TypeError
+            ``key`` is None; a timestamp is missing; the format does not keep what was given.
+        ValueError
+            The window's start is negative.
+        UncommittedLimitError
+            The state is transactional and holds too much.
+        """
+        start = (
+            window_start
+            if type(window_start) is int and 0 <= window_start < 2**63
+            else start_millis(window_start)
+        )
+        raw_key, raw = self._row(key, value, timestamp, headers)
+        if self._numbers is None:
+            self._write(window_key(raw_key, start), raw, start)
+        elif raw is not None:
+            number = self._numbers.next(raw_key, start)
+            self._write(window_key(raw_key, start, number), raw, start)
+
+    def fetch_one(self, key: K, window_start: Time) -> V | None:
+        """The value of ``key`` in the window from ``window_start``, or None.
+
+        Raises
+        ------
+        TypeError
+            ``key`` is None.
+        ValueError
+            The window's start is negative.
+        UnsupportedError
+            The store retains duplicates, so there may be many.
+        """
+        start = (
+            window_start
+            if type(window_start) is int and 0 <= window_start < 2**63
+            else start_millis(window_start)
+        )
+        if self._numbers is not None:
+            raise UnsupportedError(
+                f"the store {self.name!r} retains duplicates, so a window has many values; use "
+                "fetch(key, window_start, window_start)"
+            )
+        if start <= self.clock.horizon:
+            self._raw_key(key)
+            return None
+        found: V | None = self._look_up(self._get, key, start)
+        return found
+
+    def fetch(
+        self,
+        key: K,
+        from_ts: Time | None = None,
+        to_ts: Time | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Scan[int, V]:
+        """The windows of ``key`` with ``from_ts <= start <= to_ts``, as (start, value).
+
+        Raises
+        ------
+        ValueError
+            ``from_ts`` lies after ``to_ts``.
+        """
+        earliest, latest = time_range(from_ts, to_ts)
+        raw = self._raw_key(key)
+        rows = self._rows
+        return self._fetch(
+            rows.timed, rows.timed_table, raw, raw, earliest, latest, reverse=reverse
+        )
+
+    def fetch_range(
+        self,
+        key_from: K | None,
+        key_to: K | None,
+        from_ts: Time | None = None,
+        to_ts: Time | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Scan[Windowed[K], V]:
+        """The windows of the keys ``key_from <= key <= key_to``, as (Windowed, value).
+
+        None where ``key_from`` lies after ``key_to``. Keys are compared as they are serialised.
+
+        Raises
+        ------
+        ValueError
+            ``from_ts`` lies after ``to_ts``.
+        """
+        earliest, latest = time_range(from_ts, to_ts)
+        first = None if key_from is None else self._raw_key(key_from)
+        last = None if key_to is None else self._raw_key(key_to)
+        rows = self._rows
+        return self._fetch(rows.item, rows.table, first, last, earliest, latest, reverse=reverse)
+
+    def fetch_all(
+        self, from_ts: Time | None = None, to_ts: Time | None = None, *, reverse: bool = False
+    ) -> Scan[Windowed[K], V]:
+        """The windows of all keys with ``from_ts <= start <= to_ts``, as (Windowed, value)."""
+        return self.fetch_range(None, None, from_ts, to_ts, reverse=reverse)
+
+    def all(self, *, reverse: bool = False) -> Scan[Windowed[K], V]:
+        """All windows that can be seen, as (Windowed, value)."""
+        return self.fetch_range(None, None, reverse=reverse)
+
+    def _highest(self, raw_key: bytes, start: int) -> int | None:
+        """The highest number stored for a key and window, also where no read shows it."""
+        window = WINDOW.fetch(self._interval, raw_key, raw_key, start, start, reverse=True)
+        chunks = window.scan(self.table)
+        for rows, _ in chunks:
+            _, _, number = WINDOW.split(rows[0])
+            return number
+        return None
+
+
+TimestampedWindowStore: TypeAlias = WindowStore[K, ValueAndTimestamp[V]]
+"""A window store of values with their time (KIP-258)."""
+
+TimestampedWindowStoreWithHeaders: TypeAlias = WindowStore[K, ValueTimestampHeaders[V]]
+"""A window store of values with their time and headers (KIP-1271)."""
