@@ -151,6 +151,9 @@ class Layer:
                 setattr(self, name, special.__get__(self))
             else:
                 setattr(self, name, getattr(below, name))
+        # Only a table in segments has this: they expire below every layer.
+        if hasattr(below, "expire"):
+            self.expire: Callable[[int], None] = below.expire
 
 
 def _put_one(table: Table, key: bytes, value: bytes | None) -> None:
