@@ -12,9 +12,8 @@ from kstore_core.spec import StoreSpec
 from kstore_core.tables import Table
 from kstore_core.typed.scan import Scan
 from kstore_core.typed.store import Store, StoreHome
-from kstore_core.types import Time, to_millis
 
-__all__ = ["ExpiringTable", "SegmentedStore", "start_millis", "time_range"]
+__all__ = ["ExpiringTable", "SegmentedStore"]
 
 K = TypeVar("K")
 Columns = Callable[[list[bytes], list[Any]], Any]
@@ -113,32 +112,3 @@ class SegmentedStore(Store[K]):
                 latest_start=latest_start, reverse=reverse,
             ).scan(self.table)  # fmt: skip
         return Scan(self.table.rows, chunks, item, columns)
-
-
-def start_millis(start: Time) -> int:
-    """A window's start, ms.
-
-    Raises
-    ------
-    ValueError
-        It is negative, or beyond 64 bits.
-    """
-    millis = to_millis(start)
-    if millis < 0:
-        raise ValueError(f"a window's start is {millis}; it must not be negative")
-    return millis
-
-
-def time_range(earliest: Time | None, latest: Time | None) -> tuple[int, int]:
-    """A range of times, ms, inclusive at both ends; None leaves an end open.
-
-    Raises
-    ------
-    ValueError
-        The first lies after the last.
-    """
-    first = 0 if earliest is None else to_millis(earliest)
-    last = MAX_TIME if latest is None else to_millis(latest)
-    if first > last and earliest is not None and latest is not None:
-        raise ValueError(f"the time {first} lies after {last}")
-    return first, last

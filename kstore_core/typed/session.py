@@ -9,7 +9,7 @@ from kstore_core.codec import session_key
 from kstore_core.keys import MAX_TIME, SESSION
 from kstore_core.spec import StoreSpec
 from kstore_core.typed.scan import Scan
-from kstore_core.typed.segmented import ExpiringTable, SegmentedStore, time_range
+from kstore_core.typed.segmented import ExpiringTable, SegmentedStore
 from kstore_core.typed.store import StoreHome
 from kstore_core.typed.values import values_of
 from kstore_core.typed.windowed_rows import SessionRows
@@ -125,13 +125,10 @@ class SessionStore(SegmentedStore[K], Generic[K, A]):
     ) -> Scan[Windowed[K], A]:
         """The sessions of all keys that end from ``earliest_end`` to ``latest_end``.
 
-        Raises
-        ------
-        ValueError
-            ``earliest_end`` lies after ``latest_end``.
+        None where ``earliest_end`` lies after ``latest_end``.
         """
-        earliest, latest = time_range(earliest_end, latest_end)
         rows = self._rows
+        earliest, latest = _millis(earliest_end, 0), _millis(latest_end, MAX_TIME)
         return self._fetch(rows.item, rows.table, None, None, earliest, latest, reverse=reverse)
 
     def fetch(self, key: K, *, reverse: bool = False) -> Scan[Windowed[K], A]:
@@ -157,11 +154,15 @@ class SessionStore(SegmentedStore[K], Generic[K, A]):
             self._rows.table,
             key_from,
             key_to,
-            0 if earliest_end is None else to_millis(earliest_end),
+            _millis(earliest_end, 0),
             MAX_TIME,
-            latest_start=MAX_TIME if latest_start is None else to_millis(latest_start),
+            latest_start=_millis(latest_start, MAX_TIME),
             reverse=reverse,
         )
+
+
+def _millis(time: Time | None, otherwise: int) -> int:
+    return otherwise if time is None else to_millis(time)
 
 
 SessionStoreWithHeaders: TypeAlias = SessionStore[K, AggregationWithHeaders[A]]

@@ -7,15 +7,21 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from kstore_core.clock import StreamClock
 from kstore_core.codec import window_key
 from kstore_core.errors import UnsupportedError
-from kstore_core.keys import WINDOW
+from kstore_core.keys import MAX_TIME, WINDOW
 from kstore_core.spec import StoreSpec
 from kstore_core.typed.duplicates import DuplicateNumbers
 from kstore_core.typed.scan import Scan
-from kstore_core.typed.segmented import ExpiringTable, SegmentedStore, start_millis, time_range
+from kstore_core.typed.segmented import ExpiringTable, SegmentedStore
 from kstore_core.typed.store import StoreHome
 from kstore_core.typed.values import values_of
 from kstore_core.typed.windowed_rows import WindowRows
-from kstore_core.types import Time, ValueAndTimestamp, ValueTimestampHeaders, Windowed
+from kstore_core.types import (
+    Time,
+    ValueAndTimestamp,
+    ValueTimestampHeaders,
+    Windowed,
+    to_millis,
+)
 
 __all__ = ["TimestampedWindowStore", "TimestampedWindowStoreWithHeaders", "WindowStore"]
 
@@ -85,7 +91,7 @@ class WindowStore(SegmentedStore[K], Generic[K, V]):
         start = (
             window_start
             if type(window_start) is int and 0 <= window_start < 2**63
-            else start_millis(window_start)
+            else _start(window_start)
         )
         raw_key, raw = self._row(key, value, timestamp, headers)
         if self._numbers is None:
@@ -109,7 +115,7 @@ class WindowStore(SegmentedStore[K], Generic[K, V]):
         start = (
             window_start
             if type(window_start) is int and 0 <= window_start < 2**63
-            else start_millis(window_start)
+            else _start(window_start)
         )
         if self._numbers is not None:
             raise UnsupportedError(
@@ -137,7 +143,7 @@ class WindowStore(SegmentedStore[K], Generic[K, V]):
         ValueError
             ``from_ts`` lies after ``to_ts``.
         """
-        earliest, latest = time_range(from_ts, to_ts)
+        earliest, latest = _times(from_ts, to_ts)
         raw = self._raw_key(key)
         rows = self._rows
         return self._fetch(
@@ -162,7 +168,7 @@ class WindowStore(SegmentedStore[K], Generic[K, V]):
         ValueError
             ``from_ts`` lies after ``to_ts``.
         """
-        earliest, latest = time_range(from_ts, to_ts)
+        earliest, latest = _times(from_ts, to_ts)
         first = None if key_from is None else self._raw_key(key_from)
         last = None if key_to is None else self._raw_key(key_to)
         rows = self._rows
@@ -186,6 +192,23 @@ class WindowStore(SegmentedStore[K], Generic[K, V]):
             _, _, number = WINDOW.split(rows[0])
             return number
         return None
+
+
+def _start(start: Time) -> int:
+    """A window's start, ms."""
+    millis = to_millis(start)
+    if millis < 0:
+        raise ValueError(f"a window's start is {millis}; it must not be negative")
+    return millis
+
+
+def _times(earliest: Time | None, latest: Time | None) -> tuple[int, int]:
+    """A range of window starts, ms, inclusive at both ends."""
+    first = 0 if earliest is None else to_millis(earliest)
+    last = MAX_TIME if latest is None else to_millis(latest)
+    if first > last and earliest is not None:
+        raise ValueError(f"from_ts {first} lies after to_ts {last}")
+    return first, last
 
 
 TimestampedWindowStore: TypeAlias = WindowStore[K, ValueAndTimestamp[V]]
