@@ -341,6 +341,13 @@ class Engine(ABC):
     # Children: the segments of a window or session store, where each is a database of its own. An
     # engine without ``capabilities.children`` leaves these as they are.
 
+    def parents(self, root: Path) -> list[str]:
+        """The names of the stores in ``root`` that have children, sorted.
+
+        Looks at names only: opens, locks and writes nothing.
+        """
+        return []
+
     def children(self, root: Path, store: str) -> list[str]:
         """The names of a store's children, sorted; empty where there is no such store.
 

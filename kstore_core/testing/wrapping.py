@@ -127,6 +127,9 @@ class WrappedEngine(Engine):
         database = self.inner.open(root, store, durability=durability, read_only=read_only)
         return self.database_type(database, self)
 
+    def parents(self, root: Path) -> list[str]:
+        return self.inner.parents(root)
+
     def children(self, root: Path, store: str) -> list[str]:
         return self.inner.children(root, store)
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
+
+from rocksdict import Cache
 
 from kstore_core.engine import (
     DURABILITY_LEVELS,
@@ -24,9 +27,16 @@ __all__ = ["RocksDBEngine"]
 
 _FOLDER = "rocksdb"
 
+_DOOMED = ".kstore-dropped~"
+"""Where a child is while it is deleted. No store has such a name, and nothing but segments may be
+beside a segment: Kafka Streams does not open a store that it finds anything else in."""
+
 
 class RocksDBEngine(Engine):
-    """Databases in ``<root>/rocksdb/<store>/``, where Kafka Streams has them."""
+    """Databases in ``<root>/rocksdb/<store>/`` and ``<root>/<store>/<child>/``, as Kafka has them.
+
+    All of them share one block cache.
+    """
 
     name: ClassVar[str] = "rocksdb"
     capabilities = Capabilities(
@@ -54,15 +64,26 @@ class RocksDBEngine(Engine):
         path = _inside(root, _FOLDER, store)
         return self.open_directory(path, durability=durability, read_only=read_only)
 
+    def parents(self, root: Path) -> list[str]:
+        """The directories under ``<root>`` that hold directories of databases, sorted."""
+        if not root.is_dir():
+            return []
+        with os.scandir(root) as entries:
+            return sorted(
+                entry.name
+                for entry in entries
+                if entry.is_dir()
+                and entry.name not in (_FOLDER, _DOOMED)
+                and any(map(is_database, Path(entry).iterdir()))
+            )
+
     def children(self, root: Path, store: str) -> list[str]:
         """The directories under ``<root>/<store>``, where Kafka has a store's segments, sorted."""
         folder = _inside(root, store)
-        if not folder.is_dir():
+        if store == _FOLDER or not folder.is_dir():
             return []
         with os.scandir(folder) as entries:
-            return sorted(
-                entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")
-            )
+            return sorted(entry.name for entry in entries if entry.is_dir())
 
     def open_child(
         self,
@@ -74,27 +95,27 @@ class RocksDBEngine(Engine):
         read_only: bool = False,
     ) -> RocksDBDatabase:
         """Open ``<root>/<store>/<child>``."""
-        path = _inside(root, store, child)
+        path = _child(root, store, child)
         return self.open_directory(path, durability=durability, read_only=read_only)
 
     def drop_child(self, root: Path, store: str, child: str) -> None:
-        """Delete ``<root>/<store>/<child>``, under another name first so that no half is left."""
-        path = _inside(root, store, child)
+        """Delete ``<root>/<store>/<child>``, elsewhere so that no half of it is left there."""
+        path = _child(root, store, child)
         if not path.is_dir():
             raise KeyError(child)
         claimed = locks.claim(path)
         try:
-            for left in path.parent.glob(".*.dropped"):  # by a process that was killed meanwhile
-                shutil.rmtree(left)
-            doomed = path.with_name(f".{child}.dropped")
-            path.rename(doomed)
+            doomed = root / _DOOMED
+            shutil.rmtree(doomed, ignore_errors=True)  # of a process that was killed meanwhile
+            doomed.mkdir(exist_ok=True)
+            path.rename(doomed / child)
             shutil.rmtree(doomed)
         finally:
             locks.release(claimed)
 
     def rename_child(self, root: Path, store: str, child: str, name: str) -> None:
         """Rename ``<root>/<store>/<child>``."""
-        path, renamed = _inside(root, store, child), _inside(root, store, name)
+        path, renamed = _child(root, store, child), _child(root, store, name)
         if not path.is_dir():
             raise KeyError(child)
         if renamed.exists():
@@ -117,7 +138,23 @@ class RocksDBEngine(Engine):
                 f"durability is one of {', '.join(DURABILITY_LEVELS)}, not {durability!r}"
             )
         opener = open_for_reading if read_only else open_for_writing
-        return opener(path, self.options, durability)
+        return opener(path, self.options, self._cache, durability)
+
+    @cached_property
+    def _cache(self) -> Cache:
+        return Cache(self.options.block_cache_bytes)
+
+    def __reduce__(self) -> tuple[type[RocksDBEngine], tuple[RocksDBOptions]]:
+        return type(self), (self.options,)  # a cache belongs to its process
+
+
+def _child(root: Path, store: str, child: str) -> Path:
+    if store == _FOLDER:
+        raise SpecError(
+            f"a store of segments cannot be named {store!r}: {root / store} is where the stores "
+            "without segments lie. Give it another name"
+        )
+    return _inside(root, store, child)
 
 
 def _inside(root: Path, *names: str) -> Path:

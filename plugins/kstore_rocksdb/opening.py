@@ -8,7 +8,7 @@ import shutil
 from functools import partial
 from pathlib import Path
 
-from rocksdict import AccessType, Rdict
+from rocksdict import AccessType, Cache, Rdict
 
 from kstore_core.engine import Durability
 from kstore_core.errors import CorruptionError
@@ -30,7 +30,7 @@ def is_database(path: Path) -> bool:
 
 
 def open_for_writing(
-    path: Path, options: RocksDBOptions, durability: Durability
+    path: Path, options: RocksDBOptions, cache: Cache, durability: Durability
 ) -> RocksDBDatabase:
     """Open the database in ``path``, made where it is missing. A failure leaves nothing new behind.
 
@@ -48,7 +48,7 @@ def open_for_writing(
         _refuse_remains(path)
         path.mkdir(parents=True, exist_ok=True)
         clean_up(path)
-        native = NativeOptions(options)
+        native = NativeOptions(options, cache)
         root, families = _open(path, native, AccessType.read_write())
     except BaseException as error:
         locks.release(claimed)
@@ -68,7 +68,7 @@ def open_for_writing(
 
 
 def open_for_reading(
-    path: Path, options: RocksDBOptions, durability: Durability
+    path: Path, options: RocksDBOptions, cache: Cache, durability: Durability
 ) -> RocksDBDatabase:
     """Open the database in ``path`` as it is now, writing nothing there.
 
@@ -82,7 +82,7 @@ def open_for_reading(
     living.begin()
     if not is_database(path):
         raise FileNotFoundError(errno.ENOENT, "no RocksDB database here", str(path))
-    native = NativeOptions(options, read_only=True)
+    native = NativeOptions(options, cache, read_only=True)
 
     def use(scratch: Path) -> RocksDBDatabase:
         root, families = _open(scratch, native, AccessType.read_only(False))

@@ -39,7 +39,7 @@ _COMPRESSIONS = {
 
 @dataclass(frozen=True)
 class RocksDBOptions(EngineOptions):
-    """Options of one RocksDB database.
+    """Options of RocksDB databases.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class RocksDBOptions(EngineOptions):
     max_write_buffers : int
         How many write buffers a namespace may have, those being flushed included.
     block_cache_bytes : int
-        Size of the cache of uncompressed blocks, shared by the namespaces of a database.
+        Size of the cache of uncompressed blocks, one for all databases of an engine object.
     block_size_bytes : int
         Uncompressed size of a block, the unit of reading.
     bloom_bits : int
@@ -104,14 +104,14 @@ def _at_least(name: str, value: int, least: int) -> None:
 
 
 class NativeOptions:
-    """The binding's options for one database, sharing one block cache.
+    """The binding's options for one database.
 
     Every one of them is in raw mode: the other mode unpickles what it reads.
     """
 
-    def __init__(self, options: RocksDBOptions, *, read_only: bool = False) -> None:
+    def __init__(self, options: RocksDBOptions, cache: Cache, *, read_only: bool = False) -> None:
         self._options = options
-        self._cache = Cache(options.block_cache_bytes)
+        self._cache = cache
         self._max_open_files = -1 if read_only else options.max_open_files
 
     @property

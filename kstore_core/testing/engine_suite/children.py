@@ -27,6 +27,7 @@ class ChildPromises(EnginePart):
         if self.able.children:
             return
         assert self.engine.children(self.root, STORE) == [], "there are none"
+        assert self.engine.parents(self.root) == [], "and no store has any"
         uses: dict[str, Callable[[], object]] = {
             "open_child": lambda: self.engine.open_child(self.root, STORE, "w.1"),
             "drop_child": lambda: self.engine.drop_child(self.root, STORE, "w.1"),
@@ -39,13 +40,16 @@ class ChildPromises(EnginePart):
         if not self.able.children:
             return
         assert self.engine.children(self.root, STORE) == [], "a store that is missing has none"
-        assert not self.root.exists(), "children() makes nothing"
+        assert self.engine.parents(self.root) == [], "no store has any"
+        assert not self.root.exists(), "children() and parents() make nothing"
         same_name = self.open(STORE)
         put(same_name, {b"k": b"the store of that name"})
         first, second = self.child("w.20", {b"k": b"20"}), self.child("w.10", {b"k": b"10"})
         put(first, {b"n": b"1"}, "offsets")
         assert self.engine.children(self.root, STORE) == ["w.10", "w.20"], "names, sorted"
         assert self.engine.stores(self.root) == [STORE], "children are no stores"
+        self.open("apart")
+        assert self.engine.parents(self.root) == [STORE], "parents() names who has children"
         assert self.engine.children(self.root, "other") == [], "they belong to their store"
         first.write({"default": Rows(deleted_ranges=[(b"", None)])})
         assert read(second.namespace("default")) == [(b"k", b"10")], "children are apart"
@@ -79,6 +83,8 @@ class ChildPromises(EnginePart):
         before = trace(self.root)
         assert self.engine.children(self.root, STORE) == ["w.10"]
         assert trace(self.root) == before, "children() writes nothing"
+        assert self.engine.parents(self.root) == [STORE]
+        assert trace(self.root) == before, "nor does parents()"
 
     def test_a_child_is_dropped_when_it_is_closed(self) -> None:
         if not self.able.children:

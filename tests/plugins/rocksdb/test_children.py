@@ -40,10 +40,12 @@ def test_children_are_listed_opened_and_independent(tmp_path: Path) -> None:
 def test_a_dropped_child_is_gone_and_what_a_killed_drop_left_goes_with_it(tmp_path: Path) -> None:
     make(tmp_path, "w.10")
     make(tmp_path, "w.20")
-    (tmp_path / "w" / "w.10").rename(tmp_path / "w" / ".w.10.dropped")  # killed just here
+    (tmp_path / ".kstore-dropped~").mkdir()
+    (tmp_path / "w" / "w.10").rename(tmp_path / ".kstore-dropped~" / "w.10")  # killed just here
     assert ENGINE.children(tmp_path, "w") == ["w.20"]
+    assert ENGINE.parents(tmp_path) == ["w"]
     ENGINE.drop_child(tmp_path, "w", "w.20")
-    assert list((tmp_path / "w").iterdir()) == []
+    assert [path.name for path in tmp_path.rglob("*")] == ["w"]
     with pytest.raises(KeyError):
         ENGINE.drop_child(tmp_path, "w", "w.20")
 
@@ -73,6 +75,20 @@ def test_a_child_is_renamed_unless_the_name_is_taken(tmp_path: Path) -> None:
 def test_a_child_lies_inside_of_its_store(tmp_path: Path, name: str) -> None:
     with pytest.raises(SpecError, match="not one directory"):
         ENGINE.open_child(tmp_path, "w", name)
+
+
+def test_the_folder_of_the_other_stores_has_no_children(tmp_path: Path) -> None:
+    ENGINE.open(tmp_path, "s").close()
+    assert ENGINE.children(tmp_path, "rocksdb") == []
+    assert ENGINE.parents(tmp_path) == []
+    with pytest.raises(SpecError, match="another name"):
+        ENGINE.open_child(tmp_path, "rocksdb", "rocksdb.0")
+
+
+def test_a_name_may_begin_with_a_dot(tmp_path: Path) -> None:
+    ENGINE.open_child(tmp_path, ".w", ".w.10").close()
+    assert ENGINE.children(tmp_path, ".w") == [".w.10"]
+    assert ENGINE.parents(tmp_path) == [".w"]
 
 
 def test_kafkas_segments_are_children(tmp_path: Path) -> None:
