@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar
 
-from kstore_core.clock import StreamClock, segment_id
+from kstore_core.clock import StreamClock
 from kstore_core.engine import Chunk
 from kstore_core.keys import MAX_TIME, KeySchema
 from kstore_core.spec import StoreSpec
@@ -51,9 +51,7 @@ class SegmentedStore(Store[K]):
         self.table = table
         self.clock = clock
         self._interval = spec.segment_interval_ms
-        self._first_live = segment_id(clock.horizon, self._interval)
         self._get = table.get
-        self._put = table.put_one
 
     def _clock(self) -> StreamClock:
         return self.clock
@@ -62,28 +60,6 @@ class SegmentedStore(Store[K]):
     def late(self) -> int:
         """Writes that were refused since the store was opened, for their segment has expired."""
         return self.clock.late
-
-    def _write(self, row: bytes, raw: bytes | None, time: int) -> None:
-        """Write a row where it is in time, and let go of the segments that it makes expire."""
-        clock = self.clock
-        observed = clock.observed
-        if time <= observed:
-            if not clock.accepts_segment(time, self._interval):
-                return
-            self._put(row, raw)
-        else:
-            clock.advance(time)
-            try:
-                self._put(row, raw)
-            except BaseException:
-                clock.rewind(observed)
-                raise
-            first_live = segment_id(clock.horizon, self._interval)
-            if first_live != self._first_live:
-                self._first_live = first_live
-                self.table.expire(first_live)
-        if self._slot.current is not None:
-            self._touch()
 
     def _fetch(
         self,

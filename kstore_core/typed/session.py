@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from kstore_core.clock import StreamClock
-from kstore_core.codec import session_key
 from kstore_core.keys import MAX_TIME, SESSION
 from kstore_core.spec import StoreSpec
 from kstore_core.typed.scan import Scan
@@ -13,6 +12,7 @@ from kstore_core.typed.segmented import ExpiringTable, SegmentedStore
 from kstore_core.typed.store import StoreHome
 from kstore_core.typed.values import values_of
 from kstore_core.typed.windowed_rows import SessionRows
+from kstore_core.typed.writers import SessionWriter
 from kstore_core.types import AggregationWithHeaders, Time, Windowed, to_millis
 
 __all__ = ["SessionStore", "SessionStoreWithHeaders"]
@@ -42,7 +42,7 @@ class SessionStore(SegmentedStore[K], Generic[K, A]):
         values = values_of(spec, home.slot)
         self._rows = SessionRows(values)
         self._raw_key = values.raw_key
-        self._row = values.row
+        self._write = SessionWriter(values, table, clock, self._interval, home.touch).put
         self._look_up = self._rows.look_up
 
     def put(self, session: Windowed[K], aggregate: Any, *, headers: Any = None) -> None:
@@ -64,10 +64,7 @@ class SessionStore(SegmentedStore[K], Generic[K, A]):
         UncommittedLimitError
             The state is transactional and holds too much.
         """
-        if type(session) is not Windowed:
-            raise TypeError(f"a session is a Windowed(key, start, end), not {session!r}")
-        raw_key, raw = self._row(session.key, aggregate, None, headers)
-        self._write(session_key(raw_key, session.start, session.end), raw, session.end)
+        self._write(session, aggregate, headers)
 
     def remove(self, session: Windowed[K]) -> None:
         """Remove a session; one that is not there is no fault."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from kstore_core.clock import StreamClock
-from kstore_core.codec import window_key
 from kstore_core.errors import UnsupportedError
 from kstore_core.keys import MAX_TIME, WINDOW
 from kstore_core.spec import StoreSpec
@@ -15,6 +14,8 @@ from kstore_core.typed.segmented import ExpiringTable, SegmentedStore
 from kstore_core.typed.store import StoreHome
 from kstore_core.typed.values import values_of
 from kstore_core.typed.windowed_rows import WindowRows
+from kstore_core.typed.writers import WindowWriter
+from kstore_core.typed.writers import window_start as _start
 from kstore_core.types import (
     Time,
     ValueAndTimestamp,
@@ -51,9 +52,10 @@ class WindowStore(SegmentedStore[K], Generic[K, V]):
         values = values_of(spec, home.slot)
         self._rows = WindowRows(values, spec.window_size_ms)
         self._raw_key = values.raw_key
-        self._row = values.row
         self._look_up = self._rows.look_up
-        self._numbers = DuplicateNumbers(self._highest) if spec.retain_duplicates else None
+        self._retains_duplicates = spec.retain_duplicates
+        numbers = DuplicateNumbers(self._highest) if spec.retain_duplicates else None
+        self._write = WindowWriter(values, table, clock, self._interval, home.touch, numbers).put
 
     def put(
         self,
@@ -88,17 +90,7 @@ class WindowStore(SegmentedStore[K], Generic[K, V]):
         UncommittedLimitError
             The state is transactional and holds too much.
         """
-        start = (
-            window_start
-            if type(window_start) is int and 0 <= window_start < 2**63
-            else _start(window_start)
-        )
-        raw_key, raw = self._row(key, value, timestamp, headers)
-        if self._numbers is None:
-            self._write(window_key(raw_key, start), raw, start)
-        elif raw is not None:
-            number = self._numbers.next(raw_key, start)
-            self._write(window_key(raw_key, start, number), raw, start)
+        self._write(key, value, window_start, timestamp, headers)
 
     def fetch_one(self, key: K, window_start: Time) -> V | None:
         """The value of ``key`` in the window from ``window_start``, or None.
@@ -112,12 +104,8 @@ class WindowStore(SegmentedStore[K], Generic[K, V]):
         UnsupportedError
             The store retains duplicates, so there may be many.
         """
-        start = (
-            window_start
-            if type(window_start) is int and 0 <= window_start < 2**63
-            else _start(window_start)
-        )
-        if self._numbers is not None:
+        start = _start(window_start)
+        if self._retains_duplicates:
             raise UnsupportedError(
                 f"the store {self.name!r} retains duplicates, so a window has many values; use "
                 "fetch(key, window_start, window_start)"
@@ -192,14 +180,6 @@ class WindowStore(SegmentedStore[K], Generic[K, V]):
             _, _, number = WINDOW.split(rows[0])
             return number
         return None
-
-
-def _start(start: Time) -> int:
-    """A window's start, ms."""
-    millis = to_millis(start)
-    if millis < 0:
-        raise ValueError(f"a window's start is {millis}; it must not be negative")
-    return millis
 
 
 def _times(earliest: Time | None, latest: Time | None) -> tuple[int, int]:
