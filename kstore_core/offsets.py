@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 
 from kstore_core.engine import Namespace, Rows
 from kstore_core.errors import CorruptionError, FormatError
-from kstore_core.position import decode_position, encode_position
+from kstore_core.position import decode_position, encode_position, merge_positions
 from kstore_core.spec import StoredSpec, StoreSpec
 
 __all__ = [
     "CLOSED",
     "OPEN",
     "STATUS",
+    "Entries",
     "Partition",
     "StoreRecord",
     "check_integer",
@@ -28,6 +29,7 @@ __all__ = [
     "check_partition",
     "commit_rows",
     "common_offsets",
+    "merged_record",
     "read_record",
 ]
 
@@ -66,6 +68,46 @@ class StoreRecord:
     stream_time: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """What a commit writes beside the rows; what is None stays as it is.
+
+    Attributes
+    ----------
+    offsets : mapping or None
+        An offset of None forgets one; an empty mapping forgets all.
+    position : mapping or None
+    stream_time : int or None
+        Milliseconds.
+    spec : StoreSpec or None
+    """
+
+    offsets: Mapping[Partition, int | None] | None = None
+    position: Mapping[str, Mapping[int, int]] | None = None
+    stream_time: int | None = None
+    spec: StoreSpec | None = None
+
+    def __bool__(self) -> bool:
+        said = (self.offsets, self.position, self.stream_time, self.spec)
+        return any(entry is not None for entry in said)
+
+    def rows(self, record: StoreRecord) -> Rows:
+        """The rows that are written over those of ``record``."""
+        return commit_rows(
+            record,
+            offsets=self.offsets,
+            position=self.position,
+            stream_time=self.stream_time,
+            spec=self.spec,
+        )
+
+    @property
+    def forgets(self) -> bool:
+        """Whether it takes offsets away."""
+        given = self.offsets
+        return given is not None and (not given or None in given.values())
+
+
 def read_record(namespace: Namespace) -> StoreRecord:
     """Everything that the namespace says.
 
@@ -88,6 +130,30 @@ def read_record(namespace: Namespace) -> StoreRecord:
                 if partition is not None:
                     record.offsets[partition] = _long(key, value)
     return record
+
+
+def merged_record(records: Iterable[StoreRecord]) -> StoreRecord:
+    """What several databases of one store say together.
+
+    Parameters
+    ----------
+    records : iterable of StoreRecord
+        Newest first. Of an offset the newest counts, of stream time and positions the greatest.
+        With a spec a record is the store's own and whole, so none behind it is looked at.
+    """
+    merged = StoreRecord()
+    for record in records:
+        merged.offsets = record.offsets | merged.offsets
+        if record.position is not None:
+            merged.position = merged.position or {}
+            merge_positions(merged.position, record.position)
+        if record.stream_time is not None:
+            known = record.stream_time if merged.stream_time is None else merged.stream_time
+            merged.stream_time = max(known, record.stream_time)
+        merged.spec = record.spec
+        if merged.spec is not None:
+            break
+    return merged
 
 
 def _position(value: bytes) -> dict[str, dict[int, int]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from kstore_core.dual import DualTable
 from kstore_core.engine import Database
 from kstore_core.errors import FormatDowngradeError, InconsistentStateError
-from kstore_core.formats import FORMATS, PLAIN, TIMESTAMPED, ValueFormat, by_name
+from kstore_core.formats import PLAIN, TIMESTAMPED, ValueFormat, by_name, of_shape
 from kstore_core.staging import StagedNamespace, Staging
 from kstore_core.tables import OFFSETS, NamespaceTable, StoredTable
 
@@ -39,8 +39,20 @@ class Layout:
     empty: tuple[str, ...] = ()
 
 
-def look_at(database: Database, value_format: ValueFormat) -> Layout:
+def look_at(
+    database: Database,
+    value_format: ValueFormat,
+    shape: str | None = None,
+    store: str | None = None,
+) -> Layout:
     """What a database holds, seen as a store of ``value_format``. Nothing is changed.
+
+    Parameters
+    ----------
+    shape : str, optional
+        The store's; left out, the one that the format was made for.
+    store : str, optional
+        Its name; left out, the database's.
 
     Raises
     ------
@@ -49,18 +61,20 @@ def look_at(database: Database, value_format: ValueFormat) -> Layout:
     InconsistentStateError
         It holds a namespace that no format of this kind of store has, or two older formats at once.
     """
-    found = check_namespaces(database, value_format)
+    found = check_namespaces(database, value_format, shape)
     present = [f for f in map(by_name, value_format.upgrades) if f.namespace in found]
     full = [f for f in present if database.namespace(f.namespace).first() is not None]
     moved = [f for f in present if f.namespace != DEFAULT]
     if len(full) > 1 or (full and full[0].namespace == DEFAULT and moved):
         finish = value_format if value_format.namespace in found else moved[-1]
-        _refuse_two(full, moved, value_format, finish, database)
+        _refuse_two(full, moved, value_format, finish, database, store or database.path.name)
     empty = tuple(f.namespace for f in moved if f not in full)
     return Layout(full[0] if full else None, empty)
 
 
-def check_namespaces(database: Database, value_format: ValueFormat) -> set[str]:
+def check_namespaces(
+    database: Database, value_format: ValueFormat, shape: str | None = None
+) -> set[str]:
     """The namespaces that there are, all of which a store of this format may have.
 
     Raises
@@ -71,14 +85,14 @@ def check_namespaces(database: Database, value_format: ValueFormat) -> set[str]:
     found = set(database.namespaces())
     older = {by_name(name).namespace for name in value_format.upgrades}
     for name in sorted(found - {OFFSETS, DEFAULT, value_format.namespace} - older):
-        _refuse(name, value_format, f"the store at {database.path}")
+        _refuse(name, value_format, shape or value_format.shapes[0], database)
     return found
 
 
-def _refuse(name: str, value_format: ValueFormat, where: str) -> None:
+def _refuse(name: str, value_format: ValueFormat, shape: str, database: Database) -> None:
     """Refuse a namespace that does not belong to a store of this format."""
-    kin = [f for f in FORMATS.values() if f.versioned == value_format.versioned]
-    newer = next((f for f in kin if f.namespace == name), None)
+    where = f"the store at {database.path}"
+    newer = next((f for f in of_shape(shape) if f.namespace == name), None)
     if newer is not None and value_format.name in newer.upgrades:
         raise FormatDowngradeError(
             f"{where} holds the format {newer.name!r} and was opened as {value_format.name!r}; a "
@@ -86,9 +100,8 @@ def _refuse(name: str, value_format: ValueFormat, where: str) -> None:
             "changelog in an empty directory"
         )
     raise InconsistentStateError(
-        f"unexpected namespace {name!r} in {where}: no format of a "
-        f"{'versioned' if value_format.versioned else 'key-value'} store has it, so this is "
-        "another kind of store, or another program's; nothing was changed"
+        f"unexpected namespace {name!r} in {where}: no format of a {shape.replace('_', '-')} store "
+        "has it, so this is another kind of store, or another program's; nothing was changed"
     )
 
 
@@ -98,6 +111,7 @@ def _refuse_two(
     value_format: ValueFormat,
     finish: ValueFormat,
     database: Database,
+    store: str,
 ) -> None:
     """Refuse rows of one older format beside the namespace of another, of which one upgrade is."""
     rows = " and of ".join(old.name for old in full)
@@ -105,7 +119,7 @@ def _refuse_two(
     raise InconsistentStateError(
         f"inconsistent state: the store at {database.path} holds rows of {rows}{beside} and was "
         f"opened as {value_format.name!r}: an earlier upgrade was begun and not finished; nothing "
-        f"was changed. Finish it with: kstore upgrade PATH {database.path.name} --to {finish.name}"
+        f"was changed. Finish it with: kstore upgrade PATH {store} --to {finish.name}"
     )
 
 
@@ -116,6 +130,8 @@ def open_table(
     *,
     writable: bool,
     migrate_on_read: bool = True,
+    shape: str | None = None,
+    store: str | None = None,
 ) -> StoredTable:
     """The table of a store's rows, after a look at what the database holds.
 
@@ -125,13 +141,15 @@ def open_table(
     ----------
     migrate_on_read : bool
         Whether a lookup of a row of an older format moves it.
+    shape, store : str, optional
+        As for :func:`look_at`.
 
     Raises
     ------
     FormatDowngradeError, InconsistentStateError
         What :func:`look_at` raises.
     """
-    layout = look_at(database, value_format)
+    layout = look_at(database, value_format, shape, store)
     if writable:
         drop_empty(database, layout)
     _log.info("Opening store %s in %s", database.path.name, _mode(value_format, layout))

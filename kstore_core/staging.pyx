@@ -22,7 +22,7 @@ from kstore_core.merged cimport in_ranges
 from kstore_core.merged import MergedScan
 from kstore_core.ordered cimport OrderedRows
 
-__all__ = ["StagedNamespace", "Staging", "take"]
+__all__ = ["AbsentNamespace", "StagedNamespace", "Staging", "reserve", "take"]
 
 cdef object _MISSING = object()
 
@@ -95,8 +95,8 @@ cdef class Staging:
         self.spills += 1
 
 
-class _Absent(Namespace):
-    """A namespace that a read-only database does not have: nothing is in it."""
+class AbsentNamespace(Namespace):
+    """A namespace that a database does not have, and that is not made: nothing is in it."""
 
     def __init__(self, name):
         self.name = name
@@ -144,7 +144,7 @@ cdef class StagedNamespace:
         if self._writable or self.name in database.namespaces():
             self.base = database.namespace(self.name)
         else:
-            self.base = _Absent(self.name)
+            self.base = AbsentNamespace(self.name)
         self._base_get = self.base.fast_get
         self.database = database
 
@@ -367,6 +367,34 @@ cdef class StagedNamespace:
             self._open = False
             # What still holds the store must not keep the engine's handles alive.
             self._base_get = self.base = self.database = None
+
+
+def reserve(list groups not None):
+    """Make room for the rows of several tables, or refuse them all.
+
+    Parameters
+    ----------
+    groups : list of (tuple of StagedNamespace, dict)
+        A table's namespaces and its rows, which go to the first and are removed from the others.
+
+    Returns
+    -------
+    list of int
+        By how many bytes each group changes what is staged, parallel to ``groups``.
+    """
+    cdef StagedNamespace namespace, first
+    cdef long long growth
+    cdef list growths = []
+    for namespaces, rows in groups:
+        first = namespaces[0]
+        first._check_writable()
+        growth = first._growth_of(rows)
+        for namespace in namespaces[1:]:
+            growth += namespace._growth_of(dict.fromkeys(rows))
+        growths.append(growth)
+    if growths:
+        first._staging._grow(sum(growths))
+    return growths
 
 
 def take(tuple namespaces not None):

@@ -31,6 +31,7 @@ from kstore_core.offsets import (
 )
 from kstore_core.open_store import OpenStore
 from kstore_core.registry import make_engine
+from kstore_core.segments.storage import read_children
 from kstore_core.spec import StoredSpec, StoreSpec, check_name, is_name
 from kstore_core.staging import Staging
 from kstore_core.tables import OFFSETS
@@ -233,7 +234,7 @@ class StateDirectory:
 
         Returns
         -------
-        KeyValueStore or VersionedStore
+        KeyValueStore, VersionedStore, WindowStore or SessionStore
 
         Raises
         ------
@@ -279,7 +280,8 @@ class StateDirectory:
     def stores(self) -> list[str]:
         """The names of the stores that are open or on disk, sorted."""
         self._check()
-        return sorted({*self._stores, *filter(is_name, self.engine.stores(self.path))})
+        found = {*self.engine.stores(self.path), *self.engine.parents(self.path)}
+        return sorted({*self._stores, *filter(is_name, found)})
 
     def stored_spec(self, name: str) -> StoredSpec | None:
         """What the directory says of a store; None where Kafka wrote it, or it is new.
@@ -307,6 +309,8 @@ class StateDirectory:
         if name in self._stores:
             return self._stores[name].home.record
         check_name(name)
+        if name in self.engine.parents(self.path):
+            return read_children(self.engine, self.path, name)
         if name not in self.engine.stores(self.path):
             raise StateError(
                 f"{self.path} has no store {name!r}; it has: {', '.join(self.stores()) or 'none'}"
@@ -359,9 +363,10 @@ class StateDirectory:
     def commit(self, offsets: Mapping[Partition, int | None] | None = None) -> None:
         """Write all staged rows, and with them offsets, position and stream time.
 
-        Returns when they are as durable as asked. A store's rows and offsets are one atomic batch.
-        Where one store fails, what it has staged stays staged, and a later commit writes it; after
-        a full disk it opens the store's database anew, which ends the scans that are open.
+        Returns when they are as durable as asked. A store's rows and offsets are one atomic batch;
+        of a store on disk in segments, each segment's rows are, and offsets follow all rows. Where
+        one store fails, what it has staged stays staged, and a later commit writes it; after a full
+        disk it opens the database anew, which ends the scans that are open.
 
         Parameters
         ----------

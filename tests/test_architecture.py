@@ -14,7 +14,7 @@ ORDER = [
     "types errors codec headers serdes",
     "engine formats ordered merged arrow",
     "staging tables dual opening hookspecs clock keys spec position offsets",
-    "segments versioned changelog plugins registry",
+    "segments storage versioned changelog plugins registry",
     "layers typed",
     "stores lock open_store state",
     "restore upgrade migrate query testing",

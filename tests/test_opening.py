@@ -24,6 +24,7 @@ from tests.typed.processes import in_a_child
 
 PLAIN, TIMESTAMPED, HEADERS = formats.PLAIN, formats.TIMESTAMPED, formats.TIMESTAMPED_HEADERS
 VERSIONED, VERSIONED_HEADERS = formats.VERSIONED, formats.VERSIONED_HEADERS
+SESSION_HEADERS = formats.SESSION_HEADERS
 EDGES = [
     (formats.by_name(older), newer)
     for newer in formats.FORMATS.values()
@@ -81,7 +82,7 @@ def test_a_newer_format_is_refused_even_empty(database, held, asked, writable):
     database.namespace(held.namespace)
     before = set(database.namespaces())
     with pytest.raises(FormatDowngradeError, match=f"holds the format '{held.name}'"):
-        open_table(database, Staging(-1), asked, writable=writable)
+        open_table(database, Staging(-1), asked, writable=writable, shape=held.shapes[0])
     assert set(database.namespaces()) == before
 
 
@@ -100,6 +101,20 @@ def test_another_kind_of_store_is_refused(database, held, asked):
     holding(database, held)
     with pytest.raises(InconsistentStateError, match=held.namespace):
         open_table(database, Staging(-1), asked, writable=True)
+
+
+@pytest.mark.parametrize(
+    ("held", "asked", "shape"),
+    [
+        (SESSION_HEADERS, PLAIN, "window"),
+        (SESSION_HEADERS, PLAIN, "key_value"),
+        (HEADERS, PLAIN, "session"),
+    ],
+)
+def test_the_kin_of_a_plain_format_are_those_of_its_shape(database, held, asked, shape):
+    holding(database, held)
+    with pytest.raises(InconsistentStateError, match=f"no format of a {shape.replace('_', '-')}"):
+        open_table(database, Staging(-1), asked, writable=True, shape=shape)
 
 
 @pytest.mark.parametrize(("older", "newer"), EDGES, ids=lambda f: f.name)

@@ -1,0 +1,194 @@
+"""A segment that has a database of its own, which need not be open.
+
+What is staged in it stands on the database while that is open, and on a stand-in while it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from kstore_core.engine import Database, Rows
+from kstore_core.errors import EngineError, StorageFullError, StoreClosedError
+from kstore_core.offsets import CLOSED, OPEN, STATUS
+from kstore_core.segments.sleeping import SleepingDatabase
+from kstore_core.segments.table import Segment
+from kstore_core.staging import StagedNamespace
+from kstore_core.tables import OFFSETS, StoredTable
+
+__all__ = ["Child", "ChildHome"]
+
+
+class ChildHome(Protocol):
+    """What the segments of a store have in common.
+
+    Attributes
+    ----------
+    path : Path
+        Where the segments are.
+    marks : bool
+        Whether a database is marked as open from its first write to its close.
+    loses_tails : bool
+        Whether a crash may lose what was written and not synced.
+    lock : context manager
+        Held while databases are opened, closed and written to.
+    """
+
+    path: Path
+    marks: bool
+    loses_tails: bool
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]: ...
+
+    def open_database(self, child: Child) -> Database:
+        """Open it, making room for it."""
+
+    def open_table(self, database: Database) -> StoredTable:
+        """The table of the rows that a database holds."""
+
+
+class Child(Segment):
+    """A segment with a database of its own.
+
+    Attributes
+    ----------
+    name : str
+        Of its database.
+    exists : bool
+        Whether there is a database; a new segment has none until it is written to.
+    database : Database or None
+        While it is open.
+    unsynced : bool
+        A crash may lose rows of it.
+    """
+
+    def __init__(self, number: int, name: str, home: ChildHome, *, exists: bool) -> None:
+        super().__init__(number)
+        self.name = name
+        self.exists = exists
+        self.database: Database | None = None
+        self.unsynced = False
+        self._home = home
+        self._stored: StoredTable | None = None
+        self._asleep = SleepingDatabase(self, home.path / name)
+        self._marked = False
+        self._was_full = False
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """The home's."""
+        return self._home.lock
+
+    @property
+    def namespaces(self) -> tuple[StagedNamespace, ...]:
+        """Those of the rows, once somebody has asked for them."""
+        return () if self._stored is None else self._stored.namespaces
+
+    def open(self) -> StoredTable:
+        with self.lock:
+            if self._stored is None:
+                self._stored = self._home.open_table(self.wake() or self._asleep)
+            return self._stored
+
+    def wake(self, *, make: bool = False) -> Database | None:
+        """The database, opened; None where there is none, and none is to be made."""
+        with self.lock:
+            if self.database is None and (self.exists or make):
+                try:
+                    database = self._home.open_database(self)
+                except FileNotFoundError:  # read-only, and the writer has dropped it
+                    self.exists = False
+                    return None
+                self.exists = True
+                self.database = database
+                self._stand_on(database)
+            return self.database
+
+    def sleep(self) -> bool:
+        """Close the database for now; tells whether that was possible, for nobody uses it."""
+        with self.lock:
+            database = self.database
+            if database is None:
+                return True
+            self._stand_on(self._asleep)
+            try:
+                if self.users:  # somebody has just come
+                    return False
+                self.sync()
+                self._unmark(database)
+                self.database = None
+            finally:
+                if self.database is not None:
+                    self._stand_on(database)
+            database.close()
+            return True
+
+    def write(self, batch: Mapping[str, Rows]) -> None:
+        """Write to the namespaces, made where they are missing, at once: all of it or nothing."""
+        with self.lock:
+            if self._was_full:
+                self._open_again()
+            database = self.wake(make=True)
+            assert database is not None
+            batch = dict(batch)
+            if self._home.marks and not self._marked:
+                batch[OFFSETS] = _marked(batch.get(OFFSETS))
+            for name in batch:
+                database.namespace(name)
+            try:
+                database.write(batch)
+            except StorageFullError:
+                self._was_full = True
+                raise
+            self._marked = self._home.marks
+            self.unsynced = self._home.loses_tails
+
+    def sync(self) -> None:
+        """Make what was written last a crash, where it would not."""
+        if self.unsynced and self.database is not None:
+            self.database.sync()
+            self.unsynced = False
+
+    def close(self) -> None:
+        """Let go of the database and of what is staged."""
+        for namespace in self.namespaces:
+            namespace.close()
+        database, self.database = self.database, None
+        if database is not None:
+            try:
+                # At the interpreter's exit the engine may have been closed already.
+                with suppress(StoreClosedError):
+                    self._unmark(database)
+            finally:
+                database.close()
+
+    def _open_again(self) -> None:
+        """Close what a full disk may have left unable to write for good; it is opened when used."""
+        database, self.database = self.database, None
+        self._stand_on(self._asleep)
+        if database is not None:
+            with suppress(EngineError):
+                database.close()
+        self._marked = self._was_full = False
+
+    def _unmark(self, database: Database) -> None:
+        if self._marked and self._home.marks:
+            database.write({OFFSETS: Rows([STATUS], [CLOSED])})
+        self._marked = False
+
+    def _stand_on(self, database: Database) -> None:
+        if self.database is not None:
+            self._asleep.names = self.database.namespaces()
+        for namespace in self.namespaces:
+            namespace.rebase(database)
+
+
+def _marked(entries: Rows | None) -> Rows:
+    """Entries of the offsets namespace, and the mark of a database that is open."""
+    rows = dict(zip(entries.keys, entries.values, strict=True)) if entries else {}
+    rows[STATUS] = OPEN
+    keys = sorted(rows)
+    return Rows(keys, [rows[key] for key in keys])

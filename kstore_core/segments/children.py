@@ -1,0 +1,255 @@
+"""Segments that have a database each, of which few are open at a time.
+
+So they lie on engines that can have databases beside each other: Kafka's layout. Opening a store
+lists names; a database is opened when somebody comes to its rows, and the one that was used longest
+ago is closed for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from operator import attrgetter, itemgetter
+from pathlib import Path
+from threading import RLock
+from typing import Any, cast
+
+from kstore_core.engine import Database, Durability, Engine
+from kstore_core.errors import EngineError, InconsistentStateError
+from kstore_core.opening import check_namespaces, open_table
+from kstore_core.segments.child import Child
+from kstore_core.segments.names import is_dated, name_of, starts
+from kstore_core.segments.sleeping import SleepingDatabase
+from kstore_core.segments.table import Segment
+from kstore_core.spec import StoreSpec
+from kstore_core.staging import StagedNamespace, Staging, reserve
+from kstore_core.tables import NamespaceTable, StoredTable, Write
+
+__all__ = ["MAX_OPEN", "ChildSegments"]
+
+MAX_OPEN = 64
+"""How many databases of a store are open at a time, unless more of them are read at once."""
+
+_log = logging.getLogger("kstore_core")
+
+
+class ChildSegments:
+    """The segments of a store, in databases beside each other.
+
+    Parameters
+    ----------
+    engine : Engine
+        One with ``capabilities.children``.
+    root : Path
+        The state directory.
+    spec : StoreSpec
+    staging : Staging
+    durability, read_only, migrate_on_read
+        As in :func:`kstore_core.open_state`.
+
+    Attributes
+    ----------
+    live : dict of int to Child
+        By id: those that exist, and new ones that rows may be staged in.
+    expired : list of Child
+        Those that are not to be seen any more, and are still there.
+    rows : StagedNamespace
+        Closed with them; nothing is ever in it.
+
+    Raises
+    ------
+    InconsistentStateError
+        There is what cannot be a segment of this store.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        root: Path,
+        spec: StoreSpec,
+        staging: Staging,
+        *,
+        durability: Durability,
+        read_only: bool,
+        migrate_on_read: bool,
+    ) -> None:
+        assert spec.segment_interval_ms is not None
+        self.path = root / spec.name
+        self.marks = not (read_only or staging.transactional)
+        self.loses_tails = durability == "changelog" in engine.capabilities.durability
+        self.lock = RLock()
+        self.live: dict[int, Child] = {}
+        self.expired: list[Child] = []
+        self._engine = engine
+        self._root = root
+        self._spec = spec
+        self._staging = staging
+        self._durability = durability
+        self._read_only = read_only
+        self._migrate_on_read = migrate_on_read
+        self._interval = spec.segment_interval_ms
+        self._to_drop: list[Child] = []
+        self._pid = os.getpid()
+        nowhere = SleepingDatabase(_Nobody(), self.path)
+        self.rows = StagedNamespace(staging, nowhere, spec.format.namespace, not read_only)
+        self._list()
+
+    def _list(self) -> None:
+        children = self._engine.children(self._root, self._spec.name)
+        for name, start in starts(self._spec.name, children, self.path).items():
+            number = start // self._interval
+            if start % self._interval and not is_dated(self._spec.name, name):
+                raise InconsistentStateError(
+                    f"the segment {name!r} in {self.path} does not begin at a multiple of "
+                    f"segment_interval_ms={self._interval}; nothing was changed. Open the store "
+                    "with the interval that it was written with"
+                )
+            if number in self.live:
+                raise InconsistentStateError(
+                    f"{self.live[number].name!r} and {name!r} in {self.path} are both the segment "
+                    f"{self._name(number)!r}; nothing was changed. Take one of them away"
+                )
+            self.live[number] = Child(number, name, self, exists=True)
+
+    def _name(self, number: int) -> str:
+        return name_of(self._spec.name, number * self._interval)
+
+    def rename(self) -> None:
+        """Give segments with names of older versions those of today, if this is not read-only."""
+        for child in self.live.values():
+            name = self._name(child.id)
+            if child.name != name and not self._read_only:
+                child.sleep()
+                self._engine.rename_child(self._root, self._spec.name, child.name, name)
+                child.name = name
+
+    # What a table asks for.
+
+    def segments(self) -> list[Segment]:
+        """Those that exist."""
+        return list(self.live.values())
+
+    def segment(self, number: int) -> Child:
+        """The segment of this id; a new one has no database until it is written to."""
+        with self.lock:
+            if number not in self.live:
+                self.live[number] = Child(number, self._name(number), self, exists=False)
+            return self.live[number]
+
+    def write(self, groups: dict[Segment, list[Write]]) -> None:
+        """Stage rows of several segments: all of them, or none where they are refused."""
+        parts = [(cast("StoredTable", segment.table), rows) for segment, rows in groups.items()]
+        if len(parts) > 1:
+            growths = reserve(
+                [
+                    (table.namespaces, {key: value for key, value, _ in rows})
+                    for table, rows in parts
+                ]
+            )
+            # What shrinks goes first, so that nothing in between needs more room than all of it.
+            by_growth = sorted(zip(growths, parts, strict=True), key=itemgetter(0))
+            parts = [part for _, part in by_growth]
+        for table, rows in parts:
+            table.write(rows)
+
+    def expire(self, first_live: int, gone: Sequence[Segment]) -> None:
+        """Put the segments before ``first_live`` aside, without what is staged in them."""
+        with self.lock:
+            for number in sorted(number for number in self.live if number < first_live):
+                child = self.live.pop(number)
+                for namespace in child.namespaces:
+                    namespace.clear()
+                self.expired.append(child)
+
+    def approximate_count(self) -> int:
+        """How many rows there are, about; opens one database after another."""
+        return sum(child.open().approximate_count() for child in list(self.live.values()))
+
+    # What a segment asks for.
+
+    def open_database(self, child: Child) -> Database:
+        """Open its database, closing another one where too many are open."""
+        self._make_room()
+        database = self._engine.open_child(
+            self._root,
+            self._spec.name,
+            child.name,
+            durability=self._durability,
+            read_only=self._read_only,
+        )
+        try:
+            check_namespaces(database, self._spec.format, self._spec.shape)
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def open_table(self, database: Database) -> StoredTable:
+        """The table of the rows that a database holds."""
+        writable = not self._read_only
+        if isinstance(database, SleepingDatabase):
+            return NamespaceTable(
+                StagedNamespace(self._staging, database, self._spec.format.namespace, writable)
+            )
+        return open_table(
+            database,
+            self._staging,
+            self._spec.format,
+            writable=writable,
+            migrate_on_read=self._migrate_on_read,
+            shape=self._spec.shape,
+            store=self._spec.name,
+        )
+
+    def _make_room(self) -> None:
+        opened = [child for child in self._all() if child.database is not None]
+        if len(opened) >= MAX_OPEN:
+            idle = [child for child in opened if not child.users]
+            for child in sorted(idle, key=attrgetter("used")):
+                if child.sleep():
+                    return
+
+    def _all(self) -> Iterable[Child]:
+        return [*self.live.values(), *self.expired]
+
+    # The end of them.
+
+    def drop(self, children: Sequence[Child]) -> None:
+        """Drop what has expired; what a scan still reads, by the close at the latest."""
+        with self.lock:
+            self._to_drop += children
+            for child in [child for child in self._to_drop if not child.users]:
+                self._to_drop.remove(child)
+                self.expired.remove(child)
+                child.close()
+                if child.exists:
+                    self._drop(child.name)
+
+    def _drop(self, name: str) -> None:
+        try:
+            self._engine.drop_child(self._root, self._spec.name, name)
+        except (EngineError, OSError) as error:
+            # The commit that it follows was made. It is tried again after the next open.
+            _log.warning("The expired segment %s of %s stays for now: %s", name, self.path, error)
+
+    def close(self) -> None:
+        """Let go of all databases. Closing twice is fine."""
+        with self.lock, ExitStack() as stack:
+            mine = os.getpid() == self._pid
+            self.marks = self.marks and mine
+            if mine:
+                stack.callback(self.drop, [])
+            for child in self._all():
+                stack.callback(child.close)
+            stack.callback(self.rows.close)
+
+
+class _Nobody:
+    """Has no database, so that nothing is in it."""
+
+    lock: AbstractContextManager[Any] = nullcontext()
+
+    def wake(self, *, make: bool = False) -> None:
+        return None

@@ -1,0 +1,201 @@
+"""The databases of one store: what they say of it, the table of its rows, what commits them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from kstore_core.engine import Durability, Engine, Rows
+from kstore_core.errors import EngineError, StateError, StorageFullError, StoreClosedError
+from kstore_core.keys import SESSION, WINDOW, KeySchema
+from kstore_core.offsets import CLOSED, OPEN, STATUS, Entries, StoreRecord, read_record
+from kstore_core.opening import open_table
+from kstore_core.segments import PrefixedSegments, SegmentedTable
+from kstore_core.segments.children import ChildSegments
+from kstore_core.segments.storage import ChildStorage
+from kstore_core.spec import StoreSpec
+from kstore_core.staging import Staging, take
+from kstore_core.tables import OFFSETS, StoredTable, Table
+
+__all__ = ["SCHEMAS", "Storage", "open_storage"]
+
+SCHEMAS: dict[str, KeySchema] = {"window": WINDOW, "session": SESSION}
+"""How the rows of a store in segments are keyed, by its shape."""
+
+
+class Storage(Protocol):
+    """Where a store's rows and its record are."""
+
+    def read_record(self) -> StoreRecord:
+        """What the store has kept of itself."""
+
+    def open(self) -> Table:
+        """The table of the rows. Called once, when the store is known to be what was asked for."""
+
+    def write(self, record: StoreRecord, entries: Entries) -> None:
+        """Write what is staged, and these entries of the record, which is as committed last."""
+
+    @property
+    def expired(self) -> Sequence[Any]:
+        """What a commit that begins now is to let go of."""
+
+    def drop(self, expired: Sequence[Any]) -> None:
+        """Let go of it: the commit has been made."""
+
+    def close(self) -> None:
+        """Let go of the files; what is staged is forgotten. Closing twice is fine."""
+
+
+def open_storage(
+    engine: Engine,
+    root: Path,
+    spec: StoreSpec,
+    staging: Staging,
+    *,
+    durability: Durability,
+    read_only: bool,
+    migrate_on_read: bool,
+) -> Storage:
+    """The storage of a store in the state directory ``root``, made where it is missing.
+
+    Raises
+    ------
+    StateError
+        It is missing and ``read_only`` is set, or there is a store of this name of another kind.
+    InconsistentStateError
+        Its segments cannot be those of such a store.
+    """
+    how: dict[str, Any] = {
+        "durability": durability,
+        "read_only": read_only,
+        "migrate_on_read": migrate_on_read,
+    }
+    if not engine.capabilities.children:
+        return OneDatabase(engine, root, spec, staging, **how)
+    in_segments = spec.shape in SCHEMAS
+    there = engine.stores(root) if in_segments else engine.parents(root)
+    if spec.name in there:
+        kind = "without segments" if in_segments else "of segments, a window or a session store"
+        raise StateError(
+            f"{root} has a store {spec.name!r} {kind}, and it was opened as a {spec.shape} store; "
+            "open it as what it is, or use another name"
+        )
+    if not in_segments:
+        return OneDatabase(engine, root, spec, staging, **how)
+    segments = ChildSegments(engine, root, spec, staging, **how)
+    if read_only and not segments.live:
+        segments.close()
+        raise StateError(f"{root} has no store {spec.name!r}")
+    return ChildStorage(spec, segments, SCHEMAS[spec.shape].segment_time)
+
+
+class OneDatabase:
+    """One database: rows and record are written in one batch."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        root: Path,
+        spec: StoreSpec,
+        staging: Staging,
+        *,
+        durability: Durability,
+        read_only: bool,
+        migrate_on_read: bool,
+    ) -> None:
+        self._spec = spec
+        self._staging = staging
+        self._read_only = read_only
+        self._migrate_on_read = migrate_on_read
+        self._pid = os.getpid()
+        self._marked = False
+        self._was_full = False
+        self._stored: StoredTable | None = None
+        self._open_database = partial(
+            engine.open, root, spec.name, durability=durability, read_only=read_only
+        )
+        try:
+            self._database = self._open_database()
+        except FileNotFoundError as error:
+            raise StateError(f"{root} has no store {spec.name!r}: {error}") from error
+
+    def read_record(self) -> StoreRecord:
+        """What the offsets namespace says."""
+        if self._read_only and OFFSETS not in self._database.namespaces():
+            return StoreRecord()
+        return read_record(self._database.namespace(OFFSETS))
+
+    def open(self) -> Table:
+        """The table of the rows; the database is marked as open."""
+        self._stored = open_table(
+            self._database,
+            self._staging,
+            self._spec.format,
+            writable=not self._read_only,
+            migrate_on_read=self._migrate_on_read,
+            shape=self._spec.shape,
+        )
+        if not (self._read_only or self._staging.transactional):
+            self._database.write({OFFSETS: Rows([STATUS], [OPEN])})
+            self._marked = True
+        if self._spec.shape not in SCHEMAS:
+            return self._stored
+        assert self._spec.segment_interval_ms is not None
+        return SegmentedTable(
+            PrefixedSegments(self._stored, writable=not self._read_only),
+            SCHEMAS[self._spec.shape].segment_time,
+            self._spec.segment_interval_ms,
+        )
+
+    def write(self, record: StoreRecord, entries: Entries) -> None:
+        """Write what is staged and these entries, in one batch."""
+        assert self._stored is not None
+        namespaces = self._stored.namespaces
+        staged = take(namespaces)
+        batch = {space.name: rows for space, rows in zip(namespaces, staged, strict=True) if rows}
+        if entries:
+            batch[OFFSETS] = entries.rows(record)
+        if batch:
+            if self._was_full:
+                self._open_again(self._stored)
+            try:
+                self._database.write(batch)
+            except StorageFullError:
+                self._was_full = True
+                raise
+            for namespace, rows in zip(namespaces, staged, strict=True):
+                namespace.clear(rows)
+
+    def _open_again(self, table: StoredTable) -> None:
+        """Open the database anew, for a full disk may have left it unable to write for good."""
+        with contextlib.suppress(EngineError):
+            self._database.close()
+        self._database = self._open_database()
+        for namespace in table.namespaces:
+            namespace.rebase(self._database)
+        self._was_full = False
+
+    @property
+    def expired(self) -> Sequence[Any]:
+        """Nothing: what expires is deleted by the batch."""
+        return ()
+
+    def drop(self, expired: Sequence[Any]) -> None:
+        """Nothing is left to let go of."""
+
+    def close(self) -> None:
+        """Mark the database as closed cleanly, and close it."""
+        try:
+            for namespace in () if self._stored is None else self._stored.namespaces:
+                namespace.close()
+            if self._marked and self._pid == os.getpid():
+                self._marked = False
+                # At the interpreter's exit the engine may have been closed already.
+                with contextlib.suppress(StoreClosedError):
+                    self._database.write({OFFSETS: Rows([STATUS], [CLOSED])})
+        finally:
+            self._database.close()
