@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from kstore_core import ValueTimestampHeaders, stores
+from kstore_core import ValueTimestampHeaders, Windowed, stores
+from kstore_core.errors import UnsupportedError
 from tests.engines import Home
 from tests.golden import trace, traces, unhex, unhex_headers
 
@@ -142,3 +143,96 @@ def _record(record: Any, valid_to: int | None) -> Any:
     if record is None:
         return None
     return {"value": record.value.hex(), "timestamp": record.timestamp, "valid_to": valid_to}
+
+
+WINDOWS = {
+    "window_rocksdb_plain": stores.window,
+    "window_rocksdb_timestamped": stores.timestamped_window,
+    "window_rocksdb_headers": stores.timestamped_window_with_headers,
+}
+
+
+@pytest.mark.parametrize("life", LIFE)
+@pytest.mark.parametrize("name", traces("window_"))
+def test_window(name: str, life: str, home: Home) -> None:
+    config, operations = trace(name)
+    spec = WINDOWS[config["store"]](
+        "s",
+        config["retention_ms"],
+        config["window_size_ms"],
+        config["retain_duplicates"],
+        config["segment_interval_ms"],
+    )
+    _replay(home, spec, operations, _window, LIFE[life])
+
+
+@pytest.mark.parametrize("life", LIFE)
+@pytest.mark.parametrize("name", traces("session_"))
+def test_session(name: str, life: str, home: Home) -> None:
+    config, operations = trace(name)
+    make = stores.session_with_headers if "headers" in config["store"] else stores.session
+    spec = make("s", config["retention_ms"], config["segment_interval_ms"])
+    _replay(home, spec, operations, _session, LIFE[life])
+
+
+def _window(store: Any, operation: dict[str, Any]) -> Any:
+    key = unhex(operation.get("key"))
+    reverse = operation["op"].startswith("backward_")
+    match operation["op"].removeprefix("backward_"):
+        case "put":
+            value = _value(operation["value"])
+            return store.put(key, value, window_start=operation["window_start"])
+        case "fetch_one":
+            if operation["result"] == {"unsupported": True}:
+                with pytest.raises(UnsupportedError, match=r"fetch\(key, window_start"):
+                    store.fetch_one(key, operation["time"])
+                return SKIPPED
+            return _hex(store.fetch_one(key, operation["time"]))
+        case "fetch":
+            found = store.fetch(key, operation["from"], operation["to"], reverse=reverse)
+            return [[start, _hex(value)] for start, value in found]
+        case "fetch_range":
+            lo, hi = unhex(operation["key_from"]), unhex(operation["key_to"])
+            found = store.fetch_range(lo, hi, operation["from"], operation["to"], reverse=reverse)
+        case "fetch_all":
+            found = store.fetch_all(operation["from"], operation["to"], reverse=reverse)
+        case "all":
+            found = store.all(reverse=reverse)
+        case other:
+            raise AssertionError(other)
+    return _windowed(found)
+
+
+def _session(store: Any, operation: dict[str, Any]) -> Any:
+    key = unhex(operation.get("key"))
+    ends = [unhex(operation.get("key_from")), unhex(operation.get("key_to"))]
+    reverse = operation["op"].startswith("backward_")
+    match operation["op"].removeprefix("backward_"):
+        case "put":
+            session = Windowed(key, operation["start"], operation["end"])
+            return store.put(session, unhex(operation["value"]))
+        case "remove":
+            return store.remove(Windowed(key, operation["start"], operation["end"]))
+        case "fetch_session":
+            return _hex(store.fetch_session(key, operation["start"], operation["end"]))
+        case "fetch":
+            found = store.fetch(key, reverse=reverse)
+        case "fetch_range":
+            found = store.fetch_range(*ends, reverse=reverse)
+        case "find_sessions":
+            times = operation["earliest_end"], operation["latest_start"]
+            found = store.find_sessions(key, *times, reverse=reverse)
+        case "find_sessions_range":
+            times = operation["earliest_end"], operation["latest_start"]
+            found = store.find_sessions_range(*ends, *times, reverse=reverse)
+        case "find_sessions_between":
+            found = store.find_sessions_between(operation["earliest_end"], operation["latest_end"])
+        case other:
+            raise AssertionError(other)
+    return _windowed(found)
+
+
+def _windowed(scan: Any) -> Any:
+    return [
+        [{"key": w.key.hex(), "start": w.start, "end": w.end}, _hex(value)] for w, value in scan
+    ]
