@@ -54,7 +54,7 @@ class ChildSegments:
     live : dict of int to Child
         By id: those that exist, and new ones that rows may be staged in.
     expired : list of Child
-        Those that are not to be seen any more, and are still there.
+        Those that are not to be seen any more, and that no commit has let go of.
     rows : StagedNamespace
         Closed with them; nothing is ever in it.
 
@@ -78,7 +78,8 @@ class ChildSegments:
         assert spec.segment_interval_ms is not None
         self.path = root / spec.name
         self.marks = not (read_only or staging.transactional)
-        self.loses_tails = durability == "changelog" in engine.capabilities.durability
+        levels = engine.capabilities.durability
+        self.loses_tails = durability == "changelog" and durability in levels
         self.lock = RLock()
         self.live: dict[int, Child] = {}
         self.expired: list[Child] = []
@@ -212,36 +213,41 @@ class ChildSegments:
                     return
 
     def _all(self) -> Iterable[Child]:
-        return [*self.live.values(), *self.expired]
+        return [*self.live.values(), *self.expired, *self._to_drop]
 
     # The end of them.
 
     def drop(self, children: Sequence[Child]) -> None:
         """Drop what has expired; what a scan still reads, by the close at the latest."""
         with self.lock:
-            self._to_drop += children
+            for child in children:
+                self.expired.remove(child)
+                self._to_drop.append(child)
             for child in [child for child in self._to_drop if not child.users]:
                 self._to_drop.remove(child)
-                self.expired.remove(child)
                 child.close()
-                if child.exists:
-                    self._drop(child.name)
+                self._drop(child)
 
-    def _drop(self, name: str) -> None:
+    def _drop(self, child: Child) -> None:
+        if not child.exists:
+            return
         try:
-            self._engine.drop_child(self._root, self._spec.name, name)
+            self._engine.drop_child(self._root, self._spec.name, child.name)
         except (EngineError, OSError) as error:
-            # The commit that it follows was made. It is tried again after the next open.
-            _log.warning("The expired segment %s of %s stays for now: %s", name, self.path, error)
+            # The commit before it was made. The commit after the next open tries again.
+            _log.warning("The expired segment %s in %s stays: %s", child.name, self.path, error)
 
     def close(self) -> None:
         """Let go of all databases. Closing twice is fine."""
         with self.lock, ExitStack() as stack:
-            mine = os.getpid() == self._pid
-            self.marks = self.marks and mine
-            if mine:
-                stack.callback(self.drop, [])
-            for child in self._all():
+            children = self._all()
+            if os.getpid() == self._pid:
+                for child in self._to_drop:
+                    stack.callback(self._drop, child)
+                self._to_drop = []
+            else:
+                self.marks = False
+            for child in children:
                 stack.callback(child.close)
             stack.callback(self.rows.close)
 

@@ -6,8 +6,7 @@ cdef class PrefixedTable:
     cdef object _below
     cdef bytes _prefix
     cdef bytes _end
-    cdef object _get
-    cdef object _put
+    cdef StagedNamespace _only
 
     cdef bytes _beyond(self, bytes hi)
     cpdef object get(self, bytes key)

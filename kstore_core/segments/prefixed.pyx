@@ -2,7 +2,7 @@
 """A part of a table, seen as one of its own: the rows whose keys begin with a prefix."""
 
 from kstore_core.staging cimport StagedNamespace
-from kstore_core.tables import Bounds, Write
+from kstore_core.tables import Bounds, NamespaceTable, Write
 
 __all__ = ["PrefixedTable"]
 
@@ -22,16 +22,22 @@ cdef class PrefixedTable:
         self._below = below
         self._prefix = prefix
         self._end = end
-        self._get = below.get
-        self._put = below.put_one
+        self._only = below.rows if type(below) is NamespaceTable else None
+
+    # Over a single namespace, lookups and puts are its own, without a frame of the table's.
 
     cpdef object get(self, bytes key):
         """The value of ``key``, or None."""
-        return self._get(self._prefix + key)
+        if self._only is not None:
+            return self._only.get(self._prefix + key)
+        return self._below.get(self._prefix + key)
 
     cpdef object put_one(self, bytes key, bytes value):
         """Set ``key``; None deletes."""
-        self._put(self._prefix + key, value)
+        if self._only is not None:
+            self._only.put(self._prefix + key, value)
+        else:
+            self._below.put_one(self._prefix + key, value)
 
     def get_many(self, list keys not None):
         """The values of ``keys``, in their order."""

@@ -93,7 +93,7 @@ class ChildStorage:
         """
         with self._segments.lock:
             staged = self._take()
-            if not (staged or entries):
+            if not (staged or entries or self._outlived()):
                 return
             newest = self._newest(staged, entries)
             others = [child for child in staged if child is not newest]
@@ -125,6 +125,11 @@ class ChildStorage:
             if rows:
                 staged.setdefault(child, []).append((namespace, rows))
         return staged
+
+    def _outlived(self) -> bool:
+        """Whether all that says something of the store is about to be dropped."""
+        there = any(child.exists for child in self._segments.live.values())
+        return bool(self._segments.expired) and not there
 
     def _newest(self, staged: Container[Child], entries: Entries) -> Child:
         """The newest segment that there is, or that of stream time where there is none."""

@@ -23,6 +23,7 @@ cdef class SegmentedTable:
     cdef long long _first_live
     cdef unsigned long long _uses
     cdef dict _segments
+    cdef Segment _last
     cdef list _ids
     cdef dict _scans
 

@@ -114,11 +114,16 @@ cdef class SegmentedTable:
 
     cdef Segment _of(self, bytes key):
         """The segment in which ``key`` would be found; None where there is none of its time."""
-        cdef Segment segment = <Segment>self._segments.get(self._id_of(key))
-        if segment is None or segment._get is None:
-            self.rows._check_open()
-        if segment is not None:
-            self._touch(segment)
+        cdef long long number = self._id_of(key)
+        cdef Segment segment = self._last  # most often the one of the call before
+        if segment is None or segment.id != number:
+            segment = <Segment>self._segments.get(number)
+            if segment is None or segment._get is None:
+                self.rows._check_open()
+            if segment is None:
+                return None
+        self._touch(segment)
+        self._last = segment
         return segment
 
     cdef Segment _to_write(self, long long number):
@@ -295,6 +300,7 @@ cdef class SegmentedTable:
         if self._scans:
             for segment in gone:
                 self._read_first(segment)
+        self._last = None
         for segment in gone:
             del self._segments[segment.id]
         del self._ids[: len(gone)]

@@ -1,0 +1,55 @@
+"""Rows of window stores, and where they lie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from kstore_core import stores
+from kstore_core.codec import window_key
+from kstore_core.engine import Engine
+from kstore_core.offsets import StoreRecord, read_record
+from kstore_core.spec import StoreSpec
+from kstore_core.tables import Bounds, Table
+
+INTERVAL = 10
+FOREVER = 2**62
+
+
+def window_spec(make: Any = stores.window, **more: Any) -> StoreSpec:
+    """A store whose segments are 10 ms wide, and which keeps them for ever."""
+    given = {"retention_ms": FOREVER, "window_size_ms": 5, "segment_interval_ms": INTERVAL, **more}
+    spec: StoreSpec = make("w", **given)
+    return spec
+
+
+def row(time: int, key: bytes = b"k") -> bytes:
+    """The stored key of a window."""
+    return window_key(key, time, 0)
+
+
+def rows_of(table: Table, **bounds: Any) -> list[tuple[bytes, bytes]]:
+    """All rows of a scan."""
+    chunks = table.scan(Bounds(**bounds))
+    return [pair for keys, values in chunks for pair in zip(keys, values, strict=True)]
+
+
+def records(engine: Engine, root: Path, store: str = "w") -> dict[int, StoreRecord]:
+    """What the database of each segment says, by the segment's start."""
+    found = {}
+    for child in engine.children(root, store):
+        database = engine.open_child(root, store, child, read_only=True)
+        try:
+            if "offsets" in database.namespaces():
+                found[int(child.rpartition(".")[2])] = read_record(database.namespace("offsets"))
+        finally:
+            database.close()
+    return found
+
+
+def kafkas_offset(engine: Engine, root: Path, partition: tuple[str, int]) -> int | None:
+    """The committed offset as Kafka Streams finds it: that of the newest segment that has one."""
+    for _, record in sorted(records(engine, root).items(), reverse=True):
+        if partition in record.offsets:
+            return record.offsets[partition]
+    return None
