@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-import os
+from pathlib import Path
 
 import pytest
 
@@ -137,7 +137,7 @@ def test_one_segment_is_open_at_a_time_however_many_there_are(tmp_path, few_open
 
 
 def files() -> int:
-    return len(os.listdir("/proc/self/fd"))
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
 def test_many_scans_at_once_open_more_databases_than_allowed_and_lose_nothing(tmp_path, few_open):
