@@ -1,34 +1,33 @@
 """Finishing an upgrade at once: every row that is still in an older format is moved, in batches.
 
 A store that is opened as a newer format moves its rows one by one, as they are written or looked up
-(docs/upgrade.md). This moves the rest, and may be interrupted anywhere: each batch puts the
-converted rows and removes the old ones, both or neither.
+(docs/upgrade.md). This moves the rest, and may be interrupted anywhere. Where the segments of a
+store have a database each, one is finished after the other, the newest first: it tells what the
+store is.
 """
 
 from __future__ import annotations
 
 import os
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from itertools import accumulate
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, cast
 
-from kstore_core.codec.upgrades import convert_rows
-from kstore_core.engine import Chunk, Database, Engine, Namespace, Rows
+from kstore_core.draining import BATCH_ROWS, drain
+from kstore_core.engine import Database, Engine, Rows
 from kstore_core.errors import FormatDowngradeError, SpecError, StateError
-from kstore_core.formats import FORMATS, ValueFormat, by_name, named, of_shape
-from kstore_core.offsets import CLOSED, OPEN, STATUS, StoreRecord, commit_rows, read_record
-from kstore_core.opening import DEFAULT, check_namespaces, drop_empty, look_at
+from kstore_core.formats import FORMATS, ValueFormat, named, of_shape
+from kstore_core.offsets import CLOSED, OPEN, STATUS, read_record
+from kstore_core.opening import DEFAULT
+from kstore_core.segments.names import starts
 from kstore_core.spec import Shape
 from kstore_core.state import open_state
 from kstore_core.tables import OFFSETS
 
 __all__ = ["Progress", "Upgraded", "upgrade"]
-
-BATCH_ROWS = 10_000
-_BATCH_BYTES = 8 * 1024 * 1024
 
 
 class Progress(NamedTuple):
@@ -96,7 +95,7 @@ def upgrade(
     to : str or ValueFormat, optional
         The format, by its name or by ``"plain"``, ``"timestamped"`` or ``"headers"``; the newest
         that there is if left out.
-    shape : {"key_value", "versioned"}, optional
+    shape : {"key_value", "versioned", "window", "session"}, optional
         Needed where the directory does not tell.
     engine, options, lock_timeout_s
         As in :func:`kstore_core.open_state`.
@@ -127,31 +126,43 @@ def upgrade(
             there = ", ".join(state.stores()) or "none"
             raise StateError(f"{state.path} has no store {store!r}; it has: {there}")
         engine = state.engine
-    with (
-        open_state(path, engine=engine, lock_timeout_s=lock_timeout_s) as state,
-        _opened(engine, state.path, store) as database,
-    ):
-        record = read_record(database.namespace(OFFSETS))
-        before = _format_of(database, record, shape)
-        target = _target(to, before)
-        found = check_namespaces(database, target)
-        done = Upgraded(store, before, target)
-        while (step := _next_step(database, target)) is not None:
-            older, newer = step
-            moved = _drain(database, record, older, newer, batch_rows, progress)
-            done.moved[older.name] = done.moved.get(older.name, 0) + moved
-        database.namespace(target.namespace)
-        if entries := _moved_spec(record, target):
-            database.write(entries)
-        drop_empty(database, look_at(database, target))
-        done.dropped = sorted(found - set(database.namespaces()))
-        return done
+    done: Upgraded | None = None
+    with open_state(path, engine=engine, lock_timeout_s=lock_timeout_s) as state:
+        databases = _databases(engine, state.path, store)
+        for number, open_one in enumerate(databases):
+            with _opened(open_one) as database:
+                if done is None:
+                    in_segments = store in engine.parents(state.path)
+                    shape, before = _kind_of(database, shape, in_segments)
+                    done = Upgraded(store, before, _target(to, before, shape))
+                assert shape is not None
+                moved, dropped = drain(
+                    database,
+                    done.format,
+                    shape=shape,
+                    store=store,
+                    batch_rows=batch_rows,
+                    say=_Said(done, len(databases) - number, progress),
+                )
+                for older, count in moved.items():
+                    done.moved[older] = done.moved.get(older, 0) + count
+                done.dropped = sorted({*done.dropped, *dropped})
+    assert done is not None
+    return done
+
+
+def _databases(engine: Engine, root: Path, store: str) -> list[Callable[[], Database]]:
+    """How the databases of a store are opened: that of all its rows, or one a segment."""
+    if store not in engine.parents(root):
+        return [partial(engine.open, root, store)]
+    names = starts(store, engine.children(root, store), root / store)
+    return [partial(engine.open_child, root, store, name) for name in reversed(names)]
 
 
 @contextmanager
-def _opened(engine: Engine, root: Any, store: str) -> Iterator[Database]:
-    """A store's database, marked as open for as long as it is."""
-    database = engine.open(root, store)
+def _opened(open_one: Callable[[], Database]) -> Iterator[Database]:
+    """A database of the store, marked as open for as long as it is."""
+    database = open_one()
     try:
         database.namespace(OFFSETS)
         database.write({OFFSETS: Rows([STATUS], [OPEN])})
@@ -163,32 +174,61 @@ def _opened(engine: Engine, root: Any, store: str) -> Iterator[Database]:
         database.close()
 
 
-def _format_of(database: Database, record: StoreRecord, shape: Shape | None) -> ValueFormat:
-    """The newest format that the stored spec and the namespaces tell of."""
+@dataclass(slots=True)
+class _Said:
+    """What is told of the move of one database's rows.
+
+    Attributes
+    ----------
+    left : int
+        How many databases are not finished, this one included. The others are taken to be as large.
+    """
+
+    done: Upgraded
+    left: int
+    progress: Callable[[Progress], object] | None
+
+    def __call__(self, older: ValueFormat, newer: ValueFormat, moved: int, total: int) -> None:
+        if self.progress is not None:
+            before = self.done.moved.get(older.name, 0)
+            about = before + self.left * max(total, moved)
+            self.progress(Progress(older.name, newer.name, before + moved, about))
+
+
+def _kind_of(
+    database: Database, shape: Shape | None, in_segments: bool
+) -> tuple[Shape, ValueFormat]:
+    """The store's shape, and the newest format that the stored spec and the namespaces tell of."""
+    spec = read_record(database.namespace(OFFSETS)).spec
     found = set(database.namespaces()) - {DEFAULT}
     seen = [f for f in FORMATS.values() if f.namespace in found]
-    if record.spec is not None:
-        seen.append(record.spec.format)
-    versioned = seen[0].versioned if seen else shape == "versioned"
-    if not seen and shape is None:
+    where = f"the store at {database.path}"
+    shapes: tuple[Shape, ...] = ("window", "session") if in_segments else ("key_value", "versioned")
+    if spec is not None:
+        seen.append(spec.format)
+        shapes = (cast("Shape", spec.shape),)
+    able = [one for one in shapes if all(one in f.shapes for f in seen)]
+    if shape is not None and shape not in able:
+        raise SpecError(f"{where} is of the shape {' or '.join(able)}, not {shape}")
+    if shape is None and len(able) > 1:
         raise SpecError(
-            f"the store at {database.path} keeps no spec, and its namespaces are those of a plain "
-            'key-value store and of a versioned one: say which with shape="key_value" or '
-            '"versioned", on the command line with --shape'
+            f"{where} keeps no spec, and its namespaces are those of a plain "
+            f"{_worded(able[0])} store and of a {_worded(able[1])} one: say which with "
+            f'shape="{able[0]}" or "{able[1]}", on the command line with --shape'
         )
-    if shape is not None and versioned != (shape == "versioned"):
-        kind = "versioned" if versioned else "key_value"
-        raise SpecError(f"the store at {database.path} is of the shape {kind}, not {shape}")
-    oldest = named("plain", "versioned" if versioned else "key_value")
-    return max(seen, key=lambda f: len(f.upgrades), default=oldest)
+    chosen = shape or (able or shapes)[0]
+    return chosen, max(seen, key=lambda f: len(f.upgrades), default=named("plain", chosen))
 
 
-def _target(to: str | ValueFormat | None, before: ValueFormat) -> ValueFormat:
+def _worded(shape: str) -> str:
+    return shape.replace("_", "-")
+
+
+def _target(to: str | ValueFormat | None, before: ValueFormat, shape: Shape) -> ValueFormat:
     if isinstance(to, str):
-        to = named(to, before.shapes[0])
+        to = named(to, shape)
     elif to is None:
-        kin = of_shape(before.shapes[0])
-        to = max(kin, key=lambda f: len(f.upgrades))
+        to = max(of_shape(shape), key=lambda f: len(f.upgrades))
     if before == to or before.name in to.upgrades:
         return to
     if to.name in before.upgrades:
@@ -197,90 +237,3 @@ def _target(to: str | ValueFormat | None, before: ValueFormat) -> ValueFormat:
             "not downgraded in place. Rebuild it from its changelog in an empty directory"
         )
     raise SpecError(f"no upgrade leads from the format {before.name!r} to {to.name!r}")
-
-
-def _next_step(database: Database, target: ValueFormat) -> tuple[ValueFormat, ValueFormat] | None:
-    """The oldest format that has rows, and the next one that they go to; None at the end.
-
-    That is the target itself, unless an earlier upgrade was begun and not finished: its namespace
-    is there then, and rows in it are newer than those that it has not reached.
-    """
-    found = set(database.namespaces())
-    present = [f for f in map(by_name, target.upgrades) if f.namespace in found]
-    for older in present:
-        if database.namespace(older.namespace).first() is not None:
-            begun = [f for f in present if f.namespace != DEFAULT and older.name in f.upgrades]
-            return older, (begun or [target])[0]
-    return None
-
-
-def _drain(
-    database: Database,
-    record: StoreRecord,
-    older: ValueFormat,
-    newer: ValueFormat,
-    batch_rows: int,
-    progress: Callable[[Progress], object] | None,
-) -> int:
-    """Move every row of one namespace to another; returns how many there were."""
-    old, new = database.namespace(older.namespace), database.namespace(newer.namespace)
-    convert = newer.upgrades[older.name]
-    total = old.approximate_count()
-    moved = 0
-    lo: bytes | None = None
-    while (chunk := _take(old, lo, batch_rows)) is not None:
-        keys, values = chunk
-        first, behind = keys[0], keys[-1] + b"\0"
-        count = len(keys)
-        if new.first(first, behind) is not None:
-            keys, values = _without(keys, values, new.get_many(keys))
-        converted = convert_rows(convert, keys, values)
-        database.write(
-            {
-                older.namespace: Rows(deleted_ranges=[(first, behind)]),
-                newer.namespace: Rows(keys, [*converted]),
-                **_moved_spec(record, newer),
-            }
-        )
-        moved += count
-        lo = behind
-        if progress is not None:
-            progress(Progress(older.name, newer.name, moved, max(total, moved)))
-    return moved
-
-
-def _take(namespace: Namespace, lo: bytes | None, count: int) -> Chunk | None:
-    """About ``count`` rows from ``lo`` on, fewer where they are large; None where there are none.
-
-    Each time by a scan of its own: an open one would keep the engine from using again what the
-    batches before have freed.
-    """
-    keys: list[bytes] = []
-    values: list[bytes] = []
-    size = 0
-    for more_keys, more_values in namespace.scan(lo):
-        sizes = [*accumulate(map(len, more_values), initial=size)]
-        taken = min(len(more_keys), count - len(keys), bisect_left(sizes, _BATCH_BYTES))
-        keys += more_keys[:taken]
-        values += more_values[:taken]
-        size = sizes[taken]
-        if len(keys) == count or size >= _BATCH_BYTES:
-            break
-    return (keys, values) if keys else None
-
-
-def _without(
-    keys: list[bytes], values: list[bytes], newer: list[bytes | None]
-) -> tuple[list[bytes], list[bytes]]:
-    """The rows that no newer one stands in for."""
-    kept = [index for index, value in enumerate(newer) if value is None]
-    return [keys[index] for index in kept], [values[index] for index in kept]
-
-
-def _moved_spec(record: StoreRecord, value_format: ValueFormat) -> dict[str, Rows]:
-    """What says in the stored spec, where there is one, that the store is of a newer format."""
-    if record.spec is None or record.spec.format.name not in value_format.upgrades:
-        return {}
-    record.spec = replace(record.spec, format=value_format)
-    entries = commit_rows(record, offsets=None, position=None, stream_time=None, spec=record.spec)
-    return {OFFSETS: entries}

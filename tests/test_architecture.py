@@ -17,7 +17,7 @@ ORDER = [
     "segments storage versioned changelog plugins registry",
     "layers typed",
     "stores lock open_store state",
-    "restore upgrade migrate query testing",
+    "restore draining upgrade migrate query testing",
     "spark cli demo",
 ]
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names.split()}

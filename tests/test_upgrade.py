@@ -11,7 +11,14 @@ from typing import Any
 
 import pytest
 
-from kstore_core import ValueAndTimestamp, ValueTimestampHeaders, formats, open_state, stores
+from kstore_core import (
+    ValueAndTimestamp,
+    ValueTimestampHeaders,
+    Windowed,
+    formats,
+    open_state,
+    stores,
+)
 from kstore_core.engine import Rows
 from kstore_core.errors import (
     EngineLockedError,
@@ -63,7 +70,8 @@ def fill(home, spec, count=25):
 
 def contents(home, spec) -> Any:
     with home.open(read_only=True) as state:
-        return list(state.open(spec).all())
+        store = state.open(spec)
+        return list(store.fetch_range(None, None) if spec.shape == "session" else store.all())
 
 
 def keys(home, namespace):
@@ -419,3 +427,109 @@ def test_the_code_of_the_page_runs_and_prints_what_it_says(tmp_path, monkeypatch
     assert printed
     for found, promised in printed:
         assert found == promised
+
+
+# Stores in segments.
+
+WINDOW = stores.window("s", 10**9, 5, segment_interval_ms=10)
+WINDOW_TIMESTAMPED = stores.timestamped_window("s", 10**9, 5, segment_interval_ms=10)
+WINDOW_HEADERS = stores.timestamped_window_with_headers("s", 10**9, 5, segment_interval_ms=10)
+SESSION = stores.session("s", 10**9, segment_interval_ms=10)
+SESSION_HEADERS = stores.session_with_headers("s", 10**9, segment_interval_ms=10)
+
+
+def fill_segments(home, spec, count=25):
+    with home.open() as state:
+        store = state.open(spec)
+        for number in range(count):
+            if spec.shape == "session":
+                store.put(Windowed(b"k", number, number + 3), b"v%d" % number)
+            elif spec.format.timestamped:
+                store.put(b"k", b"v%d" % number, window_start=number, timestamp=number)
+            else:
+                store.put(b"k", b"v%d" % number, window_start=number)
+        state.commit({("t", 0): count})
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (WINDOW, WINDOW_TIMESTAMPED),
+        (WINDOW, WINDOW_HEADERS),
+        (WINDOW_TIMESTAMPED, WINDOW_HEADERS),
+        (SESSION, SESSION_HEADERS),
+    ],
+    ids=lambda spec: f"{spec.shape}-{spec.format.name}",
+)
+def test_every_row_of_every_segment_is_moved(home, before, after):
+    fill_segments(home, before)
+    wanted = contents(home, after)
+    assert len(wanted) == 25
+    with home.open() as state:  # some of it lazily, and not all segments
+        key, _ = wanted[12]
+        store = state.open(after)
+        if after.shape == "session":
+            store.fetch_session(key.key, key.start, key.end)
+        else:
+            store.fetch_one(key.key, key.start)
+    said: list[Progress] = []
+    done = run(home, "headers" if after.format.headers else "timestamped", progress=said.append)
+    older = before.format
+    assert (done.store, done.before, done.format) == ("s", after.format, after.format)
+    assert done.moved == {older.name: 24}
+    assert done.dropped == [name for name in [older.namespace] if name != "default"]
+    assert (said[-1].moved, said[-1].total) == (24, 24)
+    assert contents(home, after) == wanted
+    with home.open() as state:
+        assert state.offsets() == {("t", 0): 25}
+        assert state.stored_spec("s").describes(after)
+        with pytest.raises(FormatDowngradeError):
+            state.open(before)
+    assert run(home, shape=after.shape).moved in ({}, {after.format.name: 25})
+
+
+@pytest.mark.parametrize("stop_after", range(1, 6))
+def test_an_upgrade_of_segments_goes_on_where_it_was_stopped(home, stop_after):
+    fill_segments(home, WINDOW)
+    wanted = contents(home, WINDOW_HEADERS)
+    steps = iter(range(stop_after))
+
+    def stop(_):
+        if next(steps, None) is None:
+            raise StopHere
+
+    with pytest.raises(StopHere):
+        run(home, batch_rows=3, progress=stop)
+    assert contents(home, WINDOW_HEADERS) == wanted
+    with home.open() as state, pytest.raises(FormatDowngradeError):
+        state.open(WINDOW)
+    assert 0 < sum(run(home).moved.values()) < 25
+    assert contents(home, WINDOW_HEADERS) == wanted
+
+
+def test_segments_without_a_spec_tell_their_shape_by_a_namespace_of_theirs(tmp_path):
+    engine = make_engine("rocksdb")
+    engine.open_child(tmp_path, "s", "s.0").close()
+    with pytest.raises(SpecError, match="plain window store and of a session one"):
+        upgrade(tmp_path, "s", engine=engine)
+    with pytest.raises(SpecError, match="of the shape window or session, not key_value"):
+        upgrade(tmp_path, "s", engine=engine, shape="key_value")
+    done = upgrade(tmp_path, "s", engine=engine, shape="session")
+    assert done.format == formats.SESSION_HEADERS
+    assert upgrade(tmp_path, "s", engine=engine).before == formats.SESSION_HEADERS
+    with pytest.raises(SpecError, match="of the shape session, not window"):
+        upgrade(tmp_path, "s", engine=engine, shape="window")
+
+
+def test_kafkas_half_migrated_windows_are_finished(tmp_path):
+    name = "window_half_migrated_timestamped_to_headers"
+    root = unpack(name, tmp_path)
+    engine = make_engine("rocksdb")
+    done = upgrade(root, name, engine=engine)
+    left = [line for line in manifest(name)["raw"] if line["cf"] == formats.TIMESTAMPED.namespace]
+    assert done.moved == {"timestamped": len(left)}
+    assert left
+    for child in engine.children(root, name):
+        database = engine.open_child(root, name, child, read_only=True)
+        assert formats.TIMESTAMPED.namespace not in database.namespaces()
+        database.close()

@@ -8,16 +8,21 @@ from typing import Any
 import click
 
 from kstore_core.cli.errors import NotFoundError
-from kstore_core.cli.looking import Sight, look, open_to_read, seen_format, segmented
+from kstore_core.cli.looking import Sight, look, open_to_read, seen_format, seen_shapes
 from kstore_core.cli.options import engine_option, json_option, path_argument
 from kstore_core.cli.output import print_fields, print_json
 from kstore_core.cli.places import places
 from kstore_core.cli.rendering import shown_duration, shown_time
-from kstore_core.formats import ValueFormat
 
 __all__ = ["inspect"]
 
-_SEGMENTED = "window or session"
+_OF_SPEC = (
+    "history_retention_ms",
+    "retention_ms",
+    "window_size_ms",
+    "segment_interval_ms",
+    "retain_duplicates",
+)
 
 
 @click.command()
@@ -46,11 +51,6 @@ def inspect(path: Path, engine: str | None, as_json: bool) -> None:
 def _directory(root: Path, engine: str | None) -> dict[str, Any]:
     with open_to_read(root, engine) as state:
         rows = [_store(look(state, name)) for name in state.stores()]
-        rows += [
-            _blank(name) | {"shape": _SEGMENTED, "segments": count}
-            for name, count in segmented(root).items()
-            if name not in state.stores()
-        ]
         return {"path": str(root), "engine": state.engine.name, "stores": rows}
 
 
@@ -62,8 +62,7 @@ def _blank(name: str) -> dict[str, Any]:
         "known_from": None,
         "key_serde": None,
         "value_serde": None,
-        "history_retention_ms": None,
-        "segment_interval_ms": None,
+        **dict.fromkeys(_OF_SPEC),
         "stream_time": None,
         "namespaces": {},
         "older_rows": {},
@@ -77,6 +76,7 @@ def _store(sight: Sight) -> dict[str, Any]:
     record = sight.record
     row = _blank(sight.name) | {
         "namespaces": sight.namespaces,
+        "segments": sight.segments,
         "stream_time": record.stream_time,
         "offsets": [
             {"topic": topic, "partition": partition, "offset": offset}
@@ -88,10 +88,12 @@ def _store(sight: Sight) -> dict[str, Any]:
             for partition, offset in sorted(offsets.items())
         ],
     }
+    shapes = seen_shapes(sight)
+    if len(shapes) == 1 or sight.segments is not None:
+        row["shape"] = " or ".join(shapes)
     seen = seen_format(sight)
     if seen is not None:
         row |= {
-            "shape": _shape(seen),
             "format": seen.name,
             "known_from": "namespaces",
             "older_rows": sight.older_rows(seen),
@@ -102,14 +104,9 @@ def _store(sight: Sight) -> dict[str, Any]:
             "known_from": "spec",
             "key_serde": spec.key,
             "value_serde": spec.value,
-            "history_retention_ms": spec.history_retention_ms,
-            "segment_interval_ms": spec.segment_interval_ms,
+            **{name: getattr(spec, name) for name in _OF_SPEC},
         }
     return row
-
-
-def _shape(value_format: ValueFormat) -> str:
-    return "versioned" if value_format.versioned else "key_value"
 
 
 def _print(directory: dict[str, Any]) -> None:
@@ -123,12 +120,16 @@ def _print(directory: dict[str, Any]) -> None:
 def _fields(store: dict[str, Any]) -> list[tuple[str, str]]:
     """What is known of a store, for people."""
     fields = [("store", store["name"]), ("is", _kind(store))]
+    if store["segments"] is not None:
+        fields.append(("segments", str(store["segments"])))
     if store["key_serde"]:
         fields.append(("serdes", f"{store['key_serde']} -> {store['value_serde']}"))
     if store["history_retention_ms"] is not None:
         retention, interval = store["history_retention_ms"], store["segment_interval_ms"]
         text = f"{shown_duration(retention)}, by segments of {shown_duration(interval)}"
         fields.append(("history", text))
+    if store["retention_ms"] is not None:
+        fields.append(("retention", _retention(store)))
     if store["namespaces"]:
         counts = [f"{name} (about {count})" for name, count in store["namespaces"].items()]
         fields.append(("rows", ", ".join(counts)))
@@ -144,9 +145,17 @@ def _fields(store: dict[str, Any]) -> list[tuple[str, str]]:
     return fields
 
 
+def _retention(store: dict[str, Any]) -> str:
+    text = f"{shown_duration(store['retention_ms'])}, by segments of "
+    text += shown_duration(store["segment_interval_ms"])
+    if store["window_size_ms"] is not None:
+        text += f"; windows of {shown_duration(store['window_size_ms'])}"
+    return text + ("; retains duplicates" if store["retain_duplicates"] else "")
+
+
 def _kind(store: dict[str, Any]) -> str:
-    if store["segments"] is not None:
-        return f"a window or session store of {store['segments']} segments; not readable yet"
+    if store["format"] is None and store["segments"] is not None:
+        return f"a {store['shape']} store, plain by its namespaces; no spec is stored"
     if store["format"] is None:
         return "a plain key-value store or a versioned one: reading it needs --shape"
     kind = f"{store['shape'].replace('_', '-')}, {store['format']}"

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from contextlib import closing
-from dataclasses import dataclass
+from collections import Counter
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kstore_core import formats, stores
 from kstore_core.cli.errors import NotFoundError
+from kstore_core.engine import Database
 from kstore_core.errors import SpecError, UnsupportedError
 from kstore_core.formats import ValueFormat
 from kstore_core.lock import LOCK_FILE
 from kstore_core.offsets import StoreRecord, read_record
 from kstore_core.opening import DEFAULT
+from kstore_core.segments.storage import read_children
 from kstore_core.spec import StoreSpec
 from kstore_core.state import StateDirectory, open_state
 from kstore_core.tables import OFFSETS
@@ -25,10 +27,8 @@ __all__ = [
     "look",
     "open_to_read",
     "seen_format",
-    "segmented",
+    "seen_shapes",
 ]
-
-_SEGMENT = re.compile(r"(.+)[.:-](\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,15 @@ class Sight:
         Offsets, position, stream time and the stored spec.
     full : frozenset of str
         The namespaces that hold rows at all.
+    segments : int or None
+        How many segments have a database of their own; None where none has.
     """
 
     name: str
     namespaces: dict[str, int]
     record: StoreRecord
     full: frozenset[str] = frozenset()
+    segments: int | None = None
 
     def older_rows(self, value_format: ValueFormat) -> dict[str, int]:
         """About how many rows an upgrade to ``value_format`` has not reached, by their format."""
@@ -104,43 +107,58 @@ def _near(root: Path) -> list[Path]:
     return [path for path in around if (path / LOCK_FILE).is_file() or (path / "rocksdb").is_dir()]
 
 
-def segmented(root: Path) -> dict[str, int]:
-    """Window and session stores of Kafka's layout: names, and how many segments each has."""
-    found: dict[str, int] = {}
-    for directory in sorted(root.iterdir()):
-        if directory.is_dir():
-            segments = [_SEGMENT.fullmatch(path.name) for path in directory.iterdir()]
-            count = sum(match is not None and match[1] == directory.name for match in segments)
-            if count:
-                found[directory.name] = count
-    return found
-
-
 def look(state: StateDirectory, store: str) -> Sight:
-    """What can be seen of a store.
+    """What can be seen of a store; where its segments have a database each, of all of them.
 
     Raises
     ------
     NotFoundError
         There is none of this name.
-    UnsupportedError
-        It is a window or session store.
     """
     known = state.stores()
     if store not in known:
-        if store in segmented(state.path):
-            raise UnsupportedError(
-                f"{store!r} is a window or session store, which kstore cannot read yet"
-            )
         there = ", ".join(known) or "none"
         raise NotFoundError(f"no store {store!r} in {state.path}; there are: {there}")
-    with closing(state.engine.open(state.path, store, read_only=True)) as database:
+    engine, root = state.engine, state.path
+    if store not in engine.parents(root):
+        return _seen(engine.open(root, store, read_only=True), store)
+    segments = engine.children(root, store)
+    sight = Sight(store, {}, read_children(engine, root, store), segments=len(segments))
+    for child in segments:
+        with suppress(FileNotFoundError):  # it has been dropped meanwhile, or was never finished
+            seen = _seen(engine.open_child(root, store, child, read_only=True), store)
+            counts = Counter(sight.namespaces) + Counter(seen.namespaces)
+            names = sorted({*sight.namespaces, *seen.namespaces})
+            sight = replace(
+                sight,
+                namespaces={name: counts[name] for name in names},
+                full=sight.full | seen.full,
+            )
+    return sight
+
+
+def _seen(database: Database, store: str) -> Sight:
+    with closing(database):
         found = sorted(database.namespaces())
         record = read_record(database.namespace(OFFSETS)) if OFFSETS in found else StoreRecord()
         namespaces = [database.namespace(name) for name in found]
         counts = {namespace.name: namespace.approximate_count() for namespace in namespaces}
         full = {namespace.name for namespace in namespaces if namespace.first() is not None}
     return Sight(store, counts, record, frozenset(full))
+
+
+def seen_shapes(sight: Sight) -> list[str]:
+    """The shapes that the store may have, as far as its stored spec and its namespaces tell."""
+    if sight.record.spec is not None:
+        return [sight.record.spec.shape]
+    shapes = ["key_value", "versioned"] if sight.segments is None else ["window", "session"]
+    return [one for one in shapes if all(one in f.shapes for f in _telling(sight))] or shapes
+
+
+def _telling(sight: Sight) -> list[ValueFormat]:
+    """The formats that have a namespace of their own here."""
+    found = {*sight.namespaces} - {DEFAULT}
+    return [f for f in formats.FORMATS.values() if f.namespace in found]
 
 
 def describe(
@@ -159,7 +177,15 @@ def describe(
     ------
     SpecError
         It cannot be told, and the options do not say; or they contradict what is known.
+    UnsupportedError
+        It is a window or session store.
     """
+    shapes = seen_shapes(sight)
+    if {"window", "session"}.intersection(shapes):
+        raise UnsupportedError(
+            f"{sight.name!r} is a {' or '.join(shapes)} store, whose rows this command cannot show "
+            "yet; kstore inspect tells what it is"
+        )
     stored = sight.record.spec
     known = seen_format(sight)
     asked = _asked(shape, value_format)
@@ -202,8 +228,7 @@ def describe(
 
 def seen_format(sight: Sight) -> ValueFormat | None:
     """The newest format that the stored spec and the namespaces tell without doubt, or None."""
-    telling = [f for f in formats.FORMATS.values() if f.namespace != DEFAULT]
-    seen = [f for f in telling if f.namespace in sight.namespaces]
+    seen = _telling(sight)
     if sight.record.spec is not None:
         seen.append(sight.record.spec.format)
     return max(seen, key=lambda f: len(f.upgrades), default=None)
@@ -215,7 +240,7 @@ def _asked(shape: str | None, value_format: str | None) -> ValueFormat | None:
         if value_format is not None:
             raise SpecError("--format says nothing without --shape")
         return None
-    return formats.named(value_format or "plain", shape)
+    return formats.named(value_format or "plain", shape.replace("-", "_"))
 
 
 def _spec(

@@ -21,7 +21,12 @@ from kstore_core.upgrade import upgrade as upgrade_store
 __all__ = ["upgrade"]
 
 _SAY_EVERY_S = 5.0
-_SHAPES: dict[str, Shape] = {"key-value": "key_value", "versioned": "versioned"}
+_SHAPES: dict[str, Shape] = {
+    "key-value": "key_value",
+    "versioned": "versioned",
+    "window": "window",
+    "session": "session",
+}
 
 
 class UnfinishedError(KStoreError):
