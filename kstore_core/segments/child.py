@@ -144,10 +144,11 @@ class Child(Segment):
                 self._was_full = True
                 raise
             self._marked = self._home.marks
-            self.unsynced = self._home.loses_tails
+            if self._home.loses_tails and batch.keys() != {OFFSETS}:
+                self.unsynced = True
 
     def sync(self) -> None:
-        """Make what was written last a crash, where it would not."""
+        """Have what was written survive a crash, where it would not."""
         if self.unsynced and self.database is not None:
             self.database.sync()
             self.unsynced = False

@@ -239,17 +239,17 @@ class ChildSegments:
 
     def close(self) -> None:
         """Let go of all databases. Closing twice is fine."""
+        if os.getpid() != self._pid:
+            self.lock = RLock()  # whoever held it is not in this process
+            self.marks = False
+            self._to_drop = []
         with self.lock, ExitStack() as stack:
-            children = self._all()
-            if os.getpid() == self._pid:
-                for child in self._to_drop:
-                    stack.callback(self._drop, child)
-                self._to_drop = []
-            else:
-                self.marks = False
-            for child in children:
+            for child in self._to_drop:
+                stack.callback(self._drop, child)
+            for child in self._all():
                 stack.callback(child.close)
             stack.callback(self.rows.close)
+            self._to_drop = []
 
 
 class _Nobody:

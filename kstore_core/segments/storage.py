@@ -7,7 +7,7 @@ batch that holds its rows; Kafka Streams, too, asks the newest one first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -96,19 +96,18 @@ class ChildStorage:
             if not (staged or entries or self._outlived()):
                 return
             newest = self._newest(staged, entries)
+            before, after = self._whole(record, Entries()), self._whole(record, entries)
             others = [child for child in staged if child is not newest]
             for child in others:
-                before = None if child.exists else self._whole(record, Entries())
-                self._write(child, staged[child], before)
-            self._sync(child for child in self._segments.live.values() if child is not newest)
-            whole = self._whole(record, entries)
-            self._write(newest, staged.get(newest, []), whole)
+                self._sync_all_but(child)
+                self._write(child, staged[child], None if child.exists else before)
+            self._sync_all_but(newest)
+            self._write(newest, staged.get(newest, []), after)
             if entries.forgets:
                 others = [c for c in self._segments.live.values() if c.exists and c is not newest]
-            if others:
-                self._sync([newest])
             for child in others:
-                self._write(child, [], whole)
+                self._sync_all_but(child)
+                self._write(child, [], after)
             if entries.stream_time is not None:
                 self._stream_time = entries.stream_time
 
@@ -167,10 +166,11 @@ class ChildStorage:
             spec=self._spec,
         )
 
-    def _sync(self, children: Iterable[Child]) -> None:
-        """Where a crash may lose rows: not those that offsets elsewhere are about to vouch for."""
-        for child in children:
-            child.sync()
+    def _sync_all_but(self, child: Child) -> None:
+        """Where a crash may lose rows: none that offsets in ``child`` are about to vouch for."""
+        for other in self._segments.live.values():
+            if other is not child:
+                other.sync()
 
     def close(self) -> None:
         """Let go of the databases; what a commit has let go of is dropped."""

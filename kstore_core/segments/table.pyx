@@ -55,10 +55,10 @@ cdef class Segment:
     # A segment that has users is not put away. Lookups have no need to be counted: what they meet
     # when the rows are put away under them brings the rows back.
 
-    cdef object _call(self, str method, tuple arguments, dict named={}):
+    cdef object _call(self, str method, tuple arguments, dict named=None):
         self.users += 1
         try:
-            return getattr(self.table, method)(*arguments, **named)
+            return getattr(self.table, method)(*arguments, **(named or {}))
         finally:
             self.users -= 1
 
@@ -268,8 +268,8 @@ cdef class SegmentedTable:
             last = number
             segment = self._to_write(number)
             if segment is not None:
-                count += segment._call("load", (map(itemgetter(1, 2), run),))
                 self._adopt(segment)
+                count += segment._call("load", (map(itemgetter(1, 2), run),))
         return count
 
     def _runs(self, chunks):
@@ -338,24 +338,28 @@ cdef class SegmentScan:
         return self
 
     def __next__(self):
-        while self._segment is not None:
+        while True:
             self._table.rows._check_open()
+            if self._segment is None:
+                if not self._waiting:
+                    raise StopIteration
+                self._next_segment()
             chunk = next(self._chunks, None)
             if chunk is not None:
                 return chunk
             self._leave()
-            self._next_segment()
-        raise StopIteration
 
     cdef int _next_segment(self) except -1:
-        """Come to the next segment, the last of those that wait; forget the scan behind the last."""
+        """Come to the next segment, the last of those that wait."""
         cdef Segment segment
         if self._waiting:
-            segment = <Segment>self._waiting.popitem()[1]
-            chunks = self._begun.pop(segment.id, None)
+            number = next(reversed(self._waiting))
+            segment = <Segment>self._waiting[number]
+            chunks = self._begun.pop(number, None)
             self._chunks = self._begin(segment) if chunks is None else chunks
             self._segment = segment
-        if not self._waiting:
+            del self._waiting[number]
+        if not self._waiting:  # nobody has to ask it to read early any more
             self._table._scans.pop(id(self), None)
         return 0
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from kstore_core import open_state
-from kstore_core.errors import StoreClosedError
+from kstore_core.errors import EngineError, StoreClosedError
 from kstore_core.registry import engine_class
 from kstore_core.tables import Bounds
+from kstore_core.testing import Faults, FaultyEngine
 from tests.segments.rows import INTERVAL, row, rows_of, window_spec
 
 
@@ -153,3 +154,42 @@ def test_many_scans_at_once_open_more_databases_than_allowed_and_lose_nothing(tm
         state.commit()
         assert [len(rest(scan)) for scan in scans] == [8, 7, 6, 5, 4, 3, 2, 1]
         assert {value for _, value in rows_of(table)} == {b"changed"}
+
+
+def test_a_scan_that_met_an_error_goes_on_where_it_was_or_raises_again(tmp_path):
+    faults = Faults()
+    engine = FaultyEngine(engine_class("rocksdb")(), faults)
+    with open_state(tmp_path / "0_0", engine=engine) as state:
+        table = state.open(window_spec()).table
+        for number in range(6):
+            table.put_one(row(number * INTERVAL), b"%d" % number)
+    with open_state(tmp_path / "0_0", engine=engine) as state:
+        table = state.open(window_spec()).table
+        scan = table.scan(Bounds())
+        faults.fail("open")
+        seen = rest([next(scan)])
+        with pytest.raises(EngineError, match="asked for"):
+            next(scan)
+        faults.fail("scan")
+        with pytest.raises(EngineError, match="asked for"):
+            next(scan)
+        assert seen + rest(scan) == WANTED
+        assert rows_of(table) == WANTED
+
+
+def test_a_put_that_cannot_have_a_scan_read_first_is_not_made(tmp_path):
+    faults = Faults()
+    engine = FaultyEngine(engine_class("rocksdb")(), faults)
+    with open_state(tmp_path / "0_0", engine=engine) as state:
+        table = state.open(window_spec()).table
+        for number in range(6):
+            table.put_one(row(number * INTERVAL), b"%d" % number)
+    with open_state(tmp_path / "0_0", engine=engine) as state:
+        table = state.open(window_spec()).table
+        scan = table.scan(Bounds())
+        faults.fail("open")
+        with pytest.raises(EngineError, match="asked for"):
+            table.put_one(row(30), b"changed")
+        assert rest(scan) == WANTED
+        table.put_one(row(30), b"changed")
+        assert table.get(row(30)) == b"changed"
