@@ -16,10 +16,10 @@ INTERVAL = 10
 FOREVER = 2**62
 
 
-def window_spec(make: Any = stores.window, **more: Any) -> StoreSpec:
+def window_spec(make: Any = stores.window, name: str = "w", **more: Any) -> StoreSpec:
     """A store whose segments are 10 ms wide, and which keeps them for ever."""
     given = {"retention_ms": FOREVER, "window_size_ms": 5, "segment_interval_ms": INTERVAL, **more}
-    spec: StoreSpec = make("w", **given)
+    spec: StoreSpec = make(name, **given)
     return spec
 
 

@@ -348,3 +348,19 @@ def test_a_key_is_bytes(home):
         ):
             with pytest.raises(TypeError):
                 use(None)
+
+
+def test_rows_lie_where_the_formats_page_says(home):
+    key = bytes.fromhex("41 000000000001fbd0 00000000")
+    spec = window_spec(name="counts", segment_interval_ms=60_000)
+    with home.open() as state:
+        state.open(spec).put(b"A", b"v", window_start=130_000)
+    engine = home._kept or engine_class(home.engine)()
+    if engine.capabilities.children:
+        assert engine.children(home.path, "counts") == ["counts.120000"]
+        database = engine.open_child(home.path, "counts", "counts.120000")
+    else:
+        database = engine.open(home.path, "counts")
+        key = bytes.fromhex("0000000000000002") + key
+    assert list(database.namespace("default").scan()) == [([key], [b"v"])]
+    database.close()
