@@ -26,6 +26,7 @@ cdef class SegmentedTable:
     cdef Segment _last
     cdef list _ids
     cdef dict _scans
+    cdef object _turn
 
     cdef long long _id_of(self, bytes key) except? -1
     cdef Segment _of(self, bytes key)
@@ -51,3 +52,4 @@ cdef class SegmentScan:
     cdef object _begin(self, Segment segment)
     cdef int _read_early(self, Segment segment) except -1
     cdef int _leave(self) except -1
+    cdef int _release(self) except -1

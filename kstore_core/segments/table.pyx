@@ -11,6 +11,7 @@ What is too late is not decided here: the typed edge asks the store's clock befo
 from bisect import bisect_left, insort
 from itertools import groupby
 from operator import itemgetter
+from threading import RLock
 from weakref import ref
 
 from kstore_core.staging cimport StagedNamespace
@@ -101,6 +102,7 @@ cdef class SegmentedTable:
         self._ids = sorted(self._segments)
         self._first_live = -(2**63)
         self._scans = {}
+        self._turn = RLock()
 
     def __repr__(self):
         return f"<SegmentedTable of {len(self._ids)} segments>"
@@ -301,9 +303,9 @@ cdef class SegmentedTable:
             for segment in gone:
                 self._read_first(segment)
         self._last = None
+        del self._ids[: len(gone)]  # first: what it names is there
         for segment in gone:
             del self._segments[segment.id]
-        del self._ids[: len(gone)]
         self.dropped += len(gone)
         self._home.expire(first_live, gone)
 
@@ -349,18 +351,21 @@ cdef class SegmentScan:
                 return chunk
             self._leave()
 
+    # A segment is begun by the thread that reads or by one that writes: whoever has the turn.
+
     cdef int _next_segment(self) except -1:
         """Come to the next segment, the last of those that wait."""
         cdef Segment segment
-        if self._waiting:
-            number = next(reversed(self._waiting))
-            segment = <Segment>self._waiting[number]
-            chunks = self._begun.pop(number, None)
-            self._chunks = self._begin(segment) if chunks is None else chunks
-            self._segment = segment
-            del self._waiting[number]
-        if not self._waiting:  # nobody has to ask it to read early any more
-            self._table._scans.pop(id(self), None)
+        with self._table._turn:
+            if self._waiting:
+                number = next(reversed(self._waiting))
+                segment = <Segment>self._waiting[number]
+                chunks = self._begun.pop(number, None)
+                self._chunks = self._begin(segment) if chunks is None else chunks
+                self._segment = segment
+                del self._waiting[number]
+            if not self._waiting:  # nobody has to ask it to read early any more
+                self._table._scans.pop(id(self), None)
         return 0
 
     cdef object _begin(self, Segment segment):
@@ -368,8 +373,9 @@ cdef class SegmentScan:
         return segment._scan(self._bounds)
 
     cdef int _read_early(self, Segment segment) except -1:
-        if self._waiting.get(segment.id) is segment and segment.id not in self._begun:
-            self._begun[segment.id] = self._begin(segment)
+        with self._table._turn:
+            if self._waiting.get(segment.id) is segment and segment.id not in self._begun:
+                self._begun[segment.id] = self._begin(segment)
         return 0
 
     cdef int _leave(self) except -1:
@@ -383,16 +389,22 @@ cdef class SegmentScan:
 
     def close(self):
         """Let go of all that the scan holds. Closing twice is fine."""
-        self._table._scans.pop(id(self), None)
-        self._leave()
-        for number, chunks in self._begun.items():
-            _close(<Segment>self._waiting[number], chunks)
-        self._begun = {}
-        self._waiting = {}
+        with self._table._turn:
+            self._release()
 
     def __del__(self):
         if self._waiting is not None:
-            self.close()
+            self._release()  # nobody else has it; to wait here could be to wait for oneself
+
+    cdef int _release(self) except -1:
+        cdef dict waiting = self._waiting, begun = self._begun
+        self._table._scans.pop(id(self), None)
+        self._waiting = {}
+        self._begun = {}
+        for number, chunks in begun.items():
+            _close(<Segment>waiting[number], chunks)
+        self._leave()
+        return 0
 
 
 cdef int _close(Segment segment, chunks) except -1:
