@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from kstore_core.engine import Database, Rows
 from kstore_core.errors import EngineError, StorageFullError, StoreClosedError
 from kstore_core.offsets import CLOSED, OPEN, STATUS
+from kstore_core.segments.segment import Segment
 from kstore_core.segments.sleeping import SleepingDatabase
-from kstore_core.segments.table import Segment
 from kstore_core.staging import StagedNamespace
 from kstore_core.tables import OFFSETS, StoredTable
 

@@ -21,8 +21,8 @@ from kstore_core.errors import EngineError, InconsistentStateError
 from kstore_core.opening import check_namespaces, open_table
 from kstore_core.segments.child import Child
 from kstore_core.segments.names import is_dated, name_of, starts
+from kstore_core.segments.segment import Segment
 from kstore_core.segments.sleeping import SleepingDatabase
-from kstore_core.segments.table import Segment
 from kstore_core.spec import StoreSpec
 from kstore_core.staging import StagedNamespace, Staging, reserve
 from kstore_core.tables import NamespaceTable, StoredTable, Write
@@ -55,6 +55,8 @@ class ChildSegments:
         By id: those that exist, and new ones that rows may be staged in.
     expired : list of Child
         Those that are not to be seen any more, and that no commit has let go of.
+    first_live : int
+        The least id that has not expired.
     rows : StagedNamespace
         Closed with them; nothing is ever in it.
 
@@ -83,6 +85,7 @@ class ChildSegments:
         self.lock = RLock()
         self.live: dict[int, Child] = {}
         self.expired: list[Child] = []
+        self.first_live = 0
         self._engine = engine
         self._root = root
         self._spec = spec
@@ -158,6 +161,7 @@ class ChildSegments:
     def expire(self, first_live: int, gone: Sequence[Segment]) -> None:
         """Put the segments before ``first_live`` aside, without what is staged in them."""
         with self.lock:
+            self.first_live = first_live
             for number in sorted(number for number in self.live if number < first_live):
                 child = self.live.pop(number)
                 for namespace in child.namespaces:

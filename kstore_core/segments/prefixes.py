@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from kstore_core.errors import InconsistentStateError
 from kstore_core.segments.prefixed import PrefixedTable
-from kstore_core.segments.table import Segment
+from kstore_core.segments.segment import Segment
 from kstore_core.tables import Table, Write
 
 __all__ = ["PrefixedSegments"]

@@ -134,10 +134,11 @@ class ChildStorage:
         """The newest segment that there is, or that of stream time where there is none."""
         live = self._segments.live.items()
         there = [number for number, child in live if child.exists or child in staged]
+        if there:
+            return self._segments.segment(max(there))
         time = self._stream_time if entries.stream_time is None else entries.stream_time
-        return self._segments.segment(
-            max(there) if there else segment_id(max(0, time or 0), self._interval)
-        )
+        number = segment_id(max(0, time or 0), self._interval)
+        return self._segments.segment(max(number, self._segments.first_live))
 
     def _write(
         self, child: Child, staged: list[tuple[StagedNamespace, Rows]], entries: Rows | None

@@ -11,66 +11,12 @@ What is too late is not decided here: the typed edge asks the store's clock befo
 from bisect import bisect_left, insort
 from itertools import groupby
 from operator import itemgetter
-from threading import RLock
-from weakref import ref
 
+from kstore_core.segments.scan cimport OpenScans, SegmentScan
+from kstore_core.segments.segment cimport Segment
 from kstore_core.staging cimport StagedNamespace
 
-__all__ = ["Segment", "SegmentScan", "SegmentedTable"]
-
-
-cdef class Segment:
-    """One segment and its rows, which are found when somebody first asks for them.
-
-    Parameters
-    ----------
-    number : int
-        Its id: the time of its rows divided by the interval, truncated.
-
-    Attributes
-    ----------
-    table : Table or None
-        Its rows; None before the first use.
-    used : int
-        When it was last used, as a number that grows with every use of a segment of its table.
-    users : int
-        How many calls and scans are in it right now.
-    """
-
-    def __init__(self, long long number):
-        self.id = number
-
-    def open(self):
-        """The table of the rows. Called once, when they are first used."""
-        raise NotImplementedError
-
-    cdef int _touch(self, unsigned long long moment) except -1:
-        self.used = moment
-        if self._get is None:
-            table = self.open()
-            self.table = table
-            self._put = table.put_one
-            self._get = table.get
-        return 0
-
-    # A segment that has users is not put away. Lookups have no need to be counted: what they meet
-    # when the rows are put away under them brings the rows back.
-
-    cdef object _call(self, str method, tuple arguments, dict named=None):
-        self.users += 1
-        try:
-            return getattr(self.table, method)(*arguments, **(named or {}))
-        finally:
-            self.users -= 1
-
-    cdef object _scan(self, bounds):
-        """A scan of the rows; whoever ends it takes its user away."""
-        self.users += 1
-        try:
-            return iter(self.table.scan(bounds))
-        except BaseException:
-            self.users -= 1
-            raise
+__all__ = ["SegmentedTable"]
 
 
 cdef class SegmentedTable:
@@ -101,8 +47,7 @@ cdef class SegmentedTable:
         self._segments = {segment.id: segment for segment in home.segments()}
         self._ids = sorted(self._segments)
         self._first_live = -(2**63)
-        self._scans = {}
-        self._turn = RLock()
+        self._scans = OpenScans(self.rows)
 
     def __repr__(self):
         return f"<SegmentedTable of {len(self._ids)} segments>"
@@ -124,7 +69,7 @@ cdef class SegmentedTable:
                 self.rows._check_open()
             if segment is None:
                 return None
-        self._touch(segment)
+        segment._touch()
         self._last = segment
         return segment
 
@@ -138,9 +83,8 @@ cdef class SegmentedTable:
             if number < 0:
                 raise ValueError(f"the times of segment {number} are negative; no row can be there")
             segment = self._home.segment(number)
-        self._touch(segment)
-        if self._scans:
-            self._read_first(segment)
+        segment._touch()
+        self._scans.read_first(segment)
         return segment
 
     cdef long long _id_of(self, bytes key) except? -1:
@@ -162,11 +106,6 @@ cdef class SegmentedTable:
         first = 0 if lo is None else bisect_left(ids, lo)
         behind = len(ids) if hi is None else bisect_left(ids, hi + 1)
         return [self._segments[number] for number in ids[first:behind]]
-
-    cdef int _touch(self, Segment segment) except -1:
-        self._uses += 1
-        segment._touch(self._uses)
-        return 0
 
     # Reads.
 
@@ -198,7 +137,7 @@ cdef class SegmentedTable:
         A segment is opened when the scan comes to it, or before somebody writes to it.
         """
         self.rows._check_open()
-        return SegmentScan(self, self._within(bounds.segment_lo, bounds.segment_hi), bounds)
+        return SegmentScan(self._scans, self._within(bounds.segment_lo, bounds.segment_hi), bounds)
 
     def first(self, lo=None, hi=None, *, bint reverse=False):
         """The first row of a scan, or None where it is empty."""
@@ -208,7 +147,7 @@ cdef class SegmentedTable:
         if reverse:
             segments.reverse()
         for segment in segments:
-            self._touch(segment)
+            segment._touch()
             row = segment._call("first", (lo, hi), {"reverse": reverse})
             if row is not None:
                 return row
@@ -248,8 +187,8 @@ cdef class SegmentedTable:
         cdef Segment segment
         self.rows._check_writable()
         for segment in self._within(None, None):
-            self._touch(segment)
-            self._read_first(segment)
+            segment._touch()
+            self._scans.read_first(segment)
             segment._call("delete_range", (lo, hi))
 
     def load(self, chunks):
@@ -299,118 +238,11 @@ cdef class SegmentedTable:
         cdef list gone = self._within(None, first_live - 1)
         if not gone:
             return
-        if self._scans:
-            for segment in gone:
-                self._read_first(segment)
+        for segment in gone:
+            self._scans.read_first(segment)
         self._last = None
         del self._ids[: len(gone)]  # first: what it names is there
         for segment in gone:
             del self._segments[segment.id]
         self.dropped += len(gone)
         self._home.expire(first_live, gone)
-
-    cdef int _read_first(self, Segment segment) except -1:
-        """Have the scans that have not come to ``segment`` yet begin to read it, as it is now."""
-        cdef SegmentScan scan
-        for alive in list(self._scans.values()):
-            scan = alive()
-            if scan is not None:
-                scan._read_early(segment)
-        return 0
-
-
-cdef class SegmentScan:
-    """A scan over segments, one after another: an iterator of chunks.
-
-    It holds one segment open at a time, and those that were written to since it was made.
-    """
-
-    def __cinit__(self, SegmentedTable table not None, list segments not None, bounds):
-        self._table = table
-        self._bounds = bounds
-        self._begun = {}
-        if not bounds.reverse:
-            segments.reverse()
-        self._waiting = {segment.id: segment for segment in segments}
-        if len(self._waiting) > 1:
-            table._scans[id(self)] = ref(self)
-        self._next_segment()
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        while True:
-            self._table.rows._check_open()
-            if self._segment is None:
-                if not self._waiting:
-                    raise StopIteration
-                self._next_segment()
-            chunk = next(self._chunks, None)
-            if chunk is not None:
-                return chunk
-            self._leave()
-
-    # A segment is begun by the thread that reads or by one that writes: whoever has the turn.
-
-    cdef int _next_segment(self) except -1:
-        """Come to the next segment, the last of those that wait."""
-        cdef Segment segment
-        with self._table._turn:
-            if self._waiting:
-                number = next(reversed(self._waiting))
-                segment = <Segment>self._waiting[number]
-                chunks = self._begun.pop(number, None)
-                self._chunks = self._begin(segment) if chunks is None else chunks
-                self._segment = segment
-                del self._waiting[number]
-            if not self._waiting:  # nobody has to ask it to read early any more
-                self._table._scans.pop(id(self), None)
-        return 0
-
-    cdef object _begin(self, Segment segment):
-        self._table._touch(segment)
-        return segment._scan(self._bounds)
-
-    cdef int _read_early(self, Segment segment) except -1:
-        with self._table._turn:
-            if self._waiting.get(segment.id) is segment and segment.id not in self._begun:
-                self._begun[segment.id] = self._begin(segment)
-        return 0
-
-    cdef int _leave(self) except -1:
-        """Let go of the segment that is being read."""
-        cdef Segment segment = self._segment
-        if segment is not None:
-            self._segment = None
-            chunks, self._chunks = self._chunks, None
-            _close(segment, chunks)
-        return 0
-
-    def close(self):
-        """Let go of all that the scan holds. Closing twice is fine."""
-        with self._table._turn:
-            self._release()
-
-    def __del__(self):
-        if self._waiting is not None:
-            self._release()  # nobody else has it; to wait here could be to wait for oneself
-
-    cdef int _release(self) except -1:
-        cdef dict waiting = self._waiting, begun = self._begun
-        self._table._scans.pop(id(self), None)
-        self._waiting = {}
-        self._begun = {}
-        for number, chunks in begun.items():
-            _close(<Segment>waiting[number], chunks)
-        self._leave()
-        return 0
-
-
-cdef int _close(Segment segment, chunks) except -1:
-    segment.users -= 1
-    close = getattr(chunks, "close", None)
-    if close is not None:
-        close()
-    return 0
-

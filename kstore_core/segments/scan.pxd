@@ -1,0 +1,26 @@
+from kstore_core.segments.segment cimport Segment
+from kstore_core.staging cimport StagedNamespace
+
+
+cdef class OpenScans:
+    cdef StagedNamespace _rows
+    cdef dict _scans
+    cdef object _turn
+
+    cdef int read_first(self, Segment segment) except -1
+
+
+cdef class SegmentScan:
+    cdef OpenScans _others
+    cdef object _bounds
+    cdef dict _waiting
+    cdef dict _begun
+    cdef Segment _segment
+    cdef object _chunks
+    cdef object __weakref__
+
+    cdef int _next_segment(self) except -1
+    cdef object _begin(self, Segment segment)
+    cdef int _read_early(self, Segment segment) except -1
+    cdef int _leave(self) except -1
+    cdef int _release(self) except -1

@@ -1,0 +1,20 @@
+from collections.abc import Iterator
+from typing import Self, final
+
+from kstore_core.engine import Chunk
+from kstore_core.segments.segment import Segment
+from kstore_core.staging import StagedNamespace
+from kstore_core.tables import Bounds
+
+__all__ = ["OpenScans", "SegmentScan"]
+
+@final
+class OpenScans:
+    def __new__(cls, rows: StagedNamespace) -> Self: ...
+
+@final
+class SegmentScan:
+    def __new__(cls, others: OpenScans, segments: list[Segment], bounds: Bounds) -> Self: ...
+    def __iter__(self) -> Iterator[Chunk]: ...
+    def __next__(self) -> Chunk: ...
+    def close(self) -> None: ...

@@ -1,0 +1,142 @@
+# cython: language_level=3
+"""Scans over segments: of one moment, though they open one segment after another.
+
+Whoever writes to a segment first has the scans that have not come to it begin to read it.
+"""
+
+from threading import RLock
+from weakref import ref
+
+from kstore_core.segments.segment cimport Segment
+from kstore_core.staging cimport StagedNamespace
+
+__all__ = ["OpenScans", "SegmentScan"]
+
+
+cdef class OpenScans:
+    """The scans of a table that have segments before them.
+
+    Parameters
+    ----------
+    rows : StagedNamespace
+        Whose closing ends them.
+    """
+
+    def __cinit__(self, StagedNamespace rows not None):
+        self._rows = rows
+        self._scans = {}
+        self._turn = RLock()
+
+    cdef int read_first(self, Segment segment) except -1:
+        """Have those that have not come to ``segment`` yet begin to read it, as it is now."""
+        cdef SegmentScan scan
+        if self._scans:
+            for alive in list(self._scans.values()):
+                scan = alive()
+                if scan is not None:
+                    scan._read_early(segment)
+        return 0
+
+
+cdef class SegmentScan:
+    """A scan over segments, one after another: an iterator of chunks.
+
+    It holds one segment open at a time, and those that were written to since it was made.
+
+    Parameters
+    ----------
+    others : OpenScans
+        Those of its table.
+    segments : list of Segment
+        Ascending; the scan's own from now on.
+    bounds : Bounds
+    """
+
+    def __cinit__(self, OpenScans others not None, list segments not None, bounds):
+        self._others = others
+        self._bounds = bounds
+        self._begun = {}
+        if not bounds.reverse:
+            segments.reverse()
+        self._waiting = {segment.id: segment for segment in segments}
+        if len(self._waiting) > 1:
+            others._scans[id(self)] = ref(self)
+        self._next_segment()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        while True:
+            self._others._rows._check_open()
+            if self._segment is None:
+                if not self._waiting:
+                    raise StopIteration
+                self._next_segment()
+            chunk = next(self._chunks, None)
+            if chunk is not None:
+                return chunk
+            self._leave()
+
+    # A segment is begun by the thread that reads or by one that writes: whoever has the turn.
+
+    cdef int _next_segment(self) except -1:
+        """Come to the next segment, the last of those that wait."""
+        cdef Segment segment
+        with self._others._turn:
+            if self._waiting:
+                number = next(reversed(self._waiting))
+                segment = <Segment>self._waiting[number]
+                chunks = self._begun.pop(number, None)
+                self._chunks = self._begin(segment) if chunks is None else chunks
+                self._segment = segment
+                del self._waiting[number]
+            if not self._waiting:  # nobody has to ask it to read early any more
+                self._others._scans.pop(id(self), None)
+        return 0
+
+    cdef object _begin(self, Segment segment):
+        segment._touch()
+        return segment._scan(self._bounds)
+
+    cdef int _read_early(self, Segment segment) except -1:
+        with self._others._turn:
+            if self._waiting.get(segment.id) is segment and segment.id not in self._begun:
+                self._begun[segment.id] = self._begin(segment)
+        return 0
+
+    cdef int _leave(self) except -1:
+        """Let go of the segment that is being read."""
+        cdef Segment segment = self._segment
+        if segment is not None:
+            self._segment = None
+            chunks, self._chunks = self._chunks, None
+            _close(segment, chunks)
+        return 0
+
+    def close(self):
+        """Let go of all that the scan holds. Closing twice is fine."""
+        with self._others._turn:
+            self._release()
+
+    def __del__(self):
+        if self._waiting is not None:
+            self._release()  # nobody else has it; to wait here could be to wait for oneself
+
+    cdef int _release(self) except -1:
+        cdef dict waiting = self._waiting, begun = self._begun
+        self._others._scans.pop(id(self), None)
+        self._waiting = {}
+        self._begun = {}
+        for number, chunks in begun.items():
+            _close(<Segment>waiting[number], chunks)
+        self._leave()
+        return 0
+
+
+cdef int _close(Segment segment, chunks) except -1:
+    segment.users -= 1
+    close = getattr(chunks, "close", None)
+    if close is not None:
+        close()
+    return 0
