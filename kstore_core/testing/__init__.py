@@ -20,8 +20,10 @@ from kstore_core.testing.faults import Faults, FaultyEngine  # noqa: E402
 from kstore_core.testing.machines import (  # noqa: E402
     EngineMachine,
     KeyValueMachine,
+    SessionMachine,
     StoreMachine,
     VersionedMachine,
+    WindowMachine,
 )
 from kstore_core.testing.running import run_machine  # noqa: E402
 from kstore_core.testing.store_suite import StoreSuite  # noqa: E402
@@ -38,9 +40,11 @@ __all__ = [
     "Faults",
     "FaultyEngine",
     "KeyValueMachine",
+    "SessionMachine",
     "StoreMachine",
     "StoreSuite",
     "VersionedMachine",
+    "WindowMachine",
     "WrappedDatabase",
     "WrappedEngine",
     "WrappedNamespace",

@@ -13,9 +13,23 @@ from typing import Any, NamedTuple
 from kstore_core import formats, stores
 from kstore_core.formats import ValueFormat
 from kstore_core.spec import StoreSpec
-from kstore_core.types import ValueAndTimestamp, ValueTimestampHeaders
+from kstore_core.types import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
 
-__all__ = ["EDGES", "KEY_VALUE", "KINDS", "VERSIONED", "Edge", "Kind", "Record"]
+__all__ = [
+    "EDGES",
+    "KEY_VALUE",
+    "KINDS",
+    "SESSION",
+    "VERSIONED",
+    "WINDOW",
+    "WINDOW_SIZE_MS",
+    "Edge",
+    "Kind",
+    "Record",
+]
+
+WINDOW_SIZE_MS = 10
+"""How long the windows of the window kinds are."""
 
 NO_TIMESTAMP = -1
 """What a record of a format without times has once its store is upgraded, as in Kafka Streams."""
@@ -46,15 +60,19 @@ class Kind:
     ----------
     format : ValueFormat
     spec : callable
-        The spec of a store of this kind, from its name and, where versioned, retention and segment
-        interval (ms).
+        The spec of a store of this kind, from its name and, where its shape has segments, retention
+        and segment interval (ms).
+    shape : str
     """
 
     format: ValueFormat
     spec: Callable[..., StoreSpec]
+    shape: str
 
     def __str__(self) -> str:
-        return self.format.name
+        name = self.format.name
+        apart = self.shape in ("window", "session") and not name.startswith(self.shape)
+        return f"{self.shape}_{name}" if apart else name
 
     def record(
         self, data: bytes, timestamp: int, headers: Iterable[tuple[str, bytes | None]] = ()
@@ -67,9 +85,11 @@ class Kind:
         )
 
     def value(self, record: Record | None) -> Any:
-        """What a key-value store of this kind takes for ``record``; None deletes."""
+        """What a store of this kind takes for ``record``, versioned ones aside; None deletes."""
         if record is None:
             return None
+        if self.shape == "session" and self.format.headers:
+            return AggregationWithHeaders(record.data, list(record.headers))
         if self.format.headers:
             return ValueTimestampHeaders(record.data, record.timestamp, list(record.headers))
         if self.format.timestamped:
@@ -77,7 +97,9 @@ class Kind:
         return record.data
 
     def read(self, value: Any) -> Record | None:
-        """What a key-value store of this kind gave, as a record."""
+        """What a store of this kind gave, as a record."""
+        if self.shape == "session" and self.format.headers and value is not None:
+            return Record(value.aggregation, headers=tuple(value.headers))
         if value is None or not self.format.timestamped:
             return None if value is None else Record(value)
         headers = tuple(value.headers) if self.format.headers else ()
@@ -98,19 +120,37 @@ class Edge(NamedTuple):
         return f"{self.older}-{self.newer}"
 
 
+def _windows(factory: Callable[..., StoreSpec]) -> Callable[..., StoreSpec]:
+    def spec(
+        name: str, retention_ms: int, segment_interval_ms: int, *, duplicates: bool = False
+    ) -> StoreSpec:
+        return factory(name, retention_ms, WINDOW_SIZE_MS, duplicates, segment_interval_ms)
+
+    return spec
+
+
 KEY_VALUE = (
-    Kind(formats.PLAIN, stores.key_value),
-    Kind(formats.TIMESTAMPED, stores.timestamped_key_value),
-    Kind(formats.TIMESTAMPED_HEADERS, stores.timestamped_key_value_with_headers),
+    Kind(formats.PLAIN, stores.key_value, "key_value"),
+    Kind(formats.TIMESTAMPED, stores.timestamped_key_value, "key_value"),
+    Kind(formats.TIMESTAMPED_HEADERS, stores.timestamped_key_value_with_headers, "key_value"),
 )
 VERSIONED = (
-    Kind(formats.VERSIONED, stores.versioned_key_value),
-    Kind(formats.VERSIONED_HEADERS, stores.versioned_key_value_with_headers),
+    Kind(formats.VERSIONED, stores.versioned_key_value, "versioned"),
+    Kind(formats.VERSIONED_HEADERS, stores.versioned_key_value_with_headers, "versioned"),
 )
-KINDS = (*KEY_VALUE, *VERSIONED)
+WINDOW = (
+    Kind(formats.PLAIN, _windows(stores.window), "window"),
+    Kind(formats.TIMESTAMPED, _windows(stores.timestamped_window), "window"),
+    Kind(formats.TIMESTAMPED_HEADERS, _windows(stores.timestamped_window_with_headers), "window"),
+)
+SESSION = (
+    Kind(formats.PLAIN, stores.session, "session"),
+    Kind(formats.SESSION_HEADERS, stores.session_with_headers, "session"),
+)
+KINDS = (*KEY_VALUE, *VERSIONED, *WINDOW, *SESSION)
 EDGES = tuple(
     Edge(older, newer)
     for newer in KINDS
     for older in KINDS
-    if older.format.name in newer.format.upgrades_from
+    if older.shape == newer.shape and older.format.name in newer.format.upgrades_from
 )

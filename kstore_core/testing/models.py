@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -10,7 +11,7 @@ from typing import Any, Self
 from kstore_core.clock import segment_id
 from kstore_core.engine import Rows
 
-__all__ = ["EngineModel", "KeyValueModel", "VersionedModel"]
+__all__ = ["EngineModel", "KeyValueModel", "SessionModel", "VersionedModel", "WindowModel"]
 
 MAX_TIME = 2**63 - 1
 
@@ -136,3 +137,141 @@ class VersionedModel:
             if (lo is None or lo <= key) and (hi is None or key <= hi)
             if (record := self.get(key, as_of)) is not None
         ]
+
+
+@dataclass
+class SegmentedModel:
+    """What window and session stores have in common: what is late, and what can be seen."""
+
+    retention: int
+    interval: int
+    observed: int = -1
+    late: int = 0
+
+    def copy(self) -> Self:
+        return copy.deepcopy(self)
+
+    def accepts(self, time: int) -> bool:
+        """Whether a write of this time is stored. Either way it moves stream time."""
+        self.observed = max(self.observed, time)
+        if self.is_live(time):
+            return True
+        self.late += 1
+        return False
+
+    def is_live(self, time: int) -> bool:
+        first_live = segment_id(self.observed - self.retention, self.interval)
+        return segment_id(time, self.interval) >= first_live
+
+    def can_be_seen(self, time: int) -> bool:
+        return time > self.observed - self.retention
+
+    def sorted(self, rows: Iterable[tuple[int, bytes, Any]], *, reverse: bool) -> list[Any]:
+        """The items of (time, row, item) that can be seen, by segment and row."""
+        seen = [row for row in rows if self.can_be_seen(row[0])]
+        seen.sort(key=lambda row: (segment_id(row[0], self.interval), row[1]), reverse=reverse)
+        return [item for _, _, item in seen]
+
+
+@dataclass
+class WindowModel(SegmentedModel):
+    """The numbered values of each key and window, in the order in which they were put.
+
+    Where duplicates are retained each put has its number, which is one more than the last put's,
+    or than the highest of its key and window that was stored before the store was opened.
+    """
+
+    size: int = 10
+    duplicates: bool = False
+    values: dict[tuple[bytes, int], list[tuple[int, Any]]] = field(default_factory=dict)
+    number: int = 0
+
+    def opened(self) -> None:
+        """The store was opened: its numbers begin anew."""
+        self.number = 0
+
+    def put(self, key: bytes, value: Any, start: int) -> None:
+        if self.duplicates:
+            if value is not None:
+                self.add(key, value, start)
+        elif self.accepts(start):
+            self.values.pop((key, start), None)
+            if value is not None:
+                self.values[key, start] = [(0, value)]
+
+    def add(self, key: bytes, value: Any, start: int) -> None:
+        held = self.values.get((key, start), []) if self.is_live(start) else []
+        self.number = max([self.number, *(number for number, _ in held)]) + 1
+        if self.accepts(start):
+            self.values[key, start] = [*held, (self.number, value)]
+
+    def fetch_one(self, key: bytes, start: int) -> Any:
+        held = self.values.get((key, start))
+        return held[0][1] if held and self.can_be_seen(start) else None
+
+    def fetch(self, key: bytes, lo: int | None, hi: int | None, *, reverse: bool) -> list[Any]:
+        found = self.range(key, key, lo, hi, reverse=reverse)
+        return [(start, value) for (_, start, _), value in found]
+
+    def range(
+        self,
+        key_from: bytes | None,
+        key_to: bytes | None,
+        lo: int | None,
+        hi: int | None,
+        *,
+        reverse: bool,
+    ) -> list[Any]:
+        """Items of ((key, start, end), value)."""
+        rows = [
+            (
+                start,
+                key + struct.pack(">qi", start, number),
+                ((key, start, min(start + self.size, MAX_TIME)), value),
+            )
+            for (key, start), held in self.values.items()
+            for number, value in held
+            if (key_from is None or key_from <= key)
+            and (key_to is None or key <= key_to)
+            and (lo is None or lo <= start)
+            and (hi is None or start <= hi)
+        ]
+        return self.sorted(rows, reverse=reverse)
+
+
+@dataclass
+class SessionModel(SegmentedModel):
+    """The aggregate of each key and session."""
+
+    aggregates: dict[tuple[bytes, int, int], Any] = field(default_factory=dict)
+
+    def put(self, key: bytes, start: int, end: int, aggregate: Any) -> None:
+        if self.accepts(end):
+            self.aggregates.pop((key, start, end), None)
+            if aggregate is not None:
+                self.aggregates[key, start, end] = aggregate
+
+    def fetch_session(self, key: bytes, start: int, end: int) -> Any:
+        return self.aggregates.get((key, start, end)) if self.can_be_seen(end) else None
+
+    def find(
+        self,
+        key_from: bytes | None = None,
+        key_to: bytes | None = None,
+        *,
+        earliest_end: int | None = None,
+        latest_end: int | None = None,
+        latest_start: int | None = None,
+        reverse: bool = False,
+    ) -> list[Any]:
+        """Items of ((key, start, end), aggregate)."""
+        rows = [
+            (end, key + struct.pack(">qq", end, start), ((key, start, end), aggregate))
+            for (key, start, end), aggregate in self.aggregates.items()
+            if (key_from is None or key_from <= key)
+            and (key_to is None or key <= key_to)
+            and (earliest_end is None or earliest_end <= end)
+            and (latest_end is None or end <= latest_end)
+            and (latest_start is None or start <= latest_start)
+        ]
+        return self.sorted(rows, reverse=reverse)

@@ -28,7 +28,7 @@ def run_machine(
     Parameters
     ----------
     machine : class
-        :class:`EngineMachine`, :class:`KeyValueMachine` or :class:`VersionedMachine`.
+        :class:`EngineMachine`, or one of the machines of a store.
     examples, steps : int
         How many lives, and of how many steps at most.
     **attributes

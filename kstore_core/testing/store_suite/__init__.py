@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from kstore_core.testing.store_suite.committing import CommitPromises
 from kstore_core.testing.store_suite.key_value import KeyValuePromises
+from kstore_core.testing.store_suite.session import SessionPromises
 from kstore_core.testing.store_suite.upgrading import UpgradePromises
 from kstore_core.testing.store_suite.versioned import VersionedPromises
+from kstore_core.testing.store_suite.window import WindowPromises
 
 __all__ = ["StoreSuite"]
 
 
-class StoreSuite(KeyValuePromises, VersionedPromises, CommitPromises, UpgradePromises):
+class StoreSuite(
+    KeyValuePromises,
+    VersionedPromises,
+    WindowPromises,
+    SessionPromises,
+    CommitPromises,
+    UpgradePromises,
+):
     """What every kind of store promises on an engine. Derive a class named ``Test…``.
 
     ::

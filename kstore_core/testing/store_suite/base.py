@@ -7,10 +7,19 @@ from typing import Any
 import pytest
 
 from kstore_core.state import StateDirectory, open_state
-from kstore_core.testing.kinds import KEY_VALUE, VERSIONED, Kind, Record
+from kstore_core.testing.kinds import KEY_VALUE, SESSION, VERSIONED, WINDOW, Kind, Record
 from kstore_core.testing.suite import Suite
 
-__all__ = ["EACH_KEY_VALUE", "EACH_VERSIONED", "HEADERS", "PARTITION", "StorePart", "records"]
+__all__ = [
+    "EACH_KEY_VALUE",
+    "EACH_SESSION",
+    "EACH_VERSIONED",
+    "EACH_WINDOW",
+    "HEADERS",
+    "PARTITION",
+    "StorePart",
+    "records",
+]
 
 PARTITION = ("orders", 0)
 HEADERS = (
@@ -24,6 +33,8 @@ HEADERS = (
 
 EACH_KEY_VALUE = pytest.mark.parametrize("kind", KEY_VALUE, ids=str)
 EACH_VERSIONED = pytest.mark.parametrize("kind", VERSIONED, ids=str)
+EACH_WINDOW = pytest.mark.parametrize("kind", WINDOW, ids=str)
+EACH_SESSION = pytest.mark.parametrize("kind", SESSION, ids=str)
 
 
 class StorePart(Suite):

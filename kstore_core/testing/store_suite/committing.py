@@ -13,8 +13,9 @@ from kstore_core.errors import (
     UncommittedLimitError,
     UnsupportedError,
 )
-from kstore_core.spec import StoreSpec
 from kstore_core.testing.kinds import KINDS, Kind
+from kstore_core.testing.store_suite import any_kind
+from kstore_core.testing.store_suite.any_kind import keys, spec
 from kstore_core.testing.store_suite.base import PARTITION, StorePart
 from kstore_core.testing.suite import refuses
 
@@ -31,13 +32,13 @@ class CommitPromises(StorePart):
         assert store.offsets() == {}, "nothing is committed"
         for number in range(3):
             put(kind, store, b"%d" % number, b"v")
-            assert len(keys(store)) == number + 1, "what is staged is read"
+            assert len(keys(kind, store)) == number + 1, "what is staged is read"
             state.commit({PARTITION: number})
             assert store.offsets() == {PARTITION: number}, "offsets are those of the last commit"
             state = self.reopen(state)
             store = state.open(spec(kind))
             assert store.offsets() == state.offsets() == {PARTITION: number}, "after a reopen too"
-            assert len(keys(store)) == number + 1, "with the rows that they stand for"
+            assert len(keys(kind, store)) == number + 1, "with the rows that they stand for"
         state.commit()
         assert store.offsets() == {PARTITION: 2}, "a commit without offsets keeps them"
 
@@ -54,10 +55,12 @@ class CommitPromises(StorePart):
         refuses(LookupError, fail, "a job that fails", "the job failed")
         with self.state() as state:
             store = state.open(spec(kind))
-            assert keys(store) == [b"kept"], "an exception discards, a clean exit commits"
+            assert keys(kind, store) == [b"kept"], "an exception discards, a clean exit commits"
             put(kind, store, b"closed", b"v")
             state.close()
-        assert keys(self.state().open(spec(kind))) == [b"kept"], "so does a close without a commit"
+        assert keys(kind, self.state().open(spec(kind))) == [b"kept"], (
+            "so does a close without a commit"
+        )
 
     @EACH_KIND
     def test_a_spill_keeps_offsets_behind_the_rows(self, kind: Kind) -> None:
@@ -68,9 +71,9 @@ class CommitPromises(StorePart):
         for number in range(1, 40):
             put(kind, store, b"k%03d" % number, b"v" * 30)
             assert state.staged_bytes <= 400, "what is staged stays within its budget"
-        assert len(keys(store)) == 40, "spilled rows are read like any others"
+        assert len(keys(kind, store)) == 40, "spilled rows are read like any others"
         store = self.reopen(state).open(spec(kind))
-        found = keys(store)
+        found = keys(kind, store)
         assert found == [b"k%03d" % number for number in range(len(found))]
         assert 1 < len(found) < 40, "what was spilled is there, what was only staged is not"
         assert store.offsets() == {PARTITION: 0}, "offsets are never ahead of the data"
@@ -86,14 +89,16 @@ class CommitPromises(StorePart):
             "a transaction beyond its limit",
             "uncommitted_max_bytes=300",
         )
-        assert keys(store) == [b"a"], "nothing of what was refused is staged"
+        assert keys(kind, store) == [b"a"], "nothing of what was refused is staged"
         with self.state(read_only=True) as reader:
             if spec(kind).name in reader.stores():
-                assert keys(reader.open(spec(kind))) == [], "nobody else sees it before its commit"
+                assert keys(kind, reader.open(spec(kind))) == [], (
+                    "nobody else sees it before its commit"
+                )
         state.commit({PARTITION: 1})
         put(kind, store, b"b", b"v" * 100)
         store = self.reopen(state).open(spec(kind))
-        assert keys(store) == [b"a"], "what was not committed is gone"
+        assert keys(kind, store) == [b"a"], "what was not committed is gone"
         assert store.offsets() == {PARTITION: 1}
 
     @EACH_KIND
@@ -107,7 +112,7 @@ class CommitPromises(StorePart):
         put(kind, store, b"b", b"staged")
         reader = self.state(read_only=True)
         seen = reader.open(spec(kind))
-        assert keys(seen) == [b"a"], "a reader sees what is committed"
+        assert keys(kind, seen) == [b"a"], "a reader sees what is committed"
         assert seen.offsets() == {PARTITION: 5}
         uses: dict[str, Callable[[], Any]] = {
             "put": lambda: put(kind, seen, b"c", b"v"),
@@ -117,7 +122,9 @@ class CommitPromises(StorePart):
             refuses(UnsupportedError, use, f"{name} of a read-only state", "read_only")
         reader.close()
         writer.commit()
-        assert keys(self.state(read_only=True).open(spec(kind))) == [b"a", b"b"], "later ones more"
+        assert keys(kind, self.state(read_only=True).open(spec(kind))) == [b"a", b"b"], (
+            "later ones more"
+        )
 
     @EACH_KIND
     def test_after_close_everything_says_so(self, kind: Kind) -> None:
@@ -126,14 +133,14 @@ class CommitPromises(StorePart):
         for number in range(600):
             put(kind, store, b"%04d" % number, b"v")
         state.commit()
-        scan = store.all()
+        scan = any_kind.scan(kind, store)
         next(scan)
         state.close()
         uses: dict[str, Callable[[], Any]] = {
-            "get": lambda: store.get(b"0000"),
-            "get_many": lambda: store.get_many([b"0000"]),
+            "get": lambda: any_kind.get(kind, store, b"0000"),
+            "get_many": lambda: any_kind.get_many(kind, store, [b"0000"]),
             "put": lambda: put(kind, store, b"k", b"v"),
-            "all": lambda: list(store.all()),
+            "all": lambda: list(any_kind.scan(kind, store)),
             "a scan that was begun": lambda: list(scan),
             "commit": lambda: state.commit(),
             "open": lambda: state.open(spec(kind)),
@@ -150,23 +157,12 @@ class CommitPromises(StorePart):
         state = self.reopen(state)
         assert state.stores() == sorted(map(str, KINDS)), "each store has its name"
         for number, kind in enumerate(KINDS):
-            assert keys(state.open(spec(kind, str(kind)))) == [b"k%d" % number], "and its rows"
+            assert keys(kind, state.open(spec(kind, str(kind)))) == [b"k%d" % number], (
+                "and its rows"
+            )
         assert state.offsets() == {PARTITION: 3}
-
-
-def spec(kind: Kind, name: str = "s") -> StoreSpec:
-    """A store of any kind."""
-    return kind.spec(name, 1000, 100) if kind.format.versioned else kind.spec(name)
 
 
 def put(kind: Kind, store: Any, key: bytes, data: bytes) -> None:
     """Put into a store of any kind."""
-    if kind.format.versioned:
-        store.put(key, data, timestamp=50)
-    else:
-        store.put(key, kind.value(kind.record(data, 50)))
-
-
-def keys(store: Any) -> list[bytes]:
-    """Every key of a store of any kind."""
-    return [key for key, _ in store.all()]
+    any_kind.put(kind, store, key, kind.record(data, 50))

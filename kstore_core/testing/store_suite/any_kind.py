@@ -1,0 +1,95 @@
+"""What can be done with a store of any kind, for the promises that are the same for all of them.
+
+A key of a window or session store has one window or session, told by its bytes, so that a store is
+a mapping of keys to records whatever its shape; their rows come to lie in a few segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kstore_core.spec import StoreSpec
+from kstore_core.testing.kinds import Kind, Record
+from kstore_core.types import Windowed
+
+__all__ = ["delete", "get", "get_many", "items", "keys", "put", "scan", "spec"]
+
+RETENTION_MS, INTERVAL_MS = 86_400_000, 100
+
+
+def spec(kind: Kind, name: str = "s") -> StoreSpec:
+    """A store of any kind."""
+    if kind.shape == "key_value":
+        return kind.spec(name)
+    return kind.spec(name, RETENTION_MS, INTERVAL_MS)
+
+
+def put(kind: Kind, store: Any, key: bytes, record: Record) -> None:
+    """Set the record of a key; of a versioned one from its time on."""
+    if kind.shape == "versioned":
+        headers = record.headers if kind.format.headers else ()
+        store.put(key, record.data, timestamp=record.timestamp, headers=headers)
+    elif kind.shape == "window":
+        store.put(key, kind.value(record), window_start=_session(key).start)
+    elif kind.shape == "session":
+        store.put(_session(key), kind.value(record))
+    else:
+        store.put(key, kind.value(record))
+
+
+def delete(kind: Kind, store: Any, key: bytes, timestamp: int) -> None:
+    """Delete a key; a versioned one from ``timestamp`` (ms) on."""
+    if kind.shape == "versioned":
+        store.delete(key, timestamp=timestamp)
+    elif kind.shape == "window":
+        store.put(key, None, window_start=_session(key).start)
+    elif kind.shape == "session":
+        store.remove(_session(key))
+    else:
+        store.delete(key)
+
+
+def get(kind: Kind, store: Any, key: bytes) -> Record | None:
+    """The record of a key, the latest of a versioned one, or None."""
+    if kind.shape == "window":
+        return kind.read(store.fetch_one(key, _session(key).start))
+    if kind.shape == "session":
+        return kind.read(store.fetch_session(key, _session(key).start, _session(key).end))
+    return kind.read(store.get(key))
+
+
+def get_many(kind: Kind, store: Any, keys: Iterable[bytes]) -> list[Record | None]:
+    """The records of many keys, in one call where the shape has one."""
+    if kind.shape in ("window", "session"):
+        return [get(kind, store, key) for key in keys]
+    return list(map(kind.read, store.get_many(keys)))
+
+
+def scan(kind: Kind, store: Any, *, reverse: bool = False) -> Any:
+    """A scan of everything."""
+    if kind.shape == "session":
+        return store.fetch_range(None, None, reverse=reverse)
+    return store.all(reverse=reverse)
+
+
+def items(kind: Kind, store: Any, *, reverse: bool = False) -> list[tuple[bytes, Record | None]]:
+    """Every key and its record, by key; what lies in segments is sorted here."""
+    found = [(key, kind.read(value)) for key, value in scan(kind, store, reverse=reverse)]
+    if kind.shape in ("window", "session"):
+        times = [(windowed.start, windowed.key) for windowed, _ in found]
+        assert all(_session(key).start == start for start, key in times), "each has its window"
+        bare = [(windowed.key, record) for windowed, record in found]
+        return sorted(bare, key=lambda item: item[0], reverse=reverse)
+    return found
+
+
+def keys(kind: Kind, store: Any) -> list[bytes]:
+    """Every key of a store, sorted."""
+    return [key for key, _ in items(kind, store)]
+
+
+def _session(key: bytes) -> Windowed[bytes]:
+    """The session of a key, whose start is that of its window too."""
+    start = 50 + INTERVAL_MS * (sum(key) % 3)
+    return Windowed(key, start, start + 5)
