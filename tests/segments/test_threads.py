@@ -38,7 +38,7 @@ def test_readers_lose_nothing_while_segments_come_and_go(home, few_open):
             reader.start()
         end = time.monotonic() + 3
         count = 0
-        while time.monotonic() < end and not errors:
+        while (time.monotonic() < end or count < 4) and not errors:
             count += 1
             for number in random.Random(count).sample(range(SEGMENTS), 3):
                 table.put_one(row(number * INTERVAL), b"%d" % count)
@@ -47,7 +47,6 @@ def test_readers_lose_nothing_while_segments_come_and_go(home, few_open):
         for reader in readers:
             reader.join()
         assert not errors, errors
-        assert count > 3
     with home.open() as state:
         store = state.open(window_spec())
         assert store.offsets() == {("t", 0): count}
