@@ -59,9 +59,11 @@ cdef class PrefixedTable:
     def scan(self, bounds):
         """Chunks of rows in key order, as of this call."""
         lo, hi = self._prefix + (bounds.lo or b""), self._beyond(bounds.hi)
-        return _without_prefix(
-            self._below.scan(Bounds(lo, hi, bounds.reverse)), len(self._prefix)
-        )
+        if self._only is not None:
+            chunks = self._only.scan(lo, hi, reverse=bounds.reverse)
+        else:
+            chunks = self._below.scan(Bounds(lo, hi, bounds.reverse))
+        return _Unprefixed(chunks, len(self._prefix))
 
     def first(self, bytes lo=None, bytes hi=None, *, bint reverse=False):
         """The first row of a scan, or None where it is empty."""
@@ -79,11 +81,24 @@ cdef class PrefixedTable:
         return sum(len(keys) for keys, _ in self.scan(Bounds()))
 
 
-def _without_prefix(chunks, Py_ssize_t size):
-    try:
-        for keys, values in chunks:
-            yield [(<bytes>key)[size:] for key in keys], values
-    finally:
-        close = getattr(chunks, "close", None)
+cdef class _Unprefixed:
+    """Chunks whose keys lose their prefix."""
+
+    cdef object _chunks
+    cdef Py_ssize_t _size
+
+    def __init__(self, chunks, Py_ssize_t size):
+        self._chunks = iter(chunks)
+        self._size = size
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        keys, values = next(self._chunks)
+        return [(<bytes>key)[self._size :] for key in keys], values
+
+    def close(self):
+        close = getattr(self._chunks, "close", None)
         if close is not None:
             close()
