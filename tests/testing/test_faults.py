@@ -18,7 +18,7 @@ from kstore_core.errors import (
 from kstore_core.registry import engine_class
 from kstore_core.testing import Faults, FaultyEngine
 from kstore_core.testing.faults import OPERATIONS
-from kstore_core.testing.kinds import KINDS
+from kstore_core.testing.kinds import KINDS, SESSION, WINDOW
 from kstore_core.testing.store_suite.any_kind import get, get_many, keys, spec
 from kstore_core.testing.store_suite.committing import put
 
@@ -234,12 +234,15 @@ def test_a_read_that_fails_says_so(tmp_path, faulty, faults, kind):
     for number in range(3000):
         put(kind, store, b"%04d" % number, b"v")
     state.commit()
-    for operation, read in {
+    reads = {
         "get": lambda: get(kind, store, b"0001"),
         "get_many": lambda: get_many(kind, store, [b"0001", b"0002"]),
         "scan": lambda: keys(kind, store),
         "chunk": lambda: keys(kind, store),
-    }.items():
+    }
+    if kind in (*WINDOW, *SESSION):
+        del reads["get_many"]  # which these have not
+    for operation, read in reads.items():
         for nth in (1, 2) if operation == "chunk" else (1,):
             faults.fail(operation, nth, CorruptionError)
             with pytest.raises(CorruptionError, match=f"asked for: {operation}"):
@@ -252,6 +255,8 @@ def test_a_read_that_fails_says_so(tmp_path, faulty, faults, kind):
 @pytest.mark.parametrize("operation", ["open", "write"])
 @EACH_KIND
 def test_an_open_that_fails_lets_go_of_everything(tmp_path, faulty, faults, kind, operation):
+    if operation == "write" and kind in (*WINDOW, *SESSION) and faulty.capabilities.children:
+        pytest.skip("a segment in a database of its own is marked as open when it is used")
     state, _ = begun(tmp_path, faulty, kind)
     state.close()
     state = open_state(tmp_path / "0_0", engine=faulty)
