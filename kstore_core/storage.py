@@ -21,9 +21,9 @@ from kstore_core.spec import StoreSpec
 from kstore_core.staging import Staging, take
 from kstore_core.tables import OFFSETS, StoredTable, Table
 
-__all__ = ["SCHEMAS", "Storage", "open_storage"]
+__all__ = ["Storage", "open_storage"]
 
-SCHEMAS: dict[str, KeySchema] = {"window": WINDOW, "session": SESSION}
+_SCHEMAS: dict[str, KeySchema] = {"window": WINDOW, "session": SESSION}
 """How the rows of a store in segments are keyed, by its shape."""
 
 
@@ -76,7 +76,7 @@ def open_storage(
     }
     if not engine.capabilities.children:
         return OneDatabase(engine, root, spec, staging, **how)
-    in_segments = spec.shape in SCHEMAS
+    in_segments = spec.shape in _SCHEMAS
     there = engine.stores(root) if in_segments else engine.parents(root)
     if spec.name in there:
         kind = "without segments" if in_segments else "of segments, a window or a session store"
@@ -90,7 +90,7 @@ def open_storage(
     if read_only and not segments.live:
         segments.close()
         raise StateError(f"{root} has no store {spec.name!r}")
-    return ChildStorage(spec, segments, SCHEMAS[spec.shape].segment_time)
+    return ChildStorage(spec, segments, _SCHEMAS[spec.shape].segment_time)
 
 
 class OneDatabase:
@@ -142,12 +142,12 @@ class OneDatabase:
         if not (self._read_only or self._staging.transactional):
             self._database.write({OFFSETS: Rows([STATUS], [OPEN])})
             self._marked = True
-        if self._spec.shape not in SCHEMAS:
+        if self._spec.shape not in _SCHEMAS:
             return self._stored
         assert self._spec.segment_interval_ms is not None
         return SegmentedTable(
             PrefixedSegments(self._stored, writable=not self._read_only),
-            SCHEMAS[self._spec.shape].segment_time,
+            _SCHEMAS[self._spec.shape].segment_time,
             self._spec.segment_interval_ms,
         )
 

@@ -5,7 +5,7 @@ What is staged in it stands on the database while that is open, and on a stand-i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -146,6 +146,11 @@ class Child(Segment):
             self._marked = self._home.marks
             if self._home.loses_tails and batch.keys() != {OFFSETS}:
                 self.unsynced = True
+
+    def load(self, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]) -> int:
+        self.write({})  # makes it and marks it
+        self.unsynced = self._home.loses_tails
+        return super().load(chunks)
 
     def sync(self) -> None:
         """Have what was written survive a crash, where it would not."""

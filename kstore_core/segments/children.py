@@ -158,7 +158,7 @@ class ChildSegments:
         for table, rows in parts:
             table.write(rows)
 
-    def expire(self, first_live: int, gone: Sequence[Segment]) -> None:
+    def expire(self, first_live: int) -> None:
         """Put the segments before ``first_live`` aside, without what is staged in them."""
         with self.lock:
             self.first_live = first_live

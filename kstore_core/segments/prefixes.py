@@ -8,7 +8,6 @@ upgrades and commits as one of a single segment does.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 
 from kstore_core.errors import InconsistentStateError
 from kstore_core.segments.prefixed import PrefixedTable
@@ -64,7 +63,7 @@ class PrefixedSegments:
             for key, value, context in writes
         )
 
-    def expire(self, first_live: int, gone: Sequence[Segment]) -> None:
+    def expire(self, first_live: int) -> None:
         """Delete what lies before ``first_live``; the next commit writes that."""
         if self._writable:
             self._below.delete_range(b"", _ID.pack(first_live))

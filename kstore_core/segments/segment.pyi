@@ -1,3 +1,5 @@
+from collections.abc import Iterable, Sequence
+
 from kstore_core.tables import Table
 
 __all__ = ["Segment"]
@@ -13,3 +15,4 @@ class Segment:
     @property
     def users(self) -> int: ...
     def open(self) -> Table: ...
+    def load(self, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]) -> int: ...

@@ -31,6 +31,10 @@ cdef class Segment:
         """The table of the rows. Called once, when they are first used."""
         raise NotImplementedError
 
+    def load(self, chunks):
+        """Bulk load ascending rows past the staging; returns how many."""
+        return self._call("load", (chunks,))
+
     cdef int _touch(self) except -1:
         """Note a use, before which the rows are found if they were not yet."""
         global _uses

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 from kstore_core.engine import Chunk, Database, Namespace, Rows, Snapshot
 from kstore_core.staging import AbsentNamespace
@@ -60,14 +60,14 @@ class SleepingDatabase(Database):
     def close(self) -> None:
         """It is closed."""
 
-    def drop_namespace(self, name: str) -> NoReturn:
-        raise NotImplementedError("tables do not ask for this")
+    def drop_namespace(self, name: str) -> None:
+        self._made().drop_namespace(name)
 
     def snapshot(self) -> Snapshot:
-        raise NotImplementedError("tables do not ask for this")
+        return self._made().snapshot()
 
-    def checkpoint(self, target: Path) -> NoReturn:
-        raise NotImplementedError("tables do not ask for this")
+    def checkpoint(self, target: Path) -> None:
+        self._made().checkpoint(target)
 
     def _made(self) -> Database:
         database = self._sleeper.wake(make=True)

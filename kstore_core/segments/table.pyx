@@ -210,7 +210,7 @@ cdef class SegmentedTable:
             segment = self._to_write(number)
             if segment is not None:
                 self._adopt(segment)
-                count += segment._call("load", (map(itemgetter(1, 2), run),))
+                count += segment.load(map(itemgetter(1, 2), run))
         return count
 
     def _runs(self, chunks):
@@ -245,4 +245,4 @@ cdef class SegmentedTable:
         for segment in gone:
             del self._segments[segment.id]
         self.dropped += len(gone)
-        self._home.expire(first_live, gone)
+        self._home.expire(first_live)

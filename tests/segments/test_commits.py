@@ -217,12 +217,15 @@ def test_without_a_log_rows_elsewhere_are_flushed_before_offsets_vouch_for_them(
         store.put(b"k", b"v", window_start=0)
         state.commit({PARTITION: 3})
         assert faults.counts["sync"] == 3, "the older one, and the newest before the copy is made"
+        assert store.table.load([([row(30), row(40)], [b"v", b"v"])]) == 2
+        state.commit({PARTITION: 4})
+        assert faults.counts["sync"] == 4, "what was loaded, but for the newest"
     with open_state(tmp_path, engine=engine) as state:
         store = state.open(window_spec())
         store.put(b"k", b"v", window_start=0)
         store.put(b"k", b"v", window_start=10)
         before = faults.counts["sync"]
-        state.commit({PARTITION: 4})
+        state.commit({PARTITION: 5})
         assert faults.counts["sync"] == before, "the write-ahead log keeps the others"
 
 
@@ -253,10 +256,14 @@ def test_a_database_is_marked_while_it_is_written_to(tmp_path, engine):
         store.put(b"k", b"w", window_start=10)
         state.commit()
         assert marks() == {"w.0": 0, "w.10": 1}
+        store.table.load([([row(0), row(20)], [b"x", b"x"])])
+        assert marks() == {"w.0": 1, "w.10": 1, "w.20": 1}
     with open_state(tmp_path, engine=engine, transactional=True) as state:
         state.open(window_spec()).put(b"k", b"x", window_start=10)
         state.commit()
-        assert marks() == {"w.0": 0, "w.10": 0}, "Kafka's transactional stores are not marked"
+        assert marks() == {"w.0": 0, "w.10": 0, "w.20": 0}, (
+            "Kafka's transactional stores are not marked"
+        )
 
 
 def test_stream_time_is_at_least_where_the_newest_segment_begins(tmp_path, engine):
