@@ -65,3 +65,25 @@ def test_the_horizon_is_the_greatest_time_less_the_retention(retention, times):
         assert clock.accepts(time) == (time >= horizon)
         clock.advance(time)
     assert clock.horizon == max([START, *times]) - retention
+
+
+def test_windows_are_late_by_their_segment():
+    clock = StreamClock(100, observed=555)
+    assert clock.accepts_segment(455, 50)
+    assert clock.accepts_segment(450, 50), "older than the horizon, in its segment"
+    assert clock.late == 0
+    assert not clock.accepts_segment(449, 50)
+    assert clock.late == 1
+
+
+@settings(deadline=None)
+@given(st.integers(0, 100), st.integers(1, 50), st.lists(st.integers(0, 1000)))
+def test_a_segment_is_live_until_the_horizon_has_left_it(retention, interval, times):
+    clock = StreamClock(retention)
+    late = 0
+    for time in times:
+        live = segment_id(time, interval) >= segment_id(clock.observed - retention, interval)
+        assert clock.accepts_segment(time, interval) == live
+        late += not live
+        clock.advance(time)
+    assert clock.late == late

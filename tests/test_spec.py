@@ -15,6 +15,10 @@ TIMESTAMPED = stores.timestamped_key_value("s")
 HEADERS = stores.timestamped_key_value_with_headers("s")
 VERSIONED = stores.versioned_key_value("s", 60_000, 10_000)
 VERSIONED_HEADERS = stores.versioned_key_value_with_headers("s", 60_000, 10_000)
+WINDOW = stores.window("s", 60_000, 500, False, 10_000)
+WINDOW_HEADERS = stores.timestamped_window_with_headers("s", 60_000, 500, False, 10_000)
+SESSION = stores.session("s", 60_000, 10_000)
+SESSION_HEADERS = stores.session_with_headers("s", 60_000, 10_000)
 
 
 def stored(spec):
@@ -22,7 +26,20 @@ def stored(spec):
 
 
 @pytest.mark.parametrize(
-    "spec", [PLAIN, TIMESTAMPED, HEADERS, VERSIONED, VERSIONED_HEADERS], ids=str
+    "spec",
+    [
+        PLAIN,
+        TIMESTAMPED,
+        HEADERS,
+        VERSIONED,
+        VERSIONED_HEADERS,
+        WINDOW,
+        WINDOW_HEADERS,
+        stores.window("s", 60_000, 0, True),
+        SESSION,
+        SESSION_HEADERS,
+    ],
+    ids=str,
 )
 def test_a_spec_reads_back_from_its_description(spec):
     description = stored(spec)
@@ -116,6 +133,43 @@ def test_a_downgrade_is_refused(before, after):
 def test_another_shape_is_refused():
     with pytest.raises(SpecError, match="is a versioned store and was opened as key_value"):
         stored(VERSIONED).check(PLAIN, "here")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        (WINDOW, SESSION, "is a window store and was opened as session"),
+        (SESSION, PLAIN, "is a session store and was opened as key_value"),
+        (WINDOW, stores.window("s", 60_000, 501, False, 10_000), "Pass window_size_ms=500"),
+        (WINDOW, stores.window("s", 60_000, 500, True, 10_000), "Pass retain_duplicates=False"),
+        (WINDOW, stores.window("s", 60_000, 500, False, 1), "Pass segment_interval_ms=10000"),
+        (SESSION, stores.session("s", 60_000, 1), "Pass segment_interval_ms=10000"),
+    ],
+)
+def test_what_the_rows_of_windows_and_sessions_depend_on_stays(before, after, text):
+    with pytest.raises(SpecError, match=text):
+        stored(before).check(after, "here")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (WINDOW, WINDOW_HEADERS),
+        (WINDOW, stores.timestamped_window("s", 99_000, 500, False, 10_000, key=serdes.UTF8)),
+        (SESSION, SESSION_HEADERS),
+        (SESSION, stores.session("s", 5, 10_000, value=serdes.JSON)),
+    ],
+)
+def test_windows_and_sessions_move_up_and_change_their_retention(before, after):
+    stored(before).check(after, "here")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(WINDOW_HEADERS, WINDOW), (SESSION_HEADERS, SESSION)]
+)
+def test_windows_and_sessions_do_not_move_down(before, after):
+    with pytest.raises(FormatDowngradeError, match="is not downgraded in place"):
+        stored(before).check(after, "here")
 
 
 def test_another_interval_is_refused_with_the_one_to_pass():

@@ -18,6 +18,15 @@ VERSIONED = {
     stores.versioned_key_value: formats.VERSIONED,
     stores.versioned_key_value_with_headers: formats.VERSIONED_HEADERS,
 }
+WINDOW = {
+    stores.window: formats.PLAIN,
+    stores.timestamped_window: formats.TIMESTAMPED,
+    stores.timestamped_window_with_headers: formats.TIMESTAMPED_HEADERS,
+}
+SESSION = {
+    stores.session: formats.PLAIN,
+    stores.session_with_headers: formats.SESSION_HEADERS,
+}
 
 
 @pytest.mark.parametrize("factory", KEY_VALUE)
@@ -38,6 +47,74 @@ def test_a_versioned_description(factory):
     assert factory("s", history_retention_ms=1000, segment_interval_ms=10) == spec
 
 
+@pytest.mark.parametrize("factory", WINDOW)
+def test_a_window_description(factory):
+    spec = factory("s", 1000, 10, True, 100, key=serdes.UTF8)
+    assert (spec.shape, spec.format, spec.key) == ("window", WINDOW[factory], serdes.UTF8)
+    assert (spec.retention_ms, spec.window_size_ms) == (1000, 10)
+    assert (spec.retain_duplicates, spec.segment_interval_ms) == (True, 100)
+    assert spec.history_retention_ms is None
+    named = factory(
+        "s",
+        retention_ms=1000,
+        window_size_ms=10,
+        retain_duplicates=True,
+        segment_interval_ms=100,
+        key=serdes.UTF8,
+    )
+    assert named == spec
+    assert factory("s", 1000, 10).retain_duplicates is False
+
+
+@pytest.mark.parametrize("factory", SESSION)
+def test_a_session_description(factory):
+    spec = factory("s", 1000, 100, value=serdes.JSON)
+    assert (spec.shape, spec.format, spec.value) == ("session", SESSION[factory], serdes.JSON)
+    assert (spec.retention_ms, spec.segment_interval_ms) == (1000, 100)
+    assert (spec.window_size_ms, spec.retain_duplicates) == (None, False)
+    assert factory("s", retention_ms=1000, segment_interval_ms=100, value=serdes.JSON) == spec
+
+
+@pytest.mark.parametrize(
+    ("retention", "interval"),
+    [(0, 60_000), (119_999, 60_000), (120_002, 60_001), (86_400_000, 43_200_000)],
+)
+def test_the_interval_of_windows_and_sessions_left_out_is_kafkas(retention, interval):
+    assert stores.window("s", retention, 0).segment_interval_ms == interval
+    assert stores.session_with_headers("s", retention).segment_interval_ms == interval
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"retention_ms": -1}, "retention_ms is -1"),
+        ({"retention_ms": None}, "retention_ms is int milliseconds, not NoneType"),
+        ({"retention_ms": "5"}, "retention_ms is int milliseconds, not str"),
+        ({"retention_ms": 2**63}, "fit 64 bits"),
+        ({"window_size_ms": -1}, "window_size_ms is -1"),
+        ({"window_size_ms": 1.5}, "window_size_ms is int"),
+        ({"window_size_ms": 1001}, "retention_ms=1000, which is less than window_size_ms=1001"),
+        ({"segment_interval_ms": 0}, "segment_interval_ms is 0; it must be at least 1"),
+        ({"retain_duplicates": 1}, "retain_duplicates is 1"),
+        ({"retain_duplicates": None}, "retain_duplicates is None"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("factory", WINDOW)
+def test_impossible_windows_are_refused(factory, change, text):
+    with pytest.raises(SpecError, match=text):
+        factory("s", **{"retention_ms": 1000, "window_size_ms": 10, **change})
+
+
+@pytest.mark.parametrize("factory", SESSION)
+@pytest.mark.parametrize(
+    ("retention", "interval"), [(-1, None), ("5", None), (None, None), (1000, 0), (1000, 1.5)]
+)
+def test_impossible_sessions_are_refused(factory, retention, interval):
+    with pytest.raises(SpecError, match=r"retention_ms|segment_interval_ms"):
+        factory("s", retention, interval)
+
+
 @pytest.mark.parametrize("factory", [*KEY_VALUE, lambda *a, **k: stores.versioned_key_value(*a, 5)])
 def test_serdes_are_bytes_unless_told(factory):
     spec = factory("s")
@@ -51,6 +128,8 @@ def test_serdes_are_bytes_unless_told(factory):
         stores.key_value("s"),
         stores.timestamped_key_value_with_headers("s", key=serdes.INT64, value=serdes.JSON),
         stores.versioned_key_value_with_headers("s", 1000, value=serdes.FLOAT64),
+        stores.timestamped_window_with_headers("s", 1000, 10, True),
+        stores.session_with_headers("s", 1000),
     ],
     ids=str,
 )
@@ -131,6 +210,12 @@ def test_a_serde_without_a_name_is_refused_before_anything_is_written(role, serd
     "arguments",
     [
         {"shape": "window", "format": formats.PLAIN},
+        {"shape": "window", "format": formats.SESSION_HEADERS},
+        {"shape": "session", "format": formats.TIMESTAMPED},
+        {"shape": "session", "format": formats.PLAIN, "retention_ms": 5},
+        {"shape": "key_value", "format": formats.PLAIN, "retention_ms": 5},
+        {"shape": "key_value", "format": formats.PLAIN, "retain_duplicates": True},
+        {"shape": "tree", "format": formats.PLAIN},
         {"shape": None, "format": formats.PLAIN},
         {"shape": "versioned", "format": formats.PLAIN},
         {"shape": "key_value", "format": formats.VERSIONED},
@@ -152,6 +237,6 @@ def test_a_changed_description_is_checked_too(change):
 
 
 def test_every_factory_is_public():
-    for factory in (*KEY_VALUE, *VERSIONED):
+    for factory in (*KEY_VALUE, *VERSIONED, *WINDOW, *SESSION):
         assert factory.__name__ in stores.__all__
     assert stores.StoreSpec is StoreSpec

@@ -19,6 +19,7 @@ from kstore_core.types import (
     ValueTimestampHeaders,
     VersionedRecord,
     VersionedRecordWithHeaders,
+    Windowed,
     to_millis,
 )
 
@@ -120,6 +121,7 @@ def test_make_allow_nullable_wraps_nothing(wrapper):
         VersionedRecord(b"v", 1, 2),
         VersionedRecord(b"v", 1, None),
         VersionedRecordWithHeaders(b"v", 1, 2, HEADERS),
+        Windowed(b"k", 0, 2**63 - 1),
     ],
     ids=repr,
 )
@@ -129,7 +131,7 @@ def test_records_are_values(record):
     assert type(copy) is type(record)
     assert type(record).__name__ in repr(record)
     assert record != object()
-    for name in ("value", "timestamp", "aggregation"):
+    for name in ("value", "timestamp", "aggregation", "key", "start", "end"):
         if hasattr(record, name):
             with pytest.raises(AttributeError):
                 setattr(record, name, 5)
@@ -141,6 +143,41 @@ def test_records_that_differ_in_headers_differ():
     assert VersionedRecordWithHeaders(1, 2, 3, [("a", b"")]) != VersionedRecordWithHeaders(
         1, 2, 3, [("a", None)]
     )
+
+
+def test_a_windowed_key_is_a_key_of_sets_and_dicts():
+    assert len({Windowed("k", 1, 2), Windowed("k", 1, 2), Windowed("k", 1, 3)}) == 2
+    assert Windowed("k", 1, 2) != Windowed("l", 1, 2)
+    assert Windowed("k", 1, 2) != ("k", 1, 2)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(Windowed(["k"], 1, 2))
+    match Windowed("k", 1, 2):
+        case Windowed(key, start, end):
+            assert (key, start, end) == ("k", 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "error", "text"),
+    [
+        (-1, 5, ValueError, "start is -1; it must not be negative"),
+        (5, 4, ValueError, "end 4 lies before its start 5"),
+        (0, 2**63, ValueError, "64 bits"),
+        (True, 5, TypeError, "not bool"),
+        (0, None, TypeError, "not NoneType"),
+        (0, dt.datetime(2020, 1, 1), ValueError, "naive"),  # noqa: DTZ001
+    ],
+)
+def test_a_window_that_cannot_be_is_refused(start, end, error, text):
+    with pytest.raises(error, match=text):
+        Windowed("k", start, end)
+
+
+def test_a_windowed_key_does_not_change():
+    windowed = Windowed("k", dt.datetime(1970, 1, 1, tzinfo=dt.UTC), np.int64(5))
+    assert (windowed.start, windowed.end) == (0, 5)
+    with pytest.raises(TypeError, match="does not change"):
+        windowed.__init__("l", 1, 2)
+    assert windowed == Windowed("k", 0, 5)
 
 
 def test_everything_named_is_there():
