@@ -7,9 +7,9 @@ half-open, ``lo <= key < hi``, and ``None`` leaves an end open.
 
 Staging, tables, versions, upgrades and offsets are core's. An engine never sees a header or a time.
 
-These docstrings are the contract; :mod:`kstore_core.testing` holds an engine to each sentence of it.
-What is true of all handles: they are used from several threads at once, where a scan or a snapshot
-has each batch whole or not at all; in a fork of their process every use but ``close`` raises
+These docstrings are the contract, and :mod:`kstore_core.testing` holds an engine to them. What is
+true of all handles: they are used from several threads at once, where a scan or a snapshot has each
+batch whole or not at all; in a fork of their process every use but ``close`` raises
 ForkedHandleError; messages name the store.
 """
 

@@ -1,4 +1,4 @@
-"""Random lives of a store, held against a plain model, longer than the contract's and on more clocks."""
+"""Random lives of a store against a plain model: longer than the contract's, on more clocks."""
 
 from __future__ import annotations
 
