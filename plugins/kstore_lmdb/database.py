@@ -8,7 +8,6 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,7 +23,7 @@ from kstore_lmdb.locks import DataLock
 from kstore_lmdb.moment import EMPTY, Moment
 from kstore_lmdb.namespace import LMDBNamespace
 from kstore_lmdb.snapshot import LMDBSnapshot
-from kstore_lmdb.writing import apply, ascending, check
+from kstore_lmdb.writing import apply, ascending
 
 __all__ = ["DEFAULT", "LMDBDatabase"]
 
@@ -150,13 +149,14 @@ class LMDBDatabase(Database):
         with self._writing:
             self._check()
             handles = self._environment.handles
-            if name == EMPTY:
+            if name == EMPTY or name not in handles:
                 raise KeyError(name)
-            handle = handles[name]
+            native, key = self._environment.native, name.encode()
 
             def drop(transaction: lmdb.Transaction[bytes]) -> None:
-                transaction.delete(name.encode(), b"", handles[EMPTY])
-                transaction.drop(handle)
+                transaction.delete(key, b"", handles[EMPTY])
+                # Opened here, for an attempt in a map that was full has closed it.
+                transaction.drop(native.open_db(key, transaction, create=False))
 
             try:
                 self._transact(f"drop namespace {name!r}", drop)
@@ -177,8 +177,10 @@ class LMDBDatabase(Database):
             for name in batch:
                 if name not in handles or name == EMPTY:
                     raise KeyError(name)
-            check(batch, self._max_key_bytes)
-            self._transact("write a batch", partial(apply, handles=handles, batch=batch))
+            self._transact(
+                "write a batch",
+                lambda transaction: apply(transaction, handles, self._max_key_bytes, batch),
+            )
 
     def load(
         self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]

@@ -90,20 +90,21 @@ class Environment:
         if mode == self._mode:
             return
 
+        failure: Exception | None = None
+
         def change() -> None:
-            names = set(self.handles)
+            nonlocal failure
             self.native.close()
-            self.handles = {}
             try:
                 self.native = self._open(mode)
                 self._mode = mode
-            except BaseException:
+            except Exception as error:  # noqa: BLE001 - raised once the moments go on
+                failure = error
                 self.native = self._open(self._mode)
-                raise
-            finally:
-                self._open_handles(names)
 
         self._move(change)
+        if failure is not None:
+            raise failure
 
     def grow(self) -> None:
         """Make room for more pages, unless the dead held some that are free now.
@@ -166,13 +167,12 @@ class Environment:
                 if moment.read().id() != newest:
                     moment.copy_aside(self.native)
                 moment.generation += 1
-            try:
-                change()
-            finally:
-                for moment in moments:
-                    if moment.copy is None:
-                        with suppress(lmdb.Error):  # it says so when it is read
-                            moment.begin(self.native, self.handles)
+            change()
+            names, self.handles = set(self.handles), {}
+            self._open_handles(names)
+            for moment in moments:
+                if moment.copy is None:
+                    moment.begin(self.native, self.handles)
 
     def _begun(self, begin: Callable[[], Begun]) -> Begun:
         """What ``begin`` begins, whatever other processes have done to the map and its readers."""

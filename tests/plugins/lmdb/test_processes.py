@@ -24,7 +24,9 @@ from kstore_core.errors import (
 from kstore_core.testing.processes import in_fork
 from kstore_lmdb import LMDBEngine
 from kstore_lmdb.database import LMDBDatabase
+from kstore_lmdb.environment import Environment
 from kstore_lmdb.errors import translate
+from kstore_lmdb.native import Mode
 from tests.plugins.lmdb.conftest import OpenDatabase
 from tests.plugins.lmdb.support import numbered, put, python, rows_of, scanned
 from tests.plugins.rocksdb.test_durability import tiny_disk
@@ -417,3 +419,28 @@ def test_a_reader_stays_where_another_process_went_on(
     assert scanned(reader.namespace("default")) == [(b"a", b"1")]
     assert scanned(later.namespace("default")) == [(b"a", b"2" * 9000)]
     assert scanned(writer.namespace("default")) == [(b"a", b"3")]
+
+
+def test_a_writer_that_cannot_open_leaves_readers_as_they_are(
+    open_database: OpenDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = open_database()
+    put(database, {b"a": b"1"})
+    database.close()
+    reader = open_database(read_only=True)
+    scan = reader.namespace("default").scan()
+    really = Environment._open
+
+    def refuse_to_write(self: Environment, mode: Mode) -> lmdb.Environment:
+        if mode.writable:
+            raise lmdb.Error("no")
+        return really(self, mode)
+
+    monkeypatch.setattr(Environment, "_open", refuse_to_write)
+    with pytest.raises(EngineError, match="cannot open it: no"):
+        open_database()
+    monkeypatch.undo()
+    assert list(scan) == [([b"a"], [b"1"])]
+    assert reader.namespace("default").get(b"a") == b"1"
+    put(open_database(), {b"a": b"2"})
+    assert reader.namespace("default").get(b"a") == b"1"
