@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -95,7 +94,6 @@ class OpenPromises(EnginePart):
         for name in ("b", "a", "c"):
             self.open(name).close()
         assert self.engine.stores(self.root) == ["a", "b", "c"], "stores() gives sorted names"
-        before = trace(self.root)
         holder = self.open("b")
         assert self.engine.stores(self.root) == ["a", "b", "c"], "stores() locks nothing"
         holder.close()
@@ -235,4 +233,4 @@ def trace(root: Path) -> dict[str, Any]:
         elif "lock" not in path.name.lower():
             stat = path.stat()
             found[name] = stat.st_size, stat.st_mtime_ns, path.read_bytes()
-    return copy.copy(found)
+    return found
