@@ -6,6 +6,7 @@ import inspect
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from kstore_core.errors import EngineError, SpecError, StoreClosedError
 from kstore_core.formats import FORMATS
 from kstore_core.testing import EngineSuite, KeyValueMachine, StoreSuite, processes, run_machine
 from kstore_core.testing.engine_suite.base import read, within
+from kstore_core.testing.explaining import same
 from kstore_core.testing.kinds import EDGES, KEY_VALUE, KINDS
 from kstore_core.testing.processes import in_fork, killed_writer
 from kstore_core.testing.suite import refuses
@@ -161,3 +163,26 @@ class Unwritable(MemoryEngine):
 def test_a_writer_that_fails_is_not_taken_for_a_killed_one(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="no such disk"):
         killed_writer(Unwritable(), tmp_path, "s", "process", 1)
+
+
+ROWS = [(b"%08d" % number, b"v") for number in range(60_000)]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "told"),
+    [
+        (ROWS, ROWS[:9] + ROWS[10:], r"at 9: .*00000009.* instead of .*00000010"),
+        (ROWS[:-1], ROWS, "at 59999: nothing instead of"),
+        (dict(ROWS), dict(ROWS) | {b"00000003": b"w"}, r"at 3: .*b'v'.* instead of .*b'w'"),
+        (b"x" * 5_000_000, b"x" * 4_000_000 + b"y", "at 4000000: 120 instead of 121"),
+        ([1] * 500, (1,) * 500, "list instead of tuple"),
+    ],
+)
+def test_long_values_that_differ_are_explained_by_where(left: Any, right: Any, told: str) -> None:
+    with pytest.raises(AssertionError, match=rf"the promise: .*{told}"):
+        same(left, right, "the promise")
+
+
+def test_long_values_that_are_equal_pass() -> None:
+    same(ROWS, list(ROWS), "the promise")
+    same(dict(ROWS), dict(ROWS), "the promise")
