@@ -1,6 +1,7 @@
 # cython: language_level=3
 """Point reads and writes of a key-value store: compiled from the user's call to the table's."""
 
+from kstore_core.dual cimport DualTable
 from kstore_core.staging cimport StagedNamespace
 from kstore_core.typed.values cimport Values
 
@@ -14,6 +15,7 @@ cdef class Points:
     cdef object _table_get
     cdef object _table_put
     cdef StagedNamespace _rows  # where the table is a namespace and nothing else
+    cdef DualTable _dual        # where it is a store in the middle of an upgrade
     cdef object _touch
 
     def __class_getitem__(cls, _):
@@ -28,6 +30,15 @@ cdef class Points:
         rows = table.rows
         if type(rows) is StagedNamespace and table.get == rows.get and table.put_one == rows.put:
             self._rows = rows
+        elif type(table) is DualTable:
+            self._dual = table
+
+    cdef bytes _look_up(self, bytes raw_key):
+        if self._rows is not None:
+            return self._rows.get(raw_key)
+        if self._dual is not None:
+            return self._dual.get(raw_key)
+        return self._table_get(raw_key)
 
     def get(self, key):
         """The value of ``key``, or None.
@@ -39,9 +50,8 @@ cdef class Points:
         FormatError
             The stored bytes are not of the store's format.
         """
-        cdef bytes raw_key = self._values.raw_key(key)
-        raw = self._table_get(raw_key) if self._rows is None else self._rows.get(raw_key)
-        return None if raw is None else self._values.read(<bytes?>raw)
+        cdef bytes raw = self._look_up(self._values.raw_key(key))
+        return None if raw is None else self._values.read(raw)
 
     def put(self, key, value, *, timestamp=None, headers=None):
         """Set ``key`` to ``value``; None deletes.
