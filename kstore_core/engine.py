@@ -107,6 +107,8 @@ class EngineOptions:
             raise SpecError(f"options are a mapping or a {cls.__name__}, not {given!r}")
         known = {f.name: f for f in dataclasses.fields(cls)}
         for name, value in given.items():
+            if not isinstance(name, str):
+                raise SpecError(f"the name of an option of {cls.__name__} is a str, not {name!r}")
             if name not in known:
                 import difflib
 

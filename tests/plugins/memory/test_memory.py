@@ -1,12 +1,13 @@
 """What is the memory engine's own; the rest is the contract's."""
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
 from kstore_core.engine import Rows
-from kstore_core.errors import EngineLockedError
+from kstore_core.errors import EngineLockedError, UnsupportedError
 from kstore_memory import MemoryEngine
 from tests.typed.processes import in_a_child
 
@@ -80,3 +81,31 @@ def test_a_fork_may_have_databases_of_its_own(engine, database):
 
     assert in_a_child(use) == repr([(b"k", b"v")])
     assert engine.stores(ROOT) == ["s"]
+
+
+def test_snapshots_are_taken_while_namespaces_come_and_go(database):
+    over = threading.Event()
+
+    def churn():
+        while not over.is_set():
+            for number in range(50):
+                database.namespace(f"n{number}")
+            for number in range(50):
+                database.drop_namespace(f"n{number}")
+
+    thread = threading.Thread(target=churn)
+    thread.start()
+    try:
+        for _ in range(3000):
+            with database.snapshot() as snapshot:
+                assert snapshot.namespace("default").get(b"a") == b"1"
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_messages_name_the_store(database):
+    with pytest.raises(UnsupportedError, match=r"'default' of .*state/0_0/memory/s cannot be"):
+        database.drop_namespace("default")
+    with pytest.raises(TypeError, match=r"rows of .*state/0_0/memory/s are bytes, not int"):
+        database.write({"default": Rows([1], [b"v"])})
