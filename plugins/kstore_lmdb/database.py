@@ -148,22 +148,26 @@ class LMDBDatabase(Database):
             )
         with self._writing:
             self._check()
-            handles = self._environment.handles
-            if name == EMPTY or name not in handles:
+            if name == EMPTY or name not in self._environment.handles:
                 raise KeyError(name)
             native, key = self._environment.native, name.encode()
 
             def drop(transaction: lmdb.Transaction[bytes]) -> None:
-                transaction.delete(key, b"", handles[EMPTY])
+                handles = self._environment.handles
+                if EMPTY in handles:
+                    transaction.delete(key, b"", handles[EMPTY])
                 # Opened here, for an attempt in a map that was full has closed it.
                 transaction.drop(native.open_db(key, transaction, create=False))
 
-            try:
-                self._transact(f"drop namespace {name!r}", drop)
-            finally:
-                with self.guard:
-                    del handles[name]  # it is closed, whether the commit was made or not
-                    self._adopt(self._environment.look())
+            # From its drop on the handle is closed: nobody may begin a moment with it in between.
+            with self.guard:
+                try:
+                    self._transact(f"drop namespace {name!r}", drop)
+                finally:
+                    # It is closed, whether the commit was made or not.
+                    self._environment.handles.pop(name, None)
+                    with doing("read", self.path):
+                        self._adopt(self._environment.look())
             namespace = self._namespaces.pop(name, None)
             if namespace is not None:
                 namespace.end(dropped(self.path, name))
