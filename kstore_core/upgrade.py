@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from kstore_core.codec.upgrades import convert_rows
@@ -120,6 +121,14 @@ def upgrade(
     EngineLockedError
         Somebody else has the directory open for writing.
     """
+    if type(batch_rows) is not int:
+        raise TypeError(f"batch_rows is an int, not {batch_rows!r}")
+    if not (to is None or isinstance(to, (str, ValueFormat))):
+        raise TypeError(f"to is a format or the name of one, not {to!r}")
+    if shape not in (None, "key_value", "versioned"):
+        raise SpecError(f"shape is 'key_value' or 'versioned', not {shape!r}")
+    if engine is None and os.fspath(path) and not Path(path).is_dir():
+        raise StateError(f"no state directory at {path}")
     if batch_rows < 1:
         raise ValueError(f"batch_rows is {batch_rows}; it must be at least 1")
     with open_state(path, engine=engine, options=options, read_only=True) as state:
@@ -133,7 +142,7 @@ def upgrade(
     ):
         record = read_record(database.namespace(OFFSETS))
         before = _format_of(database, record, shape)
-        target = _target(to, before)
+        target = _target(database, to, before)
         found = check_namespaces(database, target)
         done = Upgraded(store, before, target)
         while (step := _next_step(database, target)) is not None:
@@ -183,7 +192,7 @@ def _format_of(database: Database, record: StoreRecord, shape: Shape | None) -> 
     return max(seen, key=lambda f: len(f.upgrades), default=oldest)
 
 
-def _target(to: str | ValueFormat | None, before: ValueFormat) -> ValueFormat:
+def _target(database: Database, to: str | ValueFormat | None, before: ValueFormat) -> ValueFormat:
     if isinstance(to, str):
         to = named(to, versioned=before.versioned)
     elif to is None:
@@ -193,8 +202,9 @@ def _target(to: str | ValueFormat | None, before: ValueFormat) -> ValueFormat:
         return to
     if to.name in before.upgrades:
         raise FormatDowngradeError(
-            f"the store has the format {before.name!r} and {to.name!r} is an older one; a store is "
-            "not downgraded in place. Rebuild it from its changelog in an empty directory"
+            f"the store at {database.path} has the format {before.name!r} and {to.name!r} is an "
+            "older one; a store is not downgraded in place. Rebuild it from its changelog in an "
+            "empty directory"
         )
     raise SpecError(f"no upgrade leads from the format {before.name!r} to {to.name!r}")
 
