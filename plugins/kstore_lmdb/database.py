@@ -17,7 +17,7 @@ from kstore_core.engine import Database, Rows
 from kstore_core.errors import SpecError, UnsupportedError
 from kstore_lmdb import environment, living
 from kstore_lmdb.environment import Environment
-from kstore_lmdb.errors import Reason, closed, doing, dropped, forked
+from kstore_lmdb.errors import Reason, closed, doing, dropped, foreign, forked
 from kstore_lmdb.files import place
 from kstore_lmdb.locks import DataLock
 from kstore_lmdb.moment import EMPTY, Moment
@@ -65,6 +65,8 @@ class LMDBDatabase(Database):
         try:
             with doing("open it", path):
                 self._adopt(shared.look())
+                if shared.handles and not {DEFAULT, EMPTY} <= shared.handles.keys():
+                    raise foreign(path, f"its databases are {', '.join(sorted(shared.handles))}")
                 if lock is not None:
                     shared.native.reader_check()
                     for name in {DEFAULT, EMPTY} - shared.handles.keys():

@@ -26,7 +26,6 @@ from kstore_lmdb import LMDBEngine
 from kstore_lmdb.database import LMDBDatabase
 from kstore_lmdb.environment import Environment
 from kstore_lmdb.errors import translate
-from kstore_lmdb.native import Mode
 from tests.plugins.lmdb.conftest import OpenDatabase
 from tests.plugins.lmdb.support import numbered, put, python, rows_of, scanned
 from tests.plugins.rocksdb.test_durability import tiny_disk
@@ -431,10 +430,10 @@ def test_a_writer_that_cannot_open_leaves_readers_as_they_are(
     scan = reader.namespace("default").scan()
     really = Environment._open
 
-    def refuse_to_write(self: Environment, mode: Mode) -> lmdb.Environment:
-        if mode.writable:
+    def refuse_to_write(self: Environment) -> lmdb.Environment:
+        if self._mode.writable:
             raise lmdb.Error("no")
-        return really(self, mode)
+        return really(self)
 
     monkeypatch.setattr(Environment, "_open", refuse_to_write)
     with pytest.raises(EngineError, match="cannot open it: no"):
@@ -444,3 +443,13 @@ def test_a_writer_that_cannot_open_leaves_readers_as_they_are(
     assert reader.namespace("default").get(b"a") == b"1"
     put(open_database(), {b"a": b"2"})
     assert reader.namespace("default").get(b"a") == b"1"
+
+
+def test_a_writers_options_hold_beside_an_earlier_reader(tmp_path: Path) -> None:
+    LMDBEngine().open(tmp_path, "s").close()
+    reader = LMDBEngine({"max_namespaces": 4}).open(tmp_path, "s", read_only=True)
+    writer = LMDBEngine({"max_namespaces": 64}).open(tmp_path, "s")
+    for number in range(20):
+        writer.namespace(f"n{number}")
+    writer.close()
+    reader.close()
