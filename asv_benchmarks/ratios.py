@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from benchmarks.imports import import_seconds
 from benchmarks.key_value import in_turn_ratio
+from benchmarks.upgrade import PROBES, UpgradeWorkload
 from benchmarks.versioned import put_ratio
 from benchmarks.workloads import (
     ENGINES,
@@ -28,9 +29,10 @@ COUNT = 100_000
 ROUNDS = 7
 
 
-def show(what: str, measured: float, limit: float, unit: str = "") -> None:
-    verdict = "" if measured <= limit else "   MISSED"
-    sys.stdout.write(f"{what:56} {measured:7.2f}{unit}   at most {limit}{unit}{verdict}\n")
+def show(what: str, measured: float, limit: float, unit: str = "", *, least: bool = False) -> None:
+    met = measured >= limit if least else measured <= limit
+    bound = f"at {'least' if least else 'most'} {limit}{unit}"
+    sys.stdout.write(f"{what:48} {measured:7.2f}{unit}   {bound}{'' if met else '   MISSED'}\n")
     sys.stdout.flush()
 
 
@@ -52,12 +54,12 @@ def memory(work: KeyValueWorkload, name: str) -> None:
 
 def lmdb(work: KeyValueWorkload, name: str) -> None:
     show(
-        f"lmdb {name}: put, commit included, one transaction",
+        f"lmdb {name}: put, over one transaction",
         ratio(work.put_and_commit, work.raw_put),
         1.5,
     )
     show(
-        f"lmdb {name}: put, commit included, a transaction each",
+        f"lmdb {name}: put, over a transaction each",
         ratio(work.put_and_commit, work.raw_put_each, 2),
         0.9,
     )
@@ -72,6 +74,15 @@ def rocksdb(work: KeyValueWorkload, name: str) -> None:
     show(f"rocksdb {name}: put and scan in turn", in_turn_ratio(work), 1.4)
 
 
+def upgrade(engine: str) -> None:
+    work = UpgradeWorkload(engine, COUNT)
+    for probes in PROBES:
+        show(f"{engine}: get in two formats, {probes} row", work.get_ratio(probes), 2.2)
+    drained = work.drain() / 1e6
+    show(f"{engine}: upgrade", drained, 0.3, " M rows/s", least=True)
+    work.close()
+
+
 KEY_VALUE_TARGETS = {"memory": memory, "lmdb": lmdb, "rocksdb": rocksdb}
 
 
@@ -83,6 +94,7 @@ def main() -> None:
             work = KeyValueWorkload(engine, name, COUNT)
             KEY_VALUE_TARGETS[engine](work, name)
             work.close()
+        upgrade(engine)
         if engine != "rocksdb":
             continue
         for name in VERSIONED:

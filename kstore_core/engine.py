@@ -6,6 +6,11 @@ several of them in one atomic batch. Order is unsigned lexicographic everywhere;
 half-open, ``lo <= key < hi``, and ``None`` leaves an end open.
 
 Staging, tables, versions, upgrades and offsets are core's. An engine never sees a header or a time.
+
+These docstrings are the contract, and :mod:`kstore_core.testing` holds an engine to them. What is
+true of all handles: they are used from several threads at once, where a scan or a snapshot has each
+batch whole or not at all; in a fork of their process every use but ``close`` raises
+ForkedHandleError; messages name the store.
 """
 
 from __future__ import annotations
@@ -102,6 +107,8 @@ class EngineOptions:
             raise SpecError(f"options are a mapping or a {cls.__name__}, not {given!r}")
         known = {f.name: f for f in dataclasses.fields(cls)}
         for name, value in given.items():
+            if not isinstance(name, str):
+                raise SpecError(f"the name of an option of {cls.__name__} is a str, not {name!r}")
             if name not in known:
                 import difflib
 
@@ -223,7 +230,10 @@ class Database(ABC):
 
     @abstractmethod
     def drop_namespace(self, name: str) -> None:
-        """Remove a namespace and its rows.
+        """Remove a namespace and its rows; snapshots of before keep them.
+
+        A scan of it that is open goes on or raises StoreClosedError; a handle of it finds nothing
+        or raises that.
 
         Raises
         ------
@@ -280,6 +290,8 @@ class Database(ABC):
         ------
         FileExistsError
             ``target`` exists.
+        UnsupportedError
+            The engine makes none (``capabilities.checkpoint``).
         """
 
     @abstractmethod
@@ -290,12 +302,14 @@ class Database(ABC):
     def close(self) -> None:
         """Let go of the files; scans and snapshots still open end with StoreClosedError.
 
-        Closing twice is fine.
+        So does every use from now on. Closing twice is fine.
         """
 
 
 class Engine(ABC):
     """A kind of storage. Instances hold options, and are cheap until they open something.
+
+    Where rows persist an instance pickles, for other processes to open the same stores.
 
     Attributes
     ----------

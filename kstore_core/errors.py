@@ -146,7 +146,7 @@ class UnknownEngineError(KStoreError, LookupError):
 
 
 class PluginError(KStoreError):
-    """A plug-in of ``kstore.plugins`` is missing, cannot be loaded, or breaks what a hook promises."""
+    """A plug-in of ``kstore.plugins`` is missing, cannot be loaded, or breaks a promise."""
 
 
 class RetentionExceededError(KStoreError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -11,7 +12,7 @@ import weakref
 from pathlib import Path
 from typing import Any
 
-from kstore_core.errors import EngineLockedError
+from kstore_core.errors import EngineLockedError, StateError, StorageFullError
 
 __all__ = ["LOCK_FILE", "DirectoryLock", "recorded_engine"]
 
@@ -38,42 +39,65 @@ class DirectoryLock:
     ------
     EngineLockedError
         Somebody else still holds it; ``.pid`` says who.
+    StorageFullError, StateError
+        The file cannot be made or written. Nothing is held then.
     """
 
     def __init__(self, directory: Path, engine: str, timeout_s: float = 0) -> None:
         self.path = directory / LOCK_FILE
-        deadline = time.monotonic() + timeout_s
-        self._fd: int | None = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        self._engine = engine
+        self._fd: int | None = None
+        try:
+            self._take(time.monotonic() + timeout_s)
+            self._write({"engine": engine, "pid": os.getpid()})
+        except EngineLockedError:
+            raise
+        except OSError as error:
+            self._abandon()
+            raise _explained(error, directory) from error
+        except BaseException:
+            self._abandon()
+            raise
+        _held.add(self)
+
+    def _take(self, deadline: float) -> None:
         while True:
+            if self._fd is None:
+                self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
             except BlockingIOError:
                 if time.monotonic() >= deadline:
                     self._abandon()
                     pid = _read(self.path).get("pid")
                     who = "this process" if pid == os.getpid() else f"process {pid or '(unknown)'}"
                     raise EngineLockedError(
-                        f"{directory} is open for writing in {who}; close it there, wait with "
-                        "lock_timeout_s=…, or open it with read_only=True",
+                        f"{self.path.parent} is open for writing in {who}; close it there, wait "
+                        "with lock_timeout_s=…, or open it with read_only=True",
                         pid=pid,
                     ) from None
                 time.sleep(_POLL_S)
-            except OSError:
-                self._abandon()
-                raise
-        self._write({"engine": engine, "pid": os.getpid()})
-        self._engine = engine
-        _held.add(self)
+                continue
+            if _is_still(self._fd, self.path):
+                return
+            # Kafka Streams deletes what ends in .lock; a lock on a deleted file keeps nobody out.
+            self._abandon()
 
     def release(self) -> None:
         """Let others in. Releasing twice is fine."""
-        if self._fd is not None:
-            self._write({"engine": self._engine, "pid": None})
-            _held.discard(self)
-            # A child that is being forked may hold a copy of the descriptor for a moment.
-            fcntl.flock(self._fd, fcntl.LOCK_UN)
-            self._abandon()
+        if self._fd is None:
+            return
+        _held.discard(self)
+        try:
+            # Where it cannot be written, it says that this process has it, which nobody has to ask.
+            with contextlib.suppress(OSError):
+                self._write({"engine": self._engine, "pid": None})
+        finally:
+            try:
+                # A child that is being forked may hold a copy of the descriptor for a moment.
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
+            finally:
+                self._abandon()
 
     def _write(self, content: dict[str, Any]) -> None:
         assert self._fd is not None
@@ -99,6 +123,26 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+def _is_still(fd: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _explained(error: OSError, directory: Path) -> Exception:
+    """What to say of a lock file that cannot be made or written."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StorageFullError(
+            f"{directory}: no space left to write {LOCK_FILE}; nothing was changed. Make room, or "
+            "open it with read_only=True"
+        )
+    return StateError(
+        f"{directory} cannot be opened for writing, because its {LOCK_FILE} cannot: "
+        f"{error.strerror or error}. Mend its permissions, or open it with read_only=True"
+    )
 
 
 def recorded_engine(directory: Path) -> str | None:

@@ -16,6 +16,7 @@ from kstore_core.spec import StoreSpec
 from kstore_core.tables import Table
 
 __all__ = [
+    "NOT_A_PLUGINS",
     "Announced",
     "Plugin",
     "PluginWarning",
@@ -28,6 +29,10 @@ __all__ = [
     "usable_plugins",
     "wrap_table",
 ]
+
+
+NOT_A_PLUGINS = (KeyboardInterrupt, MemoryError)
+"""What may be raised while a plug-in's code runs and is no fault of it."""
 
 
 class PluginWarning(UserWarning):
@@ -109,7 +114,7 @@ def load_hooks(group: str, found: Announced) -> pluggy.HookRelay:
 
     Raises
     ------
-    Exception, SystemExit
+    BaseException
         Whatever its import raises; pluggy's ``PluginValidationError`` for a hook or an argument
         that does not exist.
     PluginError
@@ -129,8 +134,12 @@ def load_hooks(group: str, found: Announced) -> pluggy.HookRelay:
 
 
 def reason(error: BaseException) -> str:
-    """An error in one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    """An error in one line, whatever its own ``__str__`` does."""
+    try:
+        said = str(error)
+    except Exception as failed:  # noqa: BLE001 - an error class of a plug-in's
+        said = f"(no text: its __str__ raises {type(failed).__name__})"
+    return f"{type(error).__name__}: {' '.join(said.split())}"
 
 
 @functools.cache
@@ -149,7 +158,9 @@ def _load(found: Announced, candidates: list[Announced]) -> Plugin:
         return Plugin(found, error=f"the plug-in name {found.name!r} {claims(candidates)}")
     try:
         return Plugin(found, load_hooks(PLUGINS, found))
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever its import raises
+    except NOT_A_PLUGINS:
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever its import raises
         return Plugin(found, error=f"the plug-in {found} cannot be loaded: {reason(error)}")
 
 
@@ -199,7 +210,9 @@ def wrap_table(table: Table, spec: StoreSpec) -> Table:
         refused = f"the plug-in {plugin.announced} cannot wrap the store {spec.name!r}"
         try:
             front = plugin.hook.kstore_wrap_table(table=table, spec=spec)
-        except Exception as error:
+        except NOT_A_PLUGINS:
+            raise
+        except BaseException as error:
             raise PluginError(f"{refused}, which was not opened: {reason(error)}") from error
         if front is not None:
             missing = [name for name in _TABLE if not hasattr(front, name)]

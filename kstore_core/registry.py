@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from kstore_core.engine import Capabilities, Engine, EngineOptions
+from kstore_core.engine import DURABILITY_LEVELS, Capabilities, Engine, EngineOptions
 from kstore_core.errors import EngineUnavailableError, UnknownEngineError
 from kstore_core.hookspecs import ENGINES
-from kstore_core.plugins import Announced, announced, claims, load_hooks, reason
+from kstore_core.plugins import NOT_A_PLUGINS, Announced, announced, claims, load_hooks, reason
 
 __all__ = ["engine_class", "installed_engines", "make_engine"]
 
@@ -30,7 +31,23 @@ class _Registrar:
             raise TypeError(f"{engine.__name__} has no name, a str")
         if not isinstance(getattr(engine, "capabilities", None), Capabilities):
             raise TypeError(f"{engine.__name__} has no capabilities, a Capabilities")
+        _check_types(engine.__name__, engine.capabilities)
         self.engines[engine.name] = engine
+
+
+def _check_types(engine: str, can: Capabilities) -> None:
+    """Refuse capabilities whose fields hold what their types do not allow."""
+    for field in dataclasses.fields(can):
+        value = getattr(can, field.name)
+        if field.name == "durability":
+            wanted = f"a tuple of {', '.join(DURABILITY_LEVELS)}"
+            right = isinstance(value, tuple) and all(level in DURABILITY_LEVELS for level in value)
+        elif field.name == "max_key_bytes":
+            wanted, right = "an int or None", value is None or type(value) is int
+        else:
+            wanted, right = "a bool", type(value) is bool
+        if not right:
+            raise TypeError(f"{engine}.capabilities.{field.name} is {value!r}, not {wanted}")
 
 
 _loaded: dict[str, type[Engine]] = {}
@@ -71,7 +88,9 @@ def engine_class(name: str) -> type[Engine]:
         if name not in registrar.engines:
             given = ", ".join(map(repr, registrar.engines)) or "none"
             raise LookupError(f"{found.module} registers no engine of this name, but {given}")
-    except (Exception, SystemExit) as error:
+    except NOT_A_PLUGINS:
+        raise
+    except BaseException as error:
         own = found.distribution == "kstore"
         command = f"install 'kstore[{name}]'" if own else f"install --upgrade {found.distribution}"
         raise EngineUnavailableError(

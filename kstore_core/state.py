@@ -391,11 +391,9 @@ class StateDirectory:
     def close(self) -> None:
         """Close the stores and let the next writer in; what is not committed is discarded.
 
-        Closing twice is fine. In a fork of the process that opened it, it lets go of what was
-        inherited and changes nothing.
+        Closing twice is fine, and finishes a close that was interrupted. In a fork of the process
+        that opened it, it lets go of what was inherited and changes nothing.
         """
-        if not self._open:
-            return
         self._open = False
         with contextlib.ExitStack() as stack:
             if self._lock is not None:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast, get_args
 
 from kstore_core.draining import BATCH_ROWS, drain
 from kstore_core.engine import Database, Engine, Rows
@@ -119,6 +119,14 @@ def upgrade(
     EngineLockedError
         Somebody else has the directory open for writing.
     """
+    if type(batch_rows) is not int:
+        raise TypeError(f"batch_rows is an int, not {batch_rows!r}")
+    if not (to is None or isinstance(to, (str, ValueFormat))):
+        raise TypeError(f"to is a format or the name of one, not {to!r}")
+    if shape is not None and shape not in get_args(Shape):
+        raise SpecError(f"shape is one of {', '.join(get_args(Shape))}, not {shape!r}")
+    if engine is None and os.fspath(path) and not Path(path).is_dir():
+        raise StateError(f"no state directory at {path}")
     if batch_rows < 1:
         raise ValueError(f"batch_rows is {batch_rows}; it must be at least 1")
     with open_state(path, engine=engine, options=options, read_only=True) as state:
@@ -134,7 +142,7 @@ def upgrade(
                 if done is None:
                     in_segments = store in engine.parents(state.path)
                     shape, before = _kind_of(database, shape, in_segments)
-                    done = Upgraded(store, before, _target(to, before, shape))
+                    done = Upgraded(store, before, _target(database, to, before, shape))
                 assert shape is not None
                 moved, dropped = drain(
                     database,
@@ -224,7 +232,9 @@ def _worded(shape: str) -> str:
     return shape.replace("_", "-")
 
 
-def _target(to: str | ValueFormat | None, before: ValueFormat, shape: Shape) -> ValueFormat:
+def _target(
+    database: Database, to: str | ValueFormat | None, before: ValueFormat, shape: Shape
+) -> ValueFormat:
     if isinstance(to, str):
         to = named(to, shape)
     elif to is None:
@@ -233,7 +243,8 @@ def _target(to: str | ValueFormat | None, before: ValueFormat, shape: Shape) -> 
         return to
     if to.name in before.upgrades:
         raise FormatDowngradeError(
-            f"the store has the format {before.name!r} and {to.name!r} is an older one; a store is "
-            "not downgraded in place. Rebuild it from its changelog in an empty directory"
+            f"the store at {database.path} has the format {before.name!r} and {to.name!r} is an "
+            "older one; a store is not downgraded in place. Rebuild it from its changelog in an "
+            "empty directory"
         )
     raise SpecError(f"no upgrade leads from the format {before.name!r} to {to.name!r}")

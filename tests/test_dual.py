@@ -306,6 +306,17 @@ def test_a_spill_never_parts_a_row_from_the_removal_of_its_older_self(half):
         half.hold({b"a": old(b"1"), b"c": old(b"3")}, {b"a": None, b"c": None})
 
 
+def test_room_is_made_for_both_halves(half):
+    pair = len(b"a") + len(b"a") + len(new(b"1"))
+    table = half.open(2 * pair - 1)
+    for key in (b"a", b"c", b"e"):
+        table.put_one(key, new(b"1"))
+        assert half.staging.staged_bytes == pair
+    table.write([Write(b"a", new(b"1"))])
+    assert half.staging.staged_bytes == pair
+    assert half.staging.spills == 3
+
+
 @pytest.mark.parametrize("row", [("a", b"1"), (None, b"1"), (b"a", "1"), (b"a", 1)])
 def test_only_bytes_are_staged(half, row):
     table = half.open()
@@ -362,6 +373,7 @@ def test_a_reader_beside_a_mover_misses_nothing(store, read):
     for thread in threads:
         thread.join()
     assert faults == []
+    table.get_many(keys)  # a move is left out where another thread's came in between
     store.spill()
     assert store.stored() == ({}, {key: new(key) for key in keys})
 
@@ -413,8 +425,8 @@ def test_a_commit_beside_a_mover_takes_both_halves(store):
 class Meddling:
     """A namespace whose first lookup is followed at once by what another thread might do."""
 
-    def __init__(self, base, meddle):
-        self._base, self._meddle = base, meddle
+    def __init__(self, base, todo):
+        self._base, self._todo = base, todo
 
     def __getattr__(self, name):
         return getattr(self._base, name)
@@ -429,11 +441,34 @@ class Meddling:
     def get_many(self, keys):
         return self._afterwards(self._base.get_many(keys))
 
+    def scan(self, *bounds, **way):
+        return self._afterwards(self._base.scan(*bounds, **way))
+
+    def first(self, *bounds, **way):
+        return self._afterwards(self._base.first(*bounds, **way))
+
     def _afterwards(self, found):
-        meddle, self._meddle = self._meddle, None
-        if meddle is not None:
-            meddle()
+        if self._todo:
+            self._todo.pop()()
         return found
+
+
+@pytest.fixture
+def meddle_with(half, monkeypatch):
+    """Opens the table so that something happens once after the first lookup in some namespaces."""
+
+    def meddle_with(names, meddle):
+        real = half.database.namespace
+        todo = []
+        meddling = {name: Meddling(real(name), todo) for name in names}
+        monkeypatch.setattr(
+            half.database, "namespace", lambda name: meddling.get(name) or real(name)
+        )
+        table = half.open()
+        todo.append(lambda: meddle(table))
+        return table
+
+    return meddle_with
 
 
 @pytest.fixture(params=["get", "get_many"])
@@ -443,22 +478,23 @@ def look(request):
     return lambda table, key: table.get_many([b"?", key])[1]
 
 
-def meddle_with(store, namespace, meddle, monkeypatch):
-    real = store.database.namespace
-    meddling = Meddling(real(namespace), lambda: meddle(store.table))
-    monkeypatch.setattr(
-        store.database, "namespace", lambda name: meddling if name == namespace else real(name)
-    )
-    return store.open()
-
-
 @pytest.mark.parametrize("value", [new(b"x"), None])
-def test_what_is_written_during_a_lookup_is_not_undone_by_its_move(half, look, value, monkeypatch):
-    table = meddle_with(half, OLD, lambda table: table.put_one(b"a", value), monkeypatch)
+def test_what_is_written_during_a_lookup_is_not_undone_by_its_move(meddle_with, look, value):
+    table = meddle_with([OLD], lambda table: table.put_one(b"a", value))
     assert look(table, b"a") == new(b"1")
     assert table.get(b"a") == value
 
 
-def test_a_row_that_moves_during_a_lookup_is_found(half, look, monkeypatch):
-    table = meddle_with(half, NEW, lambda table: table.get(b"a"), monkeypatch)
+def test_a_row_that_moves_during_a_lookup_is_found(meddle_with, look):
+    table = meddle_with([NEW], lambda table: table.get(b"a"))
     assert look(table, b"a") == new(b"1")
+
+
+def test_a_row_that_moves_while_a_scan_begins_is_in_it(meddle_with):
+    table = meddle_with([OLD, NEW], lambda table: table.get(b"a"))
+    assert items(table.scan(Bounds())) == ALL
+
+
+def test_a_row_that_moves_while_the_first_is_looked_for_is_found(meddle_with):
+    table = meddle_with([OLD, NEW], lambda table: table.get(b"a"))
+    assert table.first() == ALL[0]

@@ -80,13 +80,14 @@ def test_plugins_are_imported_when_a_store_is_opened_and_once(add, home):
     [
         ("import a_library_that_is_not_there", "ModuleNotFoundError: .*a_library_that_is_not"),
         ("raise SystemExit(3)", "SystemExit: 3"),
+        ("raise GeneratorExit", "GeneratorExit: "),
         ("x = ", "SyntaxError"),
         ("", "implements no hook of the group 'kstore.plugins': kstore_add_commands, kstore_wrap"),
         (LAYER.replace("(table, spec)", "(tabel, spec)"), "PluginValidationError: .*'tabel'"),
         (LAYER.replace("kstore_wrap_table", "kstore_warp_table"), "unknown hook 'kstore_warp_t"),
         (LAYER.replace("wrap_table(table, spec)", "register_engines(registrar)"), "no hook of the"),
     ],
-    ids=["library", "exits", "syntax", "empty", "argument", "misspelt", "other-group"],
+    ids=["library", "exits", "generator", "syntax", "empty", "argument", "misspelt", "other-group"],
 )
 def test_a_broken_plugin_is_left_out_with_a_warning_and_disturbs_no_other(
     add, table, source, reason
@@ -113,6 +114,13 @@ def test_a_plugin_that_fails_when_asked_keeps_the_store_closed(add, home):
         with pytest.raises(PluginError, match=r"'failing' of .* store 's', .*OSError: no key"):
             state.open(SPEC)
         assert state.open(stores.key_value("other")).get(b"k") is None
+
+
+@pytest.mark.parametrize("raised", ["SystemExit", "GeneratorExit"])
+def test_a_plugin_that_exits_when_asked_keeps_the_store_closed(add, table, raised):
+    add("failing", LAYER.replace("return Noted(table)", f"raise {raised}(7)"))
+    with pytest.raises(PluginError, match=rf"'failing' of .* store 's', .*{raised}: 7"):
+        wrap_table(table, SPEC)
 
 
 def test_what_is_no_table_is_refused(add, table):

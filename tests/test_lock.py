@@ -1,5 +1,6 @@
 """The writer's lock: one writer a directory, named to whoever comes second."""
 
+import errno
 import gc
 import json
 import os
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from kstore_core import open_state, stores
-from kstore_core.errors import EngineLockedError, SpecError, StateError
+from kstore_core.errors import EngineLockedError, SpecError, StateError, StorageFullError
 from kstore_core.lock import LOCK_FILE, DirectoryLock, recorded_engine
 
 HOLDER = """
@@ -247,3 +248,72 @@ def test_a_file_is_not_a_state_directory(tmp_path, path, read_only):
     with pytest.raises(StateError):
         open_state(tmp_path / path, engine="rocksdb", read_only=read_only)
     assert (tmp_path / "file").read_text() == "text"
+
+
+def failing(number):
+    def write(*_):
+        raise OSError(number, os.strerror(number))
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "told"),
+    [
+        (errno.ENOSPC, StorageFullError, "no space left to write .kstore.lock"),
+        (errno.EIO, StateError, "cannot be opened for writing, because its .kstore.lock cannot"),
+    ],
+)
+def test_a_lock_that_cannot_be_written_is_not_held(tmp_path, monkeypatch, number, kind, told):
+    before = set(Path("/proc/self/fd").iterdir())
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", failing(number))
+        with pytest.raises(kind, match=told) as caught:
+            open_state(tmp_path, engine="rocksdb")
+    assert str(tmp_path) in str(caught.value)
+    assert set(Path("/proc/self/fd").iterdir()) <= before
+    open_state(tmp_path, engine="rocksdb").close()
+
+
+def test_a_lock_file_that_is_a_directory_is_explained(tmp_path):
+    (tmp_path / LOCK_FILE).mkdir()
+    with pytest.raises(StateError, match=r"its \.kstore\.lock cannot: Is a directory"):
+        open_state(tmp_path, engine="rocksdb")
+
+
+def test_a_release_that_cannot_write_lets_others_in(tmp_path, monkeypatch):
+    lock = DirectoryLock(tmp_path, "rocksdb")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", failing(errno.ENOSPC))
+        lock.release()
+    DirectoryLock(tmp_path, "rocksdb").release()
+
+
+def test_a_lock_on_a_file_that_was_deleted_meanwhile_is_taken_anew(tmp_path, monkeypatch):
+    taken = []
+
+    def flock(fd, how):
+        if not taken:
+            (tmp_path / LOCK_FILE).unlink()
+        taken.append(fd)
+
+    monkeypatch.setattr("kstore_core.lock.fcntl.flock", flock)
+    lock = DirectoryLock(tmp_path, "rocksdb")
+    assert len(taken) == 2
+    assert recorded_engine(tmp_path) == "rocksdb"
+    lock.release()
+
+
+def test_a_close_that_was_interrupted_is_finished_by_another(tmp_path, monkeypatch):
+    state = open_state(tmp_path, engine="rocksdb")
+    state.open(stores.key_value("s"))
+
+    def interrupted(lock):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DirectoryLock, "release", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            state.close()
+    state.close()
+    open_state(tmp_path).close()

@@ -23,6 +23,14 @@ def kstore_register_engines(registrar):
     registrar.add(Toy)
 """
 
+MUTE = """
+class Mute(Exception):
+    def __str__(self):
+        raise RuntimeError
+
+raise Mute
+"""
+
 
 def test_the_engines_that_come_along_are_announced():
     found = {engine.name: engine for engine in installed_engines()}
@@ -62,6 +70,8 @@ def test_the_nearest_option_is_named():
         make_engine("rocksdb", {"block_cache_bytes": "5"})
     with pytest.raises(SpecError, match="no option 'size'"):
         make_engine("memory", {"size": 5})
+    with pytest.raises(SpecError, match="an option of EngineOptions is a str, not 1"):
+        make_engine("memory", {1: 1})
 
 
 def test_anybodys_engine_can_be_installed(install):
@@ -88,6 +98,9 @@ def test_a_broken_plugin_is_not_imported_for_another_engine(install):
         ("raise RuntimeError('no such chip')", "RuntimeError: no such chip"),
         ("x = ", "SyntaxError"),
         ("raise SystemExit('not here')", "SystemExit: not here"),
+        ("raise GeneratorExit", "GeneratorExit: "),
+        ("class Own(BaseException): pass\nraise Own('mine')", "Own: mine"),
+        (MUTE, r"Mute: \(no text: its __str__ raises RuntimeError\)"),
         ("from kstore_core.errors import SpecError\nraise SpecError('x')", "SpecError: x"),
         ("", "PluginError: .*implements no hook of the group 'kstore.engines'"),
         (GOOD.replace("registrar.add(Toy)", "pass"), "registers no engine of this name, but none"),
@@ -100,14 +113,42 @@ def test_a_broken_plugin_is_not_imported_for_another_engine(install):
         (GOOD.replace("(registrar)", "(registrar, colour)"), "PluginValidationError: .*'colour'"),
         (GOOD.replace("kstore_register_engines", "kstore_registr_engines"), "PluginValidation"),
     ],
-    ids=["missing-library", "raises", "syntax", "exits", "own-error", "empty", "nothing",
-         "other-name", "instance", "no-engine", "abstract", "name", "capabilities", "arguments",
-         "misspelt"],
+    ids=["missing-library", "raises", "syntax", "exits", "generator", "base", "mute", "own-error",
+         "empty", "nothing", "other-name", "instance", "no-engine", "abstract", "name",
+         "capabilities", "arguments", "misspelt"],
 )  # fmt: skip
 def test_an_engine_that_cannot_be_loaded_says_whose_it_is_and_why(install, source, reason):
     install("toy", source)
     with pytest.raises(EngineUnavailableError, match=rf"(?s)'toy' of kstore-toy 1.2.*{reason}"):
         open_state("somewhere", engine="toy")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("persistent", "'x'"),
+        ("children", "None"),
+        ("max_key_bytes", "'many'"),
+        ("max_key_bytes", "True"),
+        ("durability", "None"),
+        ("durability", "(1, 2)"),
+        ("durability", "'process'"),
+    ],
+)
+def test_a_capability_of_another_type_is_refused(install, field, value):
+    can = f"dataclasses.replace(MemoryEngine.capabilities, {field}={value})"
+    source = "import dataclasses\n" + GOOD.replace(
+        'name = "toy"', f'name = "toy"; capabilities = {can}'
+    )
+    install("toy", source)
+    with pytest.raises(EngineUnavailableError, match=rf"Toy.capabilities.{field} is .*, not a"):
+        open_state("somewhere", engine="toy")
+
+
+def test_an_interrupt_while_an_engine_is_imported_is_nobodys_fault(install):
+    install("toy", "raise KeyboardInterrupt")
+    with pytest.raises(KeyboardInterrupt):
+        make_engine("toy")
 
 
 def test_an_engine_without_its_library_says_what_to_install(monkeypatch):

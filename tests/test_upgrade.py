@@ -202,7 +202,7 @@ def test_an_empty_store_and_one_that_is_there_already(home):
 
 def test_a_downgrade_is_refused(home):
     fill(home, TIMESTAMPED)
-    with pytest.raises(FormatDowngradeError, match="not downgraded in place"):
+    with pytest.raises(FormatDowngradeError, match=r"store at .*s has .*not downgraded in place"):
         run(home, "plain")
     assert len(contents(home, TIMESTAMPED)) == 25
 
@@ -226,6 +226,25 @@ def test_a_directory_or_store_that_is_not_there_is_not_made(home):
         upgrade(home.path, "other", engine=home._kept or home.engine)
     with pytest.raises(ValueError, match="batch_rows is 0"):
         run(home, batch_rows=0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "said"),
+    [
+        ({"to": 5}, TypeError, "to is a format"),
+        ({"shape": "nope"}, SpecError, "not 'nope'"),
+        ({"batch_rows": 1.5}, TypeError, "not 1.5"),
+    ],
+)
+def test_an_argument_of_another_type_is_refused(home, arguments, error, said):
+    fill(home, PLAIN)
+    with pytest.raises(error, match=said):
+        run(home, **arguments)
+
+
+def test_a_directory_that_is_not_there_is_no_state_directory(tmp_path):
+    with pytest.raises(StateError, match=r"no state directory at .*nothing"):
+        upgrade(tmp_path / "nothing", "s")
 
 
 def test_a_directory_in_use_is_refused(home):

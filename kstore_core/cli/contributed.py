@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import click
 
 from kstore_core.errors import PluginError
-from kstore_core.plugins import Plugin, PluginWarning, reason, usable_plugins
+from kstore_core.plugins import NOT_A_PLUGINS, Plugin, PluginWarning, reason, usable_plugins
 
 __all__ = ["contributed_commands", "gather"]
 
@@ -56,7 +56,9 @@ def gather(
         try:
             assert plugin.hook is not None
             plugin.hook.kstore_add_commands(registrar=registrar)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a plug-in raises
+        except NOT_A_PLUGINS:
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever a plug-in raises
             errors[plugin] = f"the plug-in {plugin.announced} adds no commands: {reason(error)}"
         else:
             commands.update(registrar.commands)

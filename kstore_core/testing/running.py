@@ -16,6 +16,7 @@ def quick(examples: int, steps: int = 30) -> settings:
         max_examples=examples,
         stateful_step_count=steps,
         deadline=None,
+        report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
     )
 

@@ -31,6 +31,10 @@ class Suite:
         One engine, the same for the whole test.
     """
 
+    pytestmark: ClassVar[list[pytest.MarkDecorator]] = [
+        pytest.mark.filterwarnings("error::ResourceWarning"),
+        pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning"),
+    ]
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     root: Path
     engine: Engine

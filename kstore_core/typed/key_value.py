@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import Bounds, Table, Write
+from kstore_core.typed.points import Points
 from kstore_core.typed.scan import Scan
 from kstore_core.typed.store import Store, StoreHome
 from kstore_core.typed.values import values_of
@@ -22,7 +23,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class KeyValueStore(Store[K], Generic[K, V]):
+class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
     """A key-value store. ``V`` is the value, or the wrapper that its format gives it.
 
     Ranges are inclusive at both ends and in the order of the serialised keys; None leaves an end
@@ -40,56 +41,15 @@ class KeyValueStore(Store[K], Generic[K, V]):
         values = values_of(spec, home.slot)
         self._raw_key = values.raw_key
         self._row = values.row
-        self._look_up = values.look_up
         self._read = values.read
         self._item = values.item
         self._table_of = values.table
-        self._get = table.get
-        self._put = table.put_one
-
-    def get(self, key: K) -> V | None:
-        """The value of ``key``, or None.
-
-        Raises
-        ------
-        TypeError
-            ``key`` is None.
-        FormatError
-            The stored bytes are not of the store's format.
-        """
-        found: V | None = self._look_up(self._get, key)
-        return found
+        self._bind(values, table, home.touch)
 
     def get_many(self, keys: Iterable[K]) -> list[V | None]:
         """The values of ``keys``, in their order; None where there is none."""
         raws = self.table.get_many([self._raw_key(key) for key in keys])
         return [None if raw is None else self._read(raw) for raw in raws]
-
-    def put(
-        self, key: K, value: Any, *, timestamp: Time | None = None, headers: Any = None
-    ) -> None:
-        """Set ``key`` to ``value``; None deletes.
-
-        Parameters
-        ----------
-        value
-            The wrapper of the store's format, or the bare value with ``timestamp`` and ``headers``
-            beside it.
-        timestamp : int or datetime, optional
-            Left out, it is the input record's, where there is one.
-        headers : Headers or iterable of (str, bytes or None), optional
-            Left out, they are the input record's, or none.
-
-        Raises
-        ------
-        TypeError
-            ``key`` is None; a timestamp is missing; the format does not keep what was given.
-        UncommittedLimitError
-            The state is transactional and holds too much.
-        """
-        self._put(*self._row(key, value, timestamp, headers))
-        if self._slot.current is not None:
-            self._touch()
 
     def put_if_absent(
         self, key: K, value: Any, *, timestamp: Time | None = None, headers: Any = None
@@ -111,7 +71,7 @@ class KeyValueStore(Store[K], Generic[K, V]):
     def delete(self, key: K) -> V | None:
         """Delete ``key``; returns the value that it had, or None."""
         old = self.get(key)
-        self._put(self._raw_key(key), None)
+        self.table.put_one(self._raw_key(key), None)
         self._touch()
         return old
 

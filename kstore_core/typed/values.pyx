@@ -168,11 +168,6 @@ cdef class Values:
         """The value of a stored row; None where the serde makes nothing of it."""
         raise NotImplementedError
 
-    def look_up(self, get, key):
-        """The value of ``key``, or None, by ``get``, a table's lookup of bytes."""
-        raw = get(self.raw_key(key))
-        return None if raw is None else self.read(<bytes?>raw)
-
     cpdef tuple item(self, bytes raw_key, object raw):
         """The key and value of a stored row."""
         return self.key.read(raw_key, Headers() if self.key.kind == CUSTOM else None), self.read(raw)

@@ -8,7 +8,6 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,13 +17,13 @@ from kstore_core.engine import Database, Rows
 from kstore_core.errors import SpecError, UnsupportedError
 from kstore_lmdb import environment, living
 from kstore_lmdb.environment import Environment
-from kstore_lmdb.errors import Reason, closed, doing, dropped, forked
+from kstore_lmdb.errors import Reason, closed, doing, dropped, foreign, forked
 from kstore_lmdb.files import place
 from kstore_lmdb.locks import DataLock
 from kstore_lmdb.moment import EMPTY, Moment
 from kstore_lmdb.namespace import LMDBNamespace
 from kstore_lmdb.snapshot import LMDBSnapshot
-from kstore_lmdb.writing import apply, ascending, check
+from kstore_lmdb.writing import apply, ascending
 
 __all__ = ["DEFAULT", "LMDBDatabase"]
 
@@ -66,6 +65,8 @@ class LMDBDatabase(Database):
         try:
             with doing("open it", path):
                 self._adopt(shared.look())
+                if shared.handles and not {DEFAULT, EMPTY} <= shared.handles.keys():
+                    raise foreign(path, f"its databases are {', '.join(sorted(shared.handles))}")
                 if lock is not None:
                     shared.native.reader_check()
                     for name in {DEFAULT, EMPTY} - shared.handles.keys():
@@ -149,21 +150,26 @@ class LMDBDatabase(Database):
             )
         with self._writing:
             self._check()
-            handles = self._environment.handles
-            if name == EMPTY:
+            if name == EMPTY or name not in self._environment.handles:
                 raise KeyError(name)
-            handle = handles[name]
+            native, key = self._environment.native, name.encode()
 
             def drop(transaction: lmdb.Transaction[bytes]) -> None:
-                transaction.delete(name.encode(), b"", handles[EMPTY])
-                transaction.drop(handle)
+                handles = self._environment.handles
+                if EMPTY in handles:
+                    transaction.delete(key, b"", handles[EMPTY])
+                # Opened here, for an attempt in a map that was full has closed it.
+                transaction.drop(native.open_db(key, transaction, create=False))
 
-            try:
-                self._transact(f"drop namespace {name!r}", drop)
-            finally:
-                with self.guard:
-                    del handles[name]  # it is closed, whether the commit was made or not
-                    self._adopt(self._environment.look())
+            # From its drop on the handle is closed: nobody may begin a moment with it in between.
+            with self.guard:
+                try:
+                    self._transact(f"drop namespace {name!r}", drop)
+                finally:
+                    # It is closed, whether the commit was made or not.
+                    self._environment.handles.pop(name, None)
+                    with doing("read", self.path):
+                        self._adopt(self._environment.look())
             namespace = self._namespaces.pop(name, None)
             if namespace is not None:
                 namespace.end(dropped(self.path, name))
@@ -177,8 +183,10 @@ class LMDBDatabase(Database):
             for name in batch:
                 if name not in handles or name == EMPTY:
                     raise KeyError(name)
-            check(batch, self._max_key_bytes)
-            self._transact("write a batch", partial(apply, handles=handles, batch=batch))
+            self._transact(
+                "write a batch",
+                lambda transaction: apply(transaction, handles, self._max_key_bytes, batch),
+            )
 
     def load(
         self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]

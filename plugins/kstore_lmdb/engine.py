@@ -19,7 +19,16 @@ from kstore_core.errors import SpecError
 from kstore_lmdb.database import DEFAULT, LMDBDatabase
 from kstore_lmdb.environment import acquire, release
 from kstore_lmdb.errors import doing
-from kstore_lmdb.files import ASIDE, DATA, check_format, clean_up, is_database, make
+from kstore_lmdb.files import (
+    ASIDE,
+    DATA,
+    check_format,
+    clean_up,
+    is_database,
+    is_remains,
+    lost,
+    make,
+)
 from kstore_lmdb.locks import DataLock
 from kstore_lmdb.moment import EMPTY
 from kstore_lmdb.native import Mode, open_native
@@ -57,7 +66,7 @@ class LMDBEngine(Engine):
         return sorted(
             entry.name
             for entry in folder.iterdir()
-            if ASIDE not in entry.name and is_database(entry)
+            if ASIDE not in entry.name and (is_database(entry) or is_remains(entry))
         )
 
     def open(
@@ -76,6 +85,8 @@ class LMDBEngine(Engine):
     def _open_for_reading(self, path: Path) -> LMDBDatabase:
         """Whatever the format is: what a reader does not write cannot be too long."""
         if not is_database(path):
+            if is_remains(path):
+                raise lost(path)
             raise FileNotFoundError(errno.ENOENT, "no LMDB environment here", str(path))
         with doing("open it for reading", path):
             return _opened(path, self.options, Mode(writable=False), None)

@@ -12,6 +12,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,7 +21,7 @@ import lmdb
 
 from kstore_core.errors import StorageFullError
 from kstore_lmdb import living
-from kstore_lmdb.errors import forked
+from kstore_lmdb.errors import foreign, forked
 from kstore_lmdb.files import DATA, LOCKS, check_length, stored_format
 from kstore_lmdb.locks import DataLock
 from kstore_lmdb.moment import Moment
@@ -59,7 +60,7 @@ class Environment:
         # LMDB does without its lock file where that cannot be written: then nobody may write.
         self._lock = None if self._registered else DataLock(path, path / DATA, shared=True)
         try:
-            self.native = self._open(mode)
+            self.native = self._open()
         except BaseException:
             self._unlock()
             raise
@@ -85,25 +86,30 @@ class Environment:
                 else:
                     self._open_handles(names)
 
-    def use(self, mode: Mode) -> None:
-        """Be open in this mode from now on."""
-        if mode == self._mode:
+    def use(self, options: LMDBOptions, mode: Mode) -> None:
+        """Be open in this mode, and with these options, from now on."""
+        enough = max(options.max_namespaces, len(self.handles))
+        options = replace(options, max_namespaces=enough)
+        if (options, mode) == (self._options, self._mode):
             return
 
+        before = self._options, self._mode
+        failure: Exception | None = None
+
         def change() -> None:
-            names = set(self.handles)
+            nonlocal failure
             self.native.close()
-            self.handles = {}
             try:
-                self.native = self._open(mode)
-                self._mode = mode
-            except BaseException:
-                self.native = self._open(self._mode)
-                raise
-            finally:
-                self._open_handles(names)
+                self._options, self._mode = options, mode
+                self.native = self._open()
+            except Exception as error:  # noqa: BLE001 - raised once the moments go on
+                failure = error
+                self._options, self._mode = before
+                self.native = self._open()
 
         self._move(change)
+        if failure is not None:
+            raise failure
 
     def grow(self) -> None:
         """Make room for more pages, unless the dead held some that are free now.
@@ -143,9 +149,9 @@ class Environment:
         living.leak(self.native)
         self.guard = threading.RLock()
 
-    def _open(self, mode: Mode) -> lmdb.Environment:
+    def _open(self) -> lmdb.Environment:
         native = open_native(
-            self.path, self._options, self._format, mode=mode, lock=self._registered
+            self.path, self._options, self._format, mode=self._mode, lock=self._registered
         )
         try:
             check_length(self.path, native)
@@ -166,13 +172,12 @@ class Environment:
                 if moment.read().id() != newest:
                     moment.copy_aside(self.native)
                 moment.generation += 1
-            try:
-                change()
-            finally:
-                for moment in moments:
-                    if moment.copy is None:
-                        with suppress(lmdb.Error):  # it says so when it is read
-                            moment.begin(self.native, self.handles)
+            change()
+            names, self.handles = set(self.handles), {}
+            self._open_handles(names)
+            for moment in moments:
+                if moment.copy is None:
+                    moment.begin(self.native, self.handles)
 
     def _begun(self, begin: Callable[[], Begun]) -> Begun:
         """What ``begin`` begins, whatever other processes have done to the map and its readers."""
@@ -193,7 +198,11 @@ class Environment:
         transaction = self.native.begin(write=True) if self._mode.writable else None
         with transaction or nullcontext(), suppress(lmdb.NotFoundError):
             for name in missing:
-                handles[name] = self.native.open_db(name.encode(), transaction, create=False)
+                handle = self.native.open_db(name.encode(), transaction, create=False)
+                odd = [flag for flag, is_set in handle.flags().items() if is_set]
+                if odd:
+                    raise foreign(self.path, f"its database {name!r} has {', '.join(odd)}")
+                handles[name] = handle
         self.handles = handles
 
     def _unlock(self) -> None:
@@ -225,7 +234,7 @@ def acquire(path: Path, options: LMDBOptions, mode: Mode) -> Environment:
         if environment is None:
             environment = _environments[key] = Environment(path, options, mode)
         elif mode.writable:
-            environment.use(mode)
+            environment.use(options, mode)
         environment.users += 1
         return environment
 

@@ -17,6 +17,7 @@ from kstore_core.errors import (
     EngineError,
     EngineLockedError,
     ForkedHandleError,
+    InconsistentStateError,
     KStoreError,
     StorageFullError,
     StoreClosedError,
@@ -27,6 +28,7 @@ __all__ = [
     "closed",
     "doing",
     "dropped",
+    "foreign",
     "forked",
     "locked",
     "reraise",
@@ -73,6 +75,8 @@ def translate(error: Exception, action: str, path: Path) -> Exception:
     """
     if isinstance(error, KStoreError):
         return error
+    if isinstance(error, (UnicodeDecodeError, lmdb.IncompatibleError)):
+        return foreign(path, f"cannot {action}: {error}")
     what = f"lmdb database {path}: cannot {action}: {error}"
     if isinstance(error, (TypeError, ValueError, KeyError)):
         return error if isinstance(error, KeyError) else type(error)(what)
@@ -149,6 +153,14 @@ def forked(path: Path) -> Reason:
     )
 
 
+def foreign(path: Path, why: str) -> InconsistentStateError:
+    """The error for an environment that kstore has not made."""
+    return InconsistentStateError(
+        f"lmdb database {path} is another program's: {why}. Nothing was changed; move it out of "
+        "the state directory"
+    )
+
+
 def _is_full(error: Exception, path: Path) -> bool:
     """Whether there was no room; LMDB reports a write that was cut short as an I/O error."""
     if any(_means(error, code) for code in _FULL):
@@ -159,6 +171,8 @@ def _is_full(error: Exception, path: Path) -> bool:
 def _cannot_grow(path: Path) -> bool:
     """Whether a file there may not become a little larger: it is tried."""
     largest, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    while not path.is_dir():  # as long as it is being made, it has another name
+        path = path.parent
     try:
         size = max((file.stat().st_size for file in path.iterdir()), default=0)
         if largest != resource.RLIM_INFINITY and size + _LITTLE_BYTES > largest:

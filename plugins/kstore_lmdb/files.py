@@ -32,6 +32,8 @@ __all__ = [
     "clean_up",
     "data_bytes",
     "is_database",
+    "is_remains",
+    "lost",
     "make",
     "place",
     "stored_format",
@@ -52,6 +54,19 @@ _PAUSE_S = 0.002
 def is_database(path: Path) -> bool:
     """Whether there is an environment in this directory."""
     return (path / DATA).is_file()
+
+
+def is_remains(path: Path) -> bool:
+    """Whether there was an environment, whose data is lost."""
+    return not is_database(path) and (path / LOCKS).is_file()
+
+
+def lost(path: Path) -> CorruptionError:
+    """The error for an environment without its data."""
+    return CorruptionError(
+        f"lmdb database {path} has lost its {DATA}. Nothing was changed: put the file back "
+        "from a copy, or rename the directory and restore the store from its changelog"
+    )
 
 
 def stored_format(path: Path) -> LMDBFormat:
@@ -134,10 +149,7 @@ def make(path: Path, fill: Callable[[Path], None]) -> None:
         The directory holds other files, such as those of an environment that has lost its data.
     """
     if path.is_dir() and any(path.iterdir()):
-        raise CorruptionError(
-            f"lmdb database {path} has lost its {DATA}. Nothing was changed: put the file back "
-            "from a copy, or rename the directory and restore the store from its changelog"
-        )
+        raise lost(path)
     made = [folder for folder in path.parents if not folder.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
     try:

@@ -37,6 +37,13 @@ FORMATS = {
 }
 
 
+_BOUNDS = {
+    "map_size_bytes": (1 << 16, 1 << 47 if sys.maxsize > 1 << 32 else 1 << 31),
+    "max_namespaces": (4, 1 << 16),
+    "max_readers": (4, 1 << 20),
+}
+
+
 @dataclass(frozen=True)
 class LMDBOptions(EngineOptions):
     """Options of one LMDB environment.
@@ -65,9 +72,10 @@ class LMDBOptions(EngineOptions):
                 f"option 'format_version' is one of {', '.join(map(repr, FORMATS))}, not "
                 f"{self.format_version!r}"
             )
-        for name, least in (("map_size_bytes", 1 << 16), ("max_namespaces", 4), ("max_readers", 4)):
-            if getattr(self, name) < least:
-                raise SpecError(f"option {name!r} is at least {least}, not {getattr(self, name)}")
+        for name, (least, most) in _BOUNDS.items():
+            given = getattr(self, name)
+            if not least <= given <= most:
+                raise SpecError(f"option {name!r} is at least {least}, at most {most}, not {given}")
 
     @property
     def format(self) -> LMDBFormat:

@@ -13,15 +13,23 @@ from kstore_core.engine import Rows
 from kstore_core.errors import KeyTooLongError
 from kstore_lmdb.moment import EMPTY
 
-__all__ = ["apply", "ascending", "check"]
+__all__ = ["apply", "ascending"]
 
-_PIECE_ROWS = 10_000
+_LOAD_ROWS = 10_000
+_PIECE_ROWS = 512
+"""Rows are looked at and put in pieces, which stay in the processor's cache in between."""
+
 _BYTES = {bytes}
-_VALUES = {bytes, type(None)}
+_NONE = {type(None)}
 
 
-def check(batch: Mapping[str, Rows], max_key_bytes: int) -> None:
-    """Refuse a batch that LMDB could not take whole, before any of it is written.
+def apply(
+    transaction: lmdb.Transaction[bytes],
+    handles: Mapping[str, Any],
+    max_key_bytes: int,
+    batch: Mapping[str, Rows],
+) -> None:
+    """Write a batch; where this raises, the transaction is to be aborted.
 
     Raises
     ------
@@ -33,54 +41,78 @@ def check(batch: Mapping[str, Rows], max_key_bytes: int) -> None:
         keys, values = rows.keys, rows.values
         if len(keys) != len(values):
             raise ValueError(f"{len(keys)} keys and {len(values)} values for {name!r}")
-        ends = [end for ends in rows.deleted_ranges for end in ends[: 1 + (ends[1] is not None)]]
-        kinds = {*map(type, keys), *map(type, ends)} - _BYTES | set(map(type, values)) - _VALUES
-        if kinds:
-            found = ", ".join(sorted(kind.__name__ for kind in kinds))
-            raise TypeError(f"rows of {name!r} are bytes, not {found}")
-        longest = max(map(len, keys), default=0)
-        if longest > max_key_bytes:
-            raise KeyTooLongError(
-                f"a key of {longest} bytes for {name!r}: this environment holds keys of at most "
-                f"{max_key_bytes} bytes; nothing of the batch was written. Use shorter keys, the "
-                "option format_version='1.0' (1978 bytes) for a new store, or another engine"
-            )
-
-
-def apply(
-    transaction: lmdb.Transaction[bytes], handles: Mapping[str, Any], batch: Mapping[str, Rows]
-) -> None:
-    """Write a batch that has been checked."""
-    for name, rows in batch.items():
-        handle = handles[name]
+        empty = EmptyRow(transaction, handles[EMPTY], name)
         for lo, hi in rows.deleted_ranges:
-            _delete_range(transaction, handle, lo, hi)
+            _check_kinds(name, {type(lo)} | {type(hi)} - _NONE)
+            _delete_range(transaction, handles[name], lo, hi)
             if not lo and hi != b"":
-                transaction.delete(name.encode(), b"", handles[EMPTY])
-        keys, values = rows.keys, rows.values
-        if keys and not keys[0]:
-            if values[0] is None:
-                transaction.delete(name.encode(), b"", handles[EMPTY])
-            else:
-                transaction.put(name.encode(), values[0], db=handles[EMPTY])
-            keys, values = keys[1:], values[1:]
-        if None in values:
-            for key, value in zip(keys, values, strict=True):
-                if value is None:
-                    transaction.delete(key, b"", handle)
-            rows_left = [row for row in zip(keys, values, strict=True) if row[1] is not None]
-            keys = [key for key, _ in rows_left]
-            values = [value for _, value in rows_left]
-        if keys:
-            _put(transaction.cursor(handle), keys, values)
+                empty.write(None)
+        cursor: lmdb.Cursor[bytes] | None = None
+        for start in range(0, len(keys), _PIECE_ROWS):
+            some = keys[start : start + _PIECE_ROWS]
+            theirs: list[Any] = values[start : start + _PIECE_ROWS]
+            kinds = set(map(type, theirs))
+            _check_kinds(name, {*map(type, some), *kinds} - _NONE)
+            _check_lengths(name, max(map(len, some)), max_key_bytes)
+            if not some[0]:
+                empty.write(theirs[0])
+                del some[0], theirs[0]
+            if kinds & _NONE:
+                some, theirs = _delete(transaction, handles[name], some, theirs)
+            if not some:
+                continue
+            if cursor is None:
+                cursor = transaction.cursor(handles[name])
+                # Rows that are all new are appended, which neither searches nor splits.
+                append = not cursor.last() or cursor.key() < some[0]
+            consumed, added = cursor.putmulti(zip(some, theirs, strict=True), append=append)
+            if consumed != added:
+                raise ValueError(f"the keys for {name!r} are not sorted, or repeat")
 
 
-def _put(cursor: lmdb.Cursor[bytes], keys: Sequence[bytes], values: Sequence[Any]) -> None:
-    """Put sorted rows: appended where they are all new, which neither searches nor splits."""
-    append = not cursor.last() or cursor.key() < keys[0]
-    consumed, added = cursor.putmulti(zip(keys, values, strict=True), append=append)
-    if consumed != added:
-        raise ValueError("the keys of a batch are sorted and do not repeat")
+class EmptyRow:
+    """The row of the empty key of one namespace."""
+
+    def __init__(self, transaction: lmdb.Transaction[bytes], handle: Any, name: str) -> None:
+        self._transaction = transaction
+        self._handle = handle
+        self._name = name.encode()
+
+    def write(self, value: bytes | None) -> None:
+        """Set it, or delete it."""
+        if value is None:
+            self._transaction.delete(self._name, b"", self._handle)
+        else:
+            self._transaction.put(self._name, value, db=self._handle)
+
+
+def _check_kinds(name: str, kinds: set[type]) -> None:
+    if kinds - _BYTES:
+        found = ", ".join(sorted(kind.__name__ for kind in kinds - _BYTES))
+        raise TypeError(f"rows of {name!r} are bytes, not {found}")
+
+
+def _check_lengths(name: str, longest: int, max_key_bytes: int) -> None:
+    if longest > max_key_bytes:
+        raise KeyTooLongError(
+            f"a key of {longest} bytes for {name!r}: this environment holds keys of at most "
+            f"{max_key_bytes} bytes; nothing of the batch was written. Use shorter keys, the "
+            "option format_version='1.0' (1978 bytes) for a new store, or another engine"
+        )
+
+
+def _delete(
+    transaction: lmdb.Transaction[bytes], handle: Any, keys: list[bytes], values: list[Any]
+) -> tuple[list[bytes], list[Any]]:
+    """Delete the keys whose value is None; gives the others."""
+    delete = transaction.delete
+    others = []
+    for row in zip(keys, values, strict=True):
+        if row[1] is None:
+            delete(row[0], b"", handle)
+        else:
+            others.append(row)
+    return [key for key, _ in others], [value for _, value in others]
 
 
 def _delete_range(
@@ -118,10 +150,10 @@ def ascending(chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]) -> Iter
         if (last is not None and keys[0] <= last) or not all(map(lt, keys, islice(keys, 1, None))):
             raise ValueError("the keys of a bulk load must be strictly ascending")
         last = keys[-1]
-        for start in range(0, len(keys), _PIECE_ROWS):
-            piece.keys += keys[start : start + _PIECE_ROWS]
-            piece.values += values[start : start + _PIECE_ROWS]
-            if len(piece.keys) >= _PIECE_ROWS:
+        for start in range(0, len(keys), _LOAD_ROWS):
+            piece.keys += keys[start : start + _LOAD_ROWS]
+            piece.values += values[start : start + _LOAD_ROWS]
+            if len(piece.keys) >= _LOAD_ROWS:
                 yield piece
                 piece = Rows()
     if piece:

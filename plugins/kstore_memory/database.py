@@ -124,7 +124,8 @@ class MemorySnapshot(Snapshot):
 
     def __init__(self, stored: StoredRows, path: Path) -> None:
         with stored.lock:
-            self._views = {name: rows.view() for name, rows in stored.namespaces.items()}
+            # A list first, in one step: namespaces are made and dropped without the lock.
+            self._views = {name: rows.view() for name, rows in list(stored.namespaces.items())}
         self._life = Life(path)
 
     def namespace(self, name: str) -> Namespace:
@@ -169,7 +170,7 @@ class MemoryDatabase(Database):
     def drop_namespace(self, name: str) -> None:
         self._check_writable()
         if name == "default":
-            raise UnsupportedError("the namespace 'default' cannot be dropped")
+            raise UnsupportedError(f"the namespace 'default' of {self.path} cannot be dropped")
         if self._stored.namespaces.pop(name, None) is None:
             raise KeyError(name)
         handle = self._handles.pop(name, None)
@@ -183,10 +184,10 @@ class MemoryDatabase(Database):
                 raise KeyError(name)
             if len(rows.keys) != len(rows.values):
                 raise ValueError(f"{len(rows.keys)} keys and {len(rows.values)} values")
-            _check_bytes(rows.keys)
-            _check_bytes(value for value in rows.values if value is not None)
+            _check_bytes(self.path, rows.keys)
+            _check_bytes(self.path, (value for value in rows.values if value is not None))
             for lo, hi in rows.deleted_ranges:
-                _check_bytes((lo,) if hi is None else (lo, hi))
+                _check_bytes(self.path, (lo,) if hi is None else (lo, hi))
         with self._stored.lock:
             for name, rows in batch.items():
                 _apply(rows, self._stored.namespaces[name])
@@ -200,8 +201,8 @@ class MemoryDatabase(Database):
         last: bytes | None = None
         count = 0
         for keys, values in chunks:
-            _check_bytes(keys)
-            _check_bytes(values)
+            _check_bytes(self.path, keys)
+            _check_bytes(self.path, values)
             for key, value in zip(keys, values, strict=True):
                 if last is not None and key <= last:
                     raise ValueError(f"keys are not ascending: {key!r} after {last!r}")
@@ -224,7 +225,7 @@ class MemoryDatabase(Database):
             raise FileExistsError(f"{target} holds a store already")
         copy = StoredRows()
         with self._stored.lock:
-            for name, rows in self._stored.namespaces.items():
+            for name, rows in list(self._stored.namespaces.items()):
                 copy.namespaces[name] = OrderedRows()
                 for key, value in rows.rows.items():
                     copy.namespaces[name].put(key, value)
@@ -251,10 +252,10 @@ class MemoryDatabase(Database):
             )
 
 
-def _check_bytes(values: Iterable[object]) -> None:
+def _check_bytes(path: Path, values: Iterable[object]) -> None:
     for value in values:
         if type(value) is not bytes:
-            raise TypeError(f"rows are bytes, not {type(value).__name__}")
+            raise TypeError(f"rows of {path} are bytes, not {type(value).__name__}")
 
 
 def _apply(rows: Rows, target: OrderedRows) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from kstore_core.engine import Rows
 from kstore_core.testing import strategies
 from kstore_core.testing.engine_suite.base import EnginePart, numbered, put, read
+from kstore_core.testing.explaining import same
 from kstore_core.testing.models import EngineModel
 from kstore_core.testing.running import quick
 
@@ -75,8 +76,10 @@ class BatchPromises(EnginePart):
             }
         )
         wanted = dict.fromkeys([key[0], key[1], key[6], key[7], key[9]], b"old") | {key[3]: b"new"}
-        assert read(database.namespace("default")) == sorted(wanted.items()), (
-            "ranges are half-open, and are deleted before the rows of the batch are written"
+        same(
+            read(database.namespace("default")),
+            sorted(wanted.items()),
+            "ranges are half-open, and are deleted before the rows of the batch are written",
         )
         assert database.namespace("default").get(key[3]) == b"new", "also for get"
         assert database.namespace("default").get(key[5]) is None, "also for get"
@@ -88,8 +91,10 @@ class BatchPromises(EnginePart):
             put(database, rows)
             database.write({"default": Rows([b"\xff"], [b"new"], [(lo, None)])})
             wanted = {key: value for key, value in rows.items() if key < lo} | {b"\xff": b"new"}
-            assert read(database.namespace("default")) == sorted(wanted.items()), (
-                f"the range ({lo!r}, None) deletes every key from {lo!r} on"
+            same(
+                read(database.namespace("default")),
+                sorted(wanted.items()),
+                f"the range ({lo!r}, None) deletes every key from {lo!r} on",
             )
             database.write({"default": Rows(deleted_ranges=[(b"", None)])})
             assert read(database.namespace("default")) == [], "and so does one from the start"
@@ -165,7 +170,11 @@ class BatchPromises(EnginePart):
         database.write(
             {"default": Rows(list(rows)[::2], [None] * 10_000, [(b"%08d" % 15_000, None)])}
         )
-        assert read(database.namespace("default")) == list(rows.items())[1:15_000:2]
+        same(
+            read(database.namespace("default")),
+            list(rows.items())[1:15_000:2],
+            "every row is there, and no other",
+        )
 
     def test_any_batches(self) -> None:
         database = self.open()

@@ -14,6 +14,7 @@ from kstore_core.testing.engine_suite.base import (
     read,
     refuses,
 )
+from kstore_core.testing.explaining import same
 
 
 class CheckpointPromises(EnginePart):
@@ -42,8 +43,10 @@ class CheckpointPromises(EnginePart):
         database.checkpoint(target)
         put(database, {b"%08d" % 0: b"changed", b"zz": b"later"})
         copy = self.open(root=self.copies, read_only=True)
-        assert read(copy.namespace("default")) == list(rows.items()), (
-            "a checkpoint has the rows of its moment"
+        same(
+            read(copy.namespace("default")),
+            list(rows.items()),
+            "a checkpoint has the rows of its moment",
         )
         assert sorted(copy.namespaces()) == ["default", "empty", "offsets", "other"], (
             "a checkpoint has every namespace"

@@ -7,6 +7,7 @@ import random
 from kstore_core.engine import Rows
 from kstore_core.errors import KeyTooLongError, KStoreError
 from kstore_core.testing.engine_suite.base import EnginePart, numbered, put, read, refuses, within
+from kstore_core.testing.explaining import same
 
 LONG = 4096
 
@@ -25,9 +26,9 @@ class LimitPromises(EnginePart):
         for name in ("default", "loaded"):
             namespace = database.namespace(name)
             promise = f"a key of {longest} bytes is held"
-            assert read(namespace) == within(rows, None, None), promise
+            same(read(namespace), within(rows, None, None), promise)
             assert [namespace.get(key) for key in rows] == list(rows.values()), promise
-            assert namespace.get_many(list(rows)) == list(rows.values()), promise
+            same(namespace.get_many(list(rows)), list(rows.values()), promise)
 
     def test_a_key_beyond_the_limit_is_refused_before_anything_is_written(self) -> None:
         if self.able.max_key_bytes is None:
@@ -95,7 +96,7 @@ class LimitPromises(EnginePart):
                 for hi in (None, b"", b"\x00", b"b"):
                     promise = f"the empty key is the first: scan({lo!r}, {hi!r}, reverse={reverse})"
                     wanted = within(rows, lo, hi, reverse=reverse)
-                    assert read(namespace.scan(lo, hi, reverse=reverse)) == wanted, promise
+                    same(read(namespace.scan(lo, hi, reverse=reverse)), wanted, promise)
                     assert namespace.first(lo, hi, reverse=reverse) == (
                         wanted[0] if wanted else None
                     ), promise
@@ -121,7 +122,7 @@ class LimitPromises(EnginePart):
         database = self.reopen(database)
         for name in ("default", "loaded"):
             namespace = database.namespace(name)
-            assert read(namespace) == within(rows, None, None), "a value of 4 MiB is held"
+            same(read(namespace), within(rows, None, None), "a value of 4 MiB is held")
             assert all(namespace.get(key) == value for key, value in rows.items()), "for get too"
         put(database, {b"%d" % (4 << 20): b"small"})
         assert database.namespace("default").get(b"%d" % (4 << 20)) == b"small"
@@ -134,9 +135,11 @@ class LimitPromises(EnginePart):
             put(database, dict.fromkeys(keys[start : start + 10000], b"v"))
         namespace = database.namespace("default")
         for reverse in (False, True):
-            assert read(namespace.scan(reverse=reverse)) == within(
-                rows, None, None, reverse=reverse
-            ), "a scan reads everything, however much there is"
+            same(
+                read(namespace.scan(reverse=reverse)),
+                within(rows, None, None, reverse=reverse),
+                "a scan reads everything, however much there is",
+            )
         assert namespace.get_many(keys[::97]) == [b"v"] * len(keys[::97])
         database.write({"default": Rows(keys[1::2], [None] * 50_000)})
         assert read(self.reopen(database).namespace("default")) == [

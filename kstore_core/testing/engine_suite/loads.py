@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kstore_core.testing.engine_suite.base import EnginePart, numbered, put, read, within
+from kstore_core.testing.explaining import same
 
 Chunks = Iterator[tuple[list[bytes], list[bytes]]]
 
@@ -40,10 +41,12 @@ class LoadPromises(EnginePart):
             "load returns how many rows it loaded"
         )
         namespace = database.namespace("default")
-        assert read(namespace) == list(rows.items()), "every row that was loaded is there"
-        assert namespace.get_many(list(rows)) == list(rows.values()), "for lookups too"
-        assert read(self.reopen(database).namespace("default")) == list(rows.items()), (
-            "and after a reopen"
+        same(read(namespace), list(rows.items()), "every row that was loaded is there")
+        same(namespace.get_many(list(rows)), list(rows.values()), "for lookups too")
+        same(
+            read(self.reopen(database).namespace("default")),
+            list(rows.items()),
+            "and after a reopen",
         )
 
     def test_existing_rows_are_replaced(self) -> None:
@@ -52,11 +55,15 @@ class LoadPromises(EnginePart):
         new = numbered(2000, b"new")
         with database.snapshot() as snapshot:
             assert database.load("default", chunks(new, 100)) == 2000
-            assert read(snapshot.namespace("default")) == within(old, None, None), (
-                "a snapshot does not see what is loaded later"
+            same(
+                read(snapshot.namespace("default")),
+                within(old, None, None),
+                "a snapshot does not see what is loaded later",
             )
-        assert read(database.namespace("default")) == within(old | new, None, None), (
-            "a load replaces the rows of the same keys and leaves the others"
+        same(
+            read(database.namespace("default")),
+            within(old | new, None, None),
+            "a load replaces the rows of the same keys and leaves the others",
         )
         put(database, {b"%08d" % 1: b"newest"})
         assert database.namespace("default").get(b"%08d" % 1) == b"newest", (

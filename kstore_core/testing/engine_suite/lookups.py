@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kstore_core.engine import Rows
 from kstore_core.testing.engine_suite.base import EnginePart, numbered, put, read
+from kstore_core.testing.explaining import same
 
 ROWS = {b"\x00": b"zero", b"a": b"1", b"a\x00": b"", b"b": b"2", b"\xff\xff": b"last"}
 
@@ -50,7 +51,7 @@ class LookupPromises(EnginePart):
         keys = [b"b", b"no", b"a", b"a", b"\x00", b"nor this", b"b", b"\xff\xff", b"a\x00"]
         wanted = [ROWS.get(key) for key in keys]
         promise = "get_many gives a value or None for each key, in the order of the keys"
-        assert namespace.get_many(keys) == wanted, promise
+        same(namespace.get_many(keys), wanted, promise)
         assert namespace.get_many(tuple(sorted(keys))) == [ROWS.get(k) for k in sorted(keys)], (
             f"{promise}; they are any sequence, sorted or not"
         )
@@ -61,8 +62,10 @@ class LookupPromises(EnginePart):
         rows = numbered(3000)
         namespace = self.filled(rows).namespace("default")
         keys = [b"%08d" % (number * 7919 % 6000) for number in range(6000)]
-        assert namespace.get_many(keys) == [rows.get(key) for key in keys], (
-            "get_many keeps the order of its keys however many there are"
+        same(
+            namespace.get_many(keys),
+            [rows.get(key) for key in keys],
+            "get_many keeps the order of its keys however many there are",
         )
 
     def test_namespaces_are_apart(self) -> None:

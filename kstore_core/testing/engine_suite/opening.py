@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +19,7 @@ from kstore_core.testing.engine_suite.base import (
     read,
     refuses,
 )
+from kstore_core.testing.explaining import same
 
 
 class OpenPromises(EnginePart):
@@ -62,8 +62,10 @@ class OpenPromises(EnginePart):
         put(database, {b"n": b"1"}, "offsets")
         for number in range(3):
             database = self.reopen(database)
-            assert read(database.namespace("default")) == list(rows.items()), (
-                "what was written is there after a reopen"
+            same(
+                read(database.namespace("default")),
+                list(rows.items()),
+                "what was written is there after a reopen",
             )
             assert database.namespace("offsets").get(b"n") == b"1", "in every namespace"
             key = b"%08d" % number
@@ -95,7 +97,6 @@ class OpenPromises(EnginePart):
         for name in ("b", "a", "c"):
             self.open(name).close()
         assert self.engine.stores(self.root) == ["a", "b", "c"], "stores() gives sorted names"
-        before = trace(self.root)
         holder = self.open("b")
         assert self.engine.stores(self.root) == ["a", "b", "c"], "stores() locks nothing"
         holder.close()
@@ -173,7 +174,7 @@ class ReadOnlyPromises(EnginePart):
         database.close()
         before = trace(self.root)
         reader = self.open(read_only=True)
-        assert read(reader.namespace("default")) == list(rows.items()), "it reads what there is"
+        same(read(reader.namespace("default")), list(rows.items()), "it reads what there is")
         assert reader.namespace("offsets").get(b"n") == b"1"
         assert sorted(reader.namespaces()) == ["default", "offsets"]
         assert reader.namespace("default").approximate_count() >= 0
@@ -205,8 +206,10 @@ class ReadOnlyPromises(EnginePart):
         writer.sync()
         readers = [self.open(read_only=True) for _ in range(2)]
         for reader in readers:
-            assert read(reader.namespace("default")) == list(rows.items()), (
-                "a reader beside a writer sees what was written before it was opened"
+            same(
+                read(reader.namespace("default")),
+                list(rows.items()),
+                "a reader beside a writer sees what was written before it was opened",
             )
         put(writer, {b"later": b"row"})
         readers[0].close()
@@ -235,4 +238,4 @@ def trace(root: Path) -> dict[str, Any]:
         elif "lock" not in path.name.lower():
             stat = path.stat()
             found[name] = stat.st_size, stat.st_mtime_ns, path.read_bytes()
-    return copy.copy(found)
+    return found

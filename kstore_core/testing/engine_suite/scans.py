@@ -12,6 +12,7 @@ from kstore_core.engine import Rows
 from kstore_core.errors import StoreClosedError
 from kstore_core.testing import strategies
 from kstore_core.testing.engine_suite.base import EnginePart, numbered, put, read, within
+from kstore_core.testing.explaining import same
 from kstore_core.testing.running import quick
 
 BOTH_WAYS = pytest.mark.parametrize("reverse", [False, True], ids=["forward", "backward"])
@@ -47,7 +48,7 @@ class ScanPromises(EnginePart):
             promise = (
                 f"scan({lo!r}, {hi!r}, reverse={reverse}) gives lo <= key < hi, None being open"
             )
-            assert read(namespace.scan(lo, hi, reverse=reverse)) == wanted, promise
+            same(read(namespace.scan(lo, hi, reverse=reverse)), wanted, promise)
             first = namespace.first(lo, hi, reverse=reverse)
             assert first == (wanted[0] if wanted else None), f"first is the first of it: {promise}"
 
@@ -56,9 +57,11 @@ class ScanPromises(EnginePart):
         rows = numbered(50)
         namespace = self.filled(rows).namespace("default")
         for lo, hi in product(list(rows)[::7], list(rows)[::5]):
-            assert read(namespace.scan(lo, hi, reverse=reverse)) == within(
-                rows, lo, hi, reverse=reverse
-            ), f"scan({lo!r}, {hi!r}, reverse={reverse}) has its lo and has not its hi"
+            same(
+                read(namespace.scan(lo, hi, reverse=reverse)),
+                within(rows, lo, hi, reverse=reverse),
+                f"scan({lo!r}, {hi!r}, reverse={reverse}) has its lo and has not its hi",
+            )
 
     @BOTH_WAYS
     def test_an_empty_namespace(self, reverse: bool) -> None:
@@ -76,9 +79,11 @@ class ScanPromises(EnginePart):
         namespace = self.filled(rows).namespace("default")
         for bound in (*ends, *(end + fill for end in ends for fill in (b"\x00", b"\xff"))):
             for lo, hi in ((bound, None), (None, bound), (b"a", bound), (bound, b"b")):
-                assert read(namespace.scan(lo, hi, reverse=reverse)) == within(
-                    rows, lo, hi, reverse=reverse
-                ), "a bound may be longer than max_key_bytes; keys compare with it as with any"
+                same(
+                    read(namespace.scan(lo, hi, reverse=reverse)),
+                    within(rows, lo, hi, reverse=reverse),
+                    "a bound may be longer than max_key_bytes; keys compare with it as with any",
+                )
 
     def test_any_rows_and_any_bounds(self) -> None:
         database = self.open()
@@ -91,8 +96,10 @@ class ScanPromises(EnginePart):
             database.write({"default": Rows(keys, [rows[key] for key in keys], [(b"", None)])})
             for reverse in (False, True):
                 wanted = within(rows, lo, hi, reverse=reverse)
-                assert read(namespace.scan(lo, hi, reverse=reverse)) == wanted, (
-                    f"scan({lo!r}, {hi!r}, reverse={reverse}) gives lo <= key < hi in order"
+                same(
+                    read(namespace.scan(lo, hi, reverse=reverse)),
+                    wanted,
+                    f"scan({lo!r}, {hi!r}, reverse={reverse}) gives lo <= key < hi in order",
                 )
 
         check()
@@ -102,7 +109,7 @@ class ScanPromises(EnginePart):
         rows = numbered(20_000)
         chunks = list(self.filled(rows).namespace("default").scan(reverse=reverse))
         sizes = [len(keys) for keys, _ in chunks]
-        assert read(chunks) == within(rows, None, None, reverse=reverse), "a scan reads everything"
+        same(read(chunks), within(rows, None, None, reverse=reverse), "a scan reads everything")
         assert sizes[0] < 1000, f"a reader who wants one row pays for {sizes[0]}"
         assert max(sizes) >= 64, "chunks grow: a long scan does not pay for each row"
 
@@ -120,8 +127,8 @@ class ScanPromises(EnginePart):
         database.sync()
         wanted = within(rows, None, None, reverse=reverse)
         promise = "a scan is as of the call that made it, whatever is written later"
-        assert seen + read(begun) == wanted, promise
-        assert read(untouched) == wanted, f"{promise}, even before its first chunk was read"
+        same(seen + read(begun), wanted, promise)
+        same(read(untouched), wanted, f"{promise}, even before its first chunk was read")
         assert len(read(namespace)) == 1999, "a later scan sees what was written"
 
     @BOTH_WAYS
@@ -131,8 +138,10 @@ class ScanPromises(EnginePart):
         scan = database.namespace("default").scan(reverse=reverse)
         loaded = numbered(6000, b"loaded")
         database.load("default", [(list(loaded), list(loaded.values()))])
-        assert read(scan) == within(rows, None, None, reverse=reverse), (
-            "a scan is as of its call, whatever is loaded later"
+        same(
+            read(scan),
+            within(rows, None, None, reverse=reverse),
+            "a scan is as of its call, whatever is loaded later",
         )
 
     def test_a_scan_of_a_namespace_that_is_dropped_does_not_end_early(self) -> None:
@@ -147,8 +156,10 @@ class ScanPromises(EnginePart):
             seen += read(scan)
         except StoreClosedError:
             return
-        assert seen == within(rows, None, None), (
-            "a scan whose namespace is dropped goes on, or raises StoreClosedError"
+        same(
+            seen,
+            within(rows, None, None),
+            "a scan whose namespace is dropped goes on, or raises StoreClosedError",
         )
 
     def test_scans_do_not_disturb_each_other(self) -> None:
@@ -172,7 +183,7 @@ class ScanPromises(EnginePart):
                 else:
                     seen[number] += read([chunk])
                 namespace.first()
-        assert seen == wanted, "scans that are open at the same time are independent"
+        same(seen, wanted, "scans that are open at the same time are independent")
 
     @BOTH_WAYS
     def test_a_scan_that_ended_stays_at_its_end(self, reverse: bool) -> None:

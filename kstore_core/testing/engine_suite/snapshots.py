@@ -17,6 +17,7 @@ from kstore_core.testing.engine_suite.base import (
     refuses,
     within,
 )
+from kstore_core.testing.explaining import same
 
 NAMES = ["default", "offsets", "other"]
 
@@ -40,16 +41,18 @@ class SnapshotPromises(EnginePart):
                 then = snapshot.namespace(name)
                 promise = f"the namespace {name!r} of a snapshot is as it was when it was taken"
                 assert then.name == name, "a namespace has its name"
-                assert read(then) == list(rows.items()), promise
+                same(read(then), list(rows.items()), promise)
                 for reverse in (False, True):
-                    assert read(then.scan(keys[10], keys[2000], reverse=reverse)) == within(
-                        rows, keys[10], keys[2000], reverse=reverse
-                    ), promise
+                    same(
+                        read(then.scan(keys[10], keys[2000], reverse=reverse)),
+                        within(rows, keys[10], keys[2000], reverse=reverse),
+                        promise,
+                    )
                     assert (
                         then.first(keys[7], reverse=reverse)
                         == (within(rows, keys[7], None, reverse=reverse)[0])
                     ), promise
-                assert then.get_many([*keys, b"no"]) == [*rows.values(), None], promise
+                same(then.get_many([*keys, b"no"]), [*rows.values(), None], promise)
                 assert then.get(keys[-1]) == b"v", promise
                 assert then.fast_get(keys[0]) == b"v", promise
                 assert then.get(b"%08d" % 5000) is None, promise
@@ -64,8 +67,8 @@ class SnapshotPromises(EnginePart):
             then = snapshot.namespace("gone")
             database.drop_namespace("gone")
             put(database, {b"new": b"v"}, "gone")
-            assert read(then) == list(rows.items()), "a snapshot keeps what is dropped later"
-            assert read(snapshot.namespace("gone")) == list(rows.items()), "by name too"
+            same(read(then), list(rows.items()), "a snapshot keeps what is dropped later")
+            same(read(snapshot.namespace("gone")), list(rows.items()), "by name too")
 
     def test_a_snapshot_has_the_namespaces_that_there_were(self) -> None:
         database = self.open()
@@ -104,7 +107,7 @@ class SnapshotPromises(EnginePart):
                 seen[0].extend(chunk[0])
                 seen[1].extend(other[0])
                 then.first()
-            assert seen == (list(rows), list(rows)[::-1]), "scans of a snapshot are independent"
+            same(seen, (list(rows), list(rows)[::-1]), "scans of a snapshot are independent")
 
     def test_a_closed_snapshot_is_over(self) -> None:
         database = self.filled(numbered(5000))

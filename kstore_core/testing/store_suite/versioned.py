@@ -58,7 +58,7 @@ class VersionedPromises(StorePart):
         assert [record.timestamp for record in store.history(b"k")] == [20, 50, 100]
 
     @EACH_VERSIONED
-    def test_a_versioned_scan_is_a_moment(self, kind: Kind) -> None:
+    def test_a_scan_of_versions_is_a_moment(self, kind: Kind) -> None:
         state = self.state()
         store = state.open(_spec(kind))
         for number in range(400):
@@ -77,7 +77,7 @@ class VersionedPromises(StorePart):
         assert store.get(b"k0000", 60).value == b"later"
 
     @EACH_VERSIONED
-    def test_random_versioned_lives(self, kind: Kind) -> None:
+    def test_random_lives_of_versions(self, kind: Kind) -> None:
         run_machine(VersionedMachine, make_engine=self.new_engine, kind=kind, examples=self.lives)
 
 

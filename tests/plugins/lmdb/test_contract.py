@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kstore_core.testing import EngineSuite
+from kstore_core.testing import EngineSuite, StoreSuite
 from kstore_lmdb import LMDBEngine
 
 
@@ -14,3 +14,8 @@ class TestLMDBEngine(EngineSuite):
 class TestLMDBEngineOfFormat1(EngineSuite):
     def make_engine(self) -> LMDBEngine:
         return LMDBEngine({"format_version": "1.0"})
+
+
+class TestStoresOnLMDB(StoreSuite):
+    def make_engine(self) -> LMDBEngine:
+        return LMDBEngine()

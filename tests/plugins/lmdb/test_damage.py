@@ -118,8 +118,9 @@ def test_a_directory_that_lost_its_data(open_database: OpenDatabase, tmp_path: P
     (database.path / "data.mdb").unlink()
     with pytest.raises(CorruptionError, match=r"has lost its data\.mdb"):
         LMDBEngine().open(tmp_path, "s")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(CorruptionError, match=r"has lost its data\.mdb"):
         LMDBEngine().open(tmp_path, "s", read_only=True)
+    assert LMDBEngine().stores(tmp_path) == ["s"], "it is not left out in silence"
     assert sorted(entry.name for entry in database.path.iterdir()) == ["lock.mdb"]
 
 

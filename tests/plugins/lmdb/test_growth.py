@@ -48,6 +48,27 @@ def test_a_load_and_a_namespace_grow_it_too(open_database: OpenDatabase) -> None
     assert len(database.namespaces()) == 62
 
 
+def test_a_drop_in_a_map_that_is_full(
+    open_database: OpenDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every commit is kept by a snapshot, so that it takes new pages, a drop's as well."""
+    monkeypatch.setattr("kstore_lmdb.environment.added_bytes", lambda _: 8192)
+    database = open_database(map_size_bytes=1 << 16)
+    moments, sizes = [], set()
+    for number in range(20):
+        database.namespace("n")
+        put(database, {b"": b"%d" % number, b"a": b"1"}, "n")
+        moments.append(database.snapshot())
+        before = size_of(database)
+        database.drop_namespace("n")
+        if size_of(database) > before:
+            sizes.add(size_of(database))
+        assert database.namespaces() == ["default"]
+    assert sizes, "no drop made the map grow"
+    for number, snapshot in enumerate(moments):
+        assert scanned(snapshot.namespace("n")) == [(b"", b"%d" % number), (b"a", b"1")]
+
+
 def test_scans_and_snapshots_of_every_age_go_on_as_they_began(open_database: OpenDatabase) -> None:
     database = open_database(map_size_bytes=SMALL)
     space = database.namespace("default")

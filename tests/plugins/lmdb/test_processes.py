@@ -24,6 +24,7 @@ from kstore_core.errors import (
 from kstore_core.testing.processes import in_fork
 from kstore_lmdb import LMDBEngine
 from kstore_lmdb.database import LMDBDatabase
+from kstore_lmdb.environment import Environment
 from kstore_lmdb.errors import translate
 from tests.plugins.lmdb.conftest import OpenDatabase
 from tests.plugins.lmdb.support import numbered, put, python, rows_of, scanned
@@ -417,3 +418,38 @@ def test_a_reader_stays_where_another_process_went_on(
     assert scanned(reader.namespace("default")) == [(b"a", b"1")]
     assert scanned(later.namespace("default")) == [(b"a", b"2" * 9000)]
     assert scanned(writer.namespace("default")) == [(b"a", b"3")]
+
+
+def test_a_writer_that_cannot_open_leaves_readers_as_they_are(
+    open_database: OpenDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = open_database()
+    put(database, {b"a": b"1"})
+    database.close()
+    reader = open_database(read_only=True)
+    scan = reader.namespace("default").scan()
+    really = Environment._open
+
+    def refuse_to_write(self: Environment) -> lmdb.Environment:
+        if self._mode.writable:
+            raise lmdb.Error("no")
+        return really(self)
+
+    monkeypatch.setattr(Environment, "_open", refuse_to_write)
+    with pytest.raises(EngineError, match="cannot open it: no"):
+        open_database()
+    monkeypatch.undo()
+    assert list(scan) == [([b"a"], [b"1"])]
+    assert reader.namespace("default").get(b"a") == b"1"
+    put(open_database(), {b"a": b"2"})
+    assert reader.namespace("default").get(b"a") == b"1"
+
+
+def test_a_writers_options_hold_beside_an_earlier_reader(tmp_path: Path) -> None:
+    LMDBEngine().open(tmp_path, "s").close()
+    reader = LMDBEngine({"max_namespaces": 4}).open(tmp_path, "s", read_only=True)
+    writer = LMDBEngine({"max_namespaces": 64}).open(tmp_path, "s")
+    for number in range(20):
+        writer.namespace(f"n{number}")
+    writer.close()
+    reader.close()

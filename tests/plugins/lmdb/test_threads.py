@@ -138,3 +138,26 @@ def test_writers_take_turns(open_database: OpenDatabase) -> None:
         thread.join()
     assert len(scanned(database.namespace("default"))) == 400
     assert len(database.namespaces()) == 5
+
+
+def test_a_drop_disturbs_nobody_who_reads(open_database: OpenDatabase) -> None:
+    """Moments are begun all the time while a namespace comes and goes."""
+    database = open_database()
+    put(database, {b"a": b"1"})
+    space = database.namespace("default")
+
+    def look_up() -> None:
+        assert space.get(b"a") == b"1"
+
+    def open_for_reading() -> None:
+        reader = open_database(read_only=True)
+        assert reader.namespace("default").get(b"a") == b"1"
+        reader.close()
+
+    def come_and_go(number: int) -> None:
+        database.namespace("extra")
+        database.write({"extra": Rows([b"k"], [b"%d" % number])})
+        database.drop_namespace("extra")
+
+    run_beside([look_up, open_for_reading], come_and_go)
+    assert database.namespaces() == ["default"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from kstore_core.testing import WrappedDatabase, WrappedNamespace, WrappedSnapshot
 from tests.testing.planted.base import planted
 
@@ -113,6 +116,17 @@ class EndsAScanEarly(WrappedNamespace):
 class PaysForAThousandRows(WrappedNamespace):
     def scan(self, lo=None, hi=None, *, reverse=False):
         return iter(list(chunked(rows_of(self.inner.scan(lo, hi, reverse=reverse)), 10**6)))
+
+
+@planted("test_dropped_and_closed_scans_free_what_they_hold", lives_catch=False)
+class LeavesAFileOpenForEachScan(WrappedNamespace):
+    def scan(self, lo=None, hi=None, *, reverse=False):
+        def through(chunks, held):
+            yield from chunks
+            held.close()
+
+        held = Path(os.devnull).open()  # noqa: SIM115
+        return through(self.inner.scan(lo, hi, reverse=reverse), held)
 
 
 @planted("test_chunks_start_small_and_grow", lives_catch=False)
