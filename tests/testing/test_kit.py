@@ -23,24 +23,43 @@ from kstore_memory import MemoryEngine
 from tests.testing.nested import run
 
 
-def test_every_format_has_its_kind() -> None:
-    assert [kind.format for kind in KINDS] == list(FORMATS.values())
+def test_every_shape_of_a_format_has_its_kind() -> None:
+    there_are = {(shape, f.name) for f in FORMATS.values() for shape in f.shapes}
+    assert {(kind.shape, kind.format.name) for kind in KINDS} == there_are
+
+
+def test_every_kind_is_named_and_specified_as_what_it_is() -> None:
+    assert len({str(kind) for kind in KINDS}) == len(KINDS)
+    for kind in KINDS:
+        segments = () if kind.shape == "key_value" else (60_000, 20_000)
+        spec = kind.spec("s", *segments)
+        assert (spec.shape, spec.format) == (kind.shape, kind.format)
 
 
 def test_every_factory_has_its_kind() -> None:
-    factories = {
+    factories = [
         function
         for name in stores.__all__
         if inspect.isfunction(function := getattr(stores, name))
         if function.__annotations__["return"] == "StoreSpec"
-    }
-    assert {kind.spec for kind in KINDS} == factories
-    assert all(kind.spec is getattr(stores, kind.spec.__name__) for kind in KINDS)
+    ]
+    kinds = {(kind.shape, kind.format) for kind in KINDS}
+    for factory in factories:
+        parameters = inspect.signature(factory).parameters.values()
+        times = [60_000 for p in parameters if p.default is p.empty and p.name != "name"]
+        spec = factory("s", *times)
+        assert (spec.shape, spec.format) in kinds, factory.__name__
 
 
 def test_every_edge_is_upgraded_along() -> None:
-    named = {(older, newer.name) for newer in FORMATS.values() for older in newer.upgrades_from}
-    assert {(str(edge.older), str(edge.newer)) for edge in EDGES} == named
+    named = {
+        (shape, older, newer.name)
+        for newer in FORMATS.values()
+        for older in newer.upgrades_from
+        for shape in {*newer.shapes}.intersection(FORMATS[older].shapes)
+    }
+    led = {(older.shape, older.format.name, newer.format.name) for older, newer in EDGES}
+    assert led == named
 
 
 @pytest.mark.parametrize("suite", [EngineSuite, StoreSuite])
