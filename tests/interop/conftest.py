@@ -1,0 +1,28 @@
+"""The released Kafka Streams, built once and running for the whole session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.interop.harness import Harness, HarnessUnavailableError, build
+
+
+@pytest.fixture(scope="session")
+def classpath(pytestconfig: pytest.Config) -> str:
+    """The built harness, in $KSTORE_INTEROP_CACHE or else pytest's own cache; or skip."""
+    cache = os.environ.get("KSTORE_INTEROP_CACHE")
+    try:
+        return build(Path(cache) if cache else pytestconfig.cache.mkdir("interop"))
+    except HarnessUnavailableError as reason:
+        pytest.skip(f"Kafka Streams cannot run here: {reason}")
+
+
+@pytest.fixture(scope="session")
+def kafka(classpath: str) -> Iterator[Harness]:
+    """A JVM with Kafka Streams in it; a test closes the store that it opens."""
+    with Harness(classpath) as harness:
+        yield harness
