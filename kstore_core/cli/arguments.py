@@ -12,7 +12,7 @@ import click
 from kstore_core.serdes import BuiltInSerde
 from kstore_core.types import to_millis
 
-__all__ = ["DURATION", "TIME", "key_bytes"]
+__all__ = ["DURATION", "TIME", "check_order", "key_bytes"]
 
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -63,6 +63,17 @@ class _Time(click.ParamType[int]):
 
 DURATION = _Duration()
 TIME = _Time()
+
+
+def check_order(earliest: int | None, latest: int | None) -> None:
+    """Refuse times that are the wrong way round.
+
+    Raises
+    ------
+    click.BadParameter
+    """
+    if earliest is not None and latest is not None and earliest > latest:
+        raise click.BadParameter(f"--from {earliest} lies after --to {latest}", param_hint="--from")
 
 
 def key_bytes(text: str, serde: BuiltInSerde[Any], *, is_hex: bool) -> bytes:

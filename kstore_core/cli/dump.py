@@ -10,12 +10,12 @@ from typing import Any
 
 import click
 
-from kstore_core.cli.arguments import TIME, key_bytes
+from kstore_core.cli.arguments import TIME
 from kstore_core.cli.options import json_option, path_argument, store_options
 from kstore_core.cli.output import print_json, print_table
 from kstore_core.cli.places import places
+from kstore_core.cli.ranges import Range
 from kstore_core.cli.reading import Reader, opened, titles
-from kstore_core.errors import SpecError
 
 __all__ = ["dump"]
 
@@ -24,20 +24,26 @@ __all__ = ["dump"]
 @path_argument
 @click.argument("store")
 @click.option("--as-of", type=TIME, help="Of a versioned store: the versions valid at this time.")
-@click.option("--from", "lo", metavar="KEY", help="The first key.")
-@click.option("--to", "hi", metavar="KEY", help="The last key, itself included.")
-@click.option("--key-hex", is_flag=True, help="--from and --to are stored bytes, in hex.")
-@click.option("--reverse", is_flag=True, help="Last key first.")
+@click.option("--from", "lo", metavar="KEY|TIME", help="The first key; of windows the first time.")
+@click.option("--to", "hi", metavar="KEY|TIME", help="The last key or time, itself included.")
+@click.option("--key", metavar="KEY", help="Only this key.")
+@click.option("--key-from", metavar="KEY", help="The first key, of any store.")
+@click.option("--key-to", metavar="KEY", help="The last key, itself included.")
+@click.option("--key-hex", "is_hex", is_flag=True, help="Keys are stored bytes, in hex.")
+@click.option("--reverse", is_flag=True, help="Last row first.")
 @click.option("--limit", type=click.IntRange(min=0), help="At most so many rows.")
 @store_options
 @json_option
 def dump(
     path: Path,
     store: str,
-    as_of: int | None,
     lo: str | None,
     hi: str | None,
-    key_hex: bool,
+    key: str | None,
+    key_from: str | None,
+    key_to: str | None,
+    is_hex: bool,
+    as_of: int | None,
     reverse: bool,
     limit: int | None,
     as_json: bool,
@@ -45,34 +51,28 @@ def dump(
 ) -> None:
     """Print the rows of STORE in the order of their stored keys, one a line.
 
-    Of a versioned store it is the latest version of each key, unless --as-of names another time. A
-    store that Spark wrote is printed shard by shard.
+    Of a versioned store it is the latest version of each key, unless --as-of names another time. Of
+    a window store it is the windows that begin from --from to --to, of a session store the sessions
+    that reach into that time, both segment by segment. A store that Spark wrote is printed shard by
+    shard.
     """
+    wanted = Range(lo, hi, key, key_from, key_to, is_hex, as_of, reverse)
     with ExitStack() as stack:
         readers = [
             stack.enter_context(opened(directory, store, options))
             for directory in places(path).directories
         ]
 
-        def rows() -> Iterator[tuple[Reader, bytes, Any]]:
+        def rows() -> Iterator[tuple[Reader, Any, Any]]:
             for reader in readers:
-                ends = [
-                    None if end is None else key_bytes(end, reader.key, is_hex=key_hex)
-                    for end in (lo, hi)
-                ]
-                if as_of is not None and not reader.format.versioned:
-                    raise SpecError(
-                        f"the store {store!r} keeps no history, so --as-of says nothing"
-                    )
-                when = () if as_of is None else (as_of,)
-                with reader.store.range(*ends, *when, reverse=reverse) as scan:
-                    for key, record in scan:
-                        yield reader, key, record
+                with wanted.scan(reader) as scan:
+                    for at, record in scan:
+                        yield reader, at, record
 
         chosen = islice(rows(), limit)
         if as_json:
-            for reader, key, record in chosen:
-                print_json(reader.document(key, record))
+            for reader, at, record in chosen:
+                print_json(reader.document(at, record))
         elif readers:
-            cells = (reader.cells(key, record) for reader, key, record in chosen)
-            print_table(titles(readers[0].format), cells)
+            cells = (reader.cells(at, record) for reader, at, record in chosen)
+            print_table(titles(readers[0].spec), cells)

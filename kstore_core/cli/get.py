@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from kstore_core.cli.arguments import TIME, key_bytes
+from kstore_core.cli.describing import worded
 from kstore_core.cli.errors import NotFoundError
 from kstore_core.cli.options import json_option, key_arguments, store_options
 from kstore_core.cli.output import print_fields, print_json
 from kstore_core.cli.places import places
-from kstore_core.cli.reading import opened
+from kstore_core.cli.reading import Reader, opened
 from kstore_core.cli.rendering import printable
 from kstore_core.errors import SpecError
+from kstore_core.types import Windowed
 
 __all__ = ["get"]
+
+_TIMES = {
+    "key_value": (),
+    "versioned": ("as_of",),
+    "window": ("window_start",),
+    "session": ("session_start", "session_end"),
+}
 
 
 @click.command()
 @key_arguments
 @click.option("--as-of", type=TIME, help="Of a versioned store: the version valid at this time.")
+@click.option("--window-start", type=TIME, help="Of a window store: which window.")
+@click.option("--session-start", type=TIME, help="Of a session store: when the session begins.")
+@click.option("--session-end", type=TIME, help="Of a session store: when it ends.")
 @store_options
 @json_option
 def get(
@@ -30,25 +43,75 @@ def get(
     key: str,
     key_hex: bool,
     as_of: int | None,
+    window_start: int | None,
+    session_start: int | None,
+    session_end: int | None,
     as_json: bool,
     **options: Any,
 ) -> None:
     """Print the value of KEY, with all that is stored with it.
 
-    KEY is text as the store's key serde reads it. Exit code 1 if there is no value.
+    KEY is text as the store's key serde reads it. Exit code 1 if there is no value. Where a window
+    store retains duplicates, all values of the window are printed.
     """
+    times = {
+        "as_of": as_of,
+        "window_start": window_start,
+        "session_start": session_start,
+        "session_end": session_end,
+    }
     told = options["key_serde"]
     for directory in places(path).by_key(key, is_hex=key_hex, key_serde=told):
         with opened(directory, store, options) as reader:
+            _check_times(reader, times)
             raw = key_bytes(key, reader.key, is_hex=key_hex)
-            if not reader.format.versioned and as_of is not None:
-                raise SpecError(f"the store {store!r} keeps no history, so --as-of says nothing")
-            found = reader.store.get(raw, as_of) if as_of is not None else reader.store.get(raw)
-            if found is not None:
+            found = False
+            for at, record in _rows(reader, raw, times):
                 if as_json:
-                    print_json(reader.document(raw, found))
+                    print_json(reader.document(at, record))
                 else:
-                    print_fields(reader.fields(raw, found))
+                    if found:
+                        click.echo()
+                    print_fields(reader.fields(at, record))
+                found = True
+            if found:
                 return
-    when = "" if as_of is None else " at that time"
+    when = "" if all(time is None for time in times.values()) else " at that time"
     raise NotFoundError(f"{printable(key)!r} has no value in the store {store!r}{when}")
+
+
+def _rows(
+    reader: Reader, key: bytes, times: dict[str, Any]
+) -> Iterable[tuple[bytes | Windowed[bytes], Any]]:
+    """What is stored, if anything is."""
+    shape, store = reader.spec.shape, reader.store
+    if shape == "window":
+        start = times["window_start"]
+        return () if start < 0 else reader.in_time(key, key, start, start)
+    at: bytes | Windowed[bytes] = key
+    if shape == "session":
+        try:
+            at = Windowed(key, times["session_start"], times["session_end"])
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="--session-start") from error
+        record = store.fetch_session(key, at.start, at.end)
+    elif times["as_of"] is not None:
+        record = store.get(key, times["as_of"])
+    else:
+        record = store.get(key)
+    return () if record is None else ((at, record),)
+
+
+def _check_times(reader: Reader, times: dict[str, Any]) -> None:
+    """Refuse times that such a store does not have, and ask for those that tell a value of it."""
+    spec = reader.spec
+    kind = f"the store {spec.name!r} is a {worded(spec.shape)} store"
+    for name, time in times.items():
+        if time is not None and name not in _TIMES[spec.shape]:
+            raise SpecError(f"{kind}, so --{worded(name)} says nothing")
+    missing = [f"--{worded(name)}" for name in _TIMES[spec.shape] if times[name] is None]
+    if missing and spec.shape != "versioned":
+        raise SpecError(
+            f"{kind}, so a value is told by its key and {' and '.join(missing)}; kstore history "
+            "lists those of a key"
+        )

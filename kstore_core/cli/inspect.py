@@ -7,12 +7,14 @@ from typing import Any
 
 import click
 
+from kstore_core.cli.describing import worded
 from kstore_core.cli.errors import NotFoundError
 from kstore_core.cli.looking import Sight, look, open_to_read, seen_format, seen_shapes
 from kstore_core.cli.options import engine_option, json_option, path_argument
 from kstore_core.cli.output import print_fields, print_json
 from kstore_core.cli.places import places
 from kstore_core.cli.rendering import shown_duration, shown_time
+from kstore_core.cli.segments import documents
 
 __all__ = ["inspect"]
 
@@ -50,7 +52,7 @@ def inspect(path: Path, engine: str | None, as_json: bool) -> None:
 
 def _directory(root: Path, engine: str | None) -> dict[str, Any]:
     with open_to_read(root, engine) as state:
-        rows = [_store(look(state, name)) for name in state.stores()]
+        rows = [_store(look(state, name, count=True)) for name in state.stores()]
         return {"path": str(root), "engine": state.engine.name, "stores": rows}
 
 
@@ -69,6 +71,7 @@ def _blank(name: str) -> dict[str, Any]:
         "offsets": [],
         "position": [],
         "segments": None,
+        "segment_list": None,
     }
 
 
@@ -76,7 +79,6 @@ def _store(sight: Sight) -> dict[str, Any]:
     record = sight.record
     row = _blank(sight.name) | {
         "namespaces": sight.namespaces,
-        "segments": sight.segments,
         "stream_time": record.stream_time,
         "offsets": [
             {"topic": topic, "partition": partition, "offset": offset}
@@ -88,6 +90,9 @@ def _store(sight: Sight) -> dict[str, Any]:
             for partition, offset in sorted(offsets.items())
         ],
     }
+    if sight.segments is not None:
+        found = documents(sight.segments, record.spec, record.stream_time)
+        row |= {"segments": len(found), "segment_list": found}
     shapes = seen_shapes(sight)
     if len(shapes) == 1 or sight.segments is not None:
         row["shape"] = " or ".join(shapes)
@@ -120,8 +125,6 @@ def _print(directory: dict[str, Any]) -> None:
 def _fields(store: dict[str, Any]) -> list[tuple[str, str]]:
     """What is known of a store, for people."""
     fields = [("store", store["name"]), ("is", _kind(store))]
-    if store["segments"] is not None:
-        fields.append(("segments", str(store["segments"])))
     if store["key_serde"]:
         fields.append(("serdes", f"{store['key_serde']} -> {store['value_serde']}"))
     if store["history_retention_ms"] is not None:
@@ -130,6 +133,7 @@ def _fields(store: dict[str, Any]) -> list[tuple[str, str]]:
         fields.append(("history", text))
     if store["retention_ms"] is not None:
         fields.append(("retention", _retention(store)))
+    fields += [("segment", _segment(segment)) for segment in store["segment_list"] or ()]
     if store["namespaces"]:
         counts = [f"{name} (about {count})" for name, count in store["namespaces"].items()]
         fields.append(("rows", ", ".join(counts)))
@@ -153,12 +157,21 @@ def _retention(store: dict[str, Any]) -> str:
     return text + ("; retains duplicates" if store["retain_duplicates"] else "")
 
 
+def _segment(segment: dict[str, Any]) -> str:
+    rows = f"about {segment['rows']} rows"
+    if segment["id"] is None:
+        return f"from {shown_time(segment['start'])}: {rows}"
+    state = {None: "", True: ", expired", False: ", live"}[segment["expired"]]
+    times = f"{shown_time(segment['start'])} to {shown_time(segment['end'])}"
+    return f"{segment['id']}, {times}: {rows}{state}"
+
+
 def _kind(store: dict[str, Any]) -> str:
     if store["format"] is None and store["segments"] is not None:
-        return f"a {store['shape']} store, plain by its namespaces; no spec is stored"
+        return f"a {store['shape']} store, plain by its namespaces: reading it needs --shape"
     if store["format"] is None:
         return "a plain key-value store or a versioned one: reading it needs --shape"
-    kind = f"{store['shape'].replace('_', '-')}, {store['format']}"
+    kind = f"{worded(store['shape'])}, {store['format']}"
     if store["known_from"] == "namespaces":
         kind += " (by its namespaces; no spec is stored)"
     return kind

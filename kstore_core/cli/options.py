@@ -11,7 +11,14 @@ import click
 from kstore_core.cli.arguments import DURATION
 from kstore_core.serdes import BUILT_IN
 
-__all__ = ["engine_option", "json_option", "key_arguments", "path_argument", "store_options"]
+__all__ = [
+    "engine_option",
+    "json_option",
+    "key_arguments",
+    "path_argument",
+    "shape_option",
+    "store_options",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,6 +46,13 @@ engine_option: Callable[[F], F] = click.option(
 )
 
 
+shape_option: Callable[[F], F] = click.option(
+    "--shape",
+    type=click.Choice(["key-value", "versioned", "window", "session"]),
+    help="Where the directory does not say.",
+)
+
+
 def store_options(command: F) -> F:
     """What a store is, for a directory that does not say."""
     serde = click.Choice(sorted(BUILT_IN))
@@ -49,7 +63,14 @@ def store_options(command: F) -> F:
             "--segment-interval",
             "segment_interval_ms",
             type=DURATION,
-            help="Of a versioned store; Kafka's default for the retention if left out.",
+            help="Kafka's default for the retention if left out.",
+        ),
+        click.option("--window-size", "window_size_ms", type=DURATION, help="Of a window store."),
+        click.option(
+            "--retention",
+            "retention_ms",
+            type=DURATION,
+            help="Of a window or session store: 60s, 30d.",
         ),
         click.option(
             "--history-retention",
@@ -63,7 +84,7 @@ def store_options(command: F) -> F:
             type=click.Choice(["plain", "timestamped", "headers"]),
             help="What is stored with a value.",
         ),
-        click.option("--shape", type=click.Choice(["key-value", "versioned"])),
+        shape_option,
         engine_option,
     ):
         command = option(command)

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 
 from kstore_core import serdes
-from kstore_core.cli.looking import Described, describe, look, open_to_read
+from kstore_core.cli.describing import Described, describe, worded
+from kstore_core.cli.looking import look, open_to_read
 from kstore_core.cli.rendering import (
     decoded,
     json_headers,
@@ -20,8 +21,10 @@ from kstore_core.cli.rendering import (
     shown_time,
     shown_value,
 )
-from kstore_core.formats import ValueFormat
 from kstore_core.serdes import BuiltInSerde
+from kstore_core.spec import StoreSpec
+from kstore_core.typed import Scan
+from kstore_core.types import AggregationWithHeaders, Windowed
 
 __all__ = ["Reader", "opened", "titles"]
 
@@ -33,66 +36,95 @@ class Reader:
     Attributes
     ----------
     store : Any
-        A :class:`~kstore_core.typed.KeyValueStore` or VersionedStore of bytes.
-    format : ValueFormat
+        A store of :mod:`kstore_core.typed`, of bytes.
+    spec : StoreSpec
     key, value : BuiltInSerde
         How keys and values are shown; bytes where the store's serde is not a built-in one.
     """
 
     store: Any
-    format: ValueFormat
+    spec: StoreSpec
     key: BuiltInSerde[Any]
     value: BuiltInSerde[Any]
 
-    def document(self, key: bytes, record: Any) -> dict[str, Any]:
-        """A row as JSON: the fields that the store's format has."""
-        row = {
-            "key": json_value(decoded(key, self.key)),
-            "value": json_value(decoded(self._raw(record), self.value)),
-        }
-        if self.format.timestamped:
+    def document(self, key: bytes | Windowed[bytes], record: Any) -> dict[str, Any]:
+        """A row as JSON: the fields that the store's shape and format have."""
+        raw, times = _parts(key)
+        row = {"key": json_value(decoded(raw, self.key))}
+        row |= dict(zip(("start", "end"), times, strict=False))
+        row["value"] = json_value(decoded(self._raw(record), self.value))
+        value_format = self.spec.format
+        if value_format.timestamped:
             row["timestamp"] = record.timestamp
-        if self.format.versioned:
+        if value_format.versioned:
             row["valid_to"] = record.valid_to
-        if self.format.headers:
+        if value_format.headers:
             row["headers"] = json_headers(record.headers)
         return row
 
-    def cells(self, key: bytes, record: Any) -> list[str]:
+    def cells(self, key: bytes | Windowed[bytes], record: Any) -> list[str]:
         """A row as text, in the order of :func:`titles`."""
+        raw, times = _parts(key)
         row = [
-            shown_value(decoded(key, self.key)),
+            shown_value(decoded(raw, self.key)),
+            *map(shown_time, times),
             shown_value(decoded(self._raw(record), self.value)),
         ]
-        if self.format.timestamped:
+        value_format = self.spec.format
+        if value_format.timestamped:
             row.append(shown_time(record.timestamp))
-        if self.format.versioned:
+        if value_format.versioned:
             row.append(shown_time(record.valid_to))
-        if self.format.headers:
+        if value_format.headers:
             row.append(shown_headers(record.headers))
         return row
 
-    def fields(self, key: bytes, record: Any) -> list[tuple[str, str]]:
+    def fields(self, key: bytes | Windowed[bytes], record: Any) -> list[tuple[str, str]]:
         """A row as names and texts, each header by itself."""
-        fields = list(zip(titles(self.format), self.cells(key, record), strict=True))
-        if self.format.headers:
+        fields = list(zip(titles(self.spec), self.cells(key, record), strict=True))
+        if self.spec.format.headers:
             fields.pop()
             fields += [("header", shown_headers([header])) for header in record.headers]
         return fields
 
+    def in_time(
+        self,
+        key_from: bytes | None,
+        key_to: bytes | None,
+        earliest: int | None,
+        latest: int | None,
+        *,
+        reverse: bool = False,
+    ) -> Scan[Windowed[bytes], Any]:
+        """The windows that begin in a time, or the sessions that reach into it; all inclusive."""
+        windows = self.spec.shape == "window"
+        find = self.store.fetch_range if windows else self.store.find_sessions_range
+        found: Scan[Windowed[bytes], Any] = find(
+            key_from, key_to, earliest, latest, reverse=reverse
+        )
+        return found
+
     def _raw(self, record: Any) -> bytes | None:
-        raw: bytes | None = record.value if self.format.timestamped else record
+        if isinstance(record, AggregationWithHeaders):
+            return cast("bytes", record.aggregation)
+        raw: bytes | None = record.value if self.spec.format.timestamped else record
         return raw
 
 
-def titles(value_format: ValueFormat) -> list[str]:
-    """The columns of a row of this format."""
-    row = ["key", "value"]
-    if value_format.versioned:
+def _parts(key: bytes | Windowed[bytes]) -> tuple[bytes, tuple[int, ...]]:
+    """The key, and the start and end of its window or session where it has one."""
+    return (key.key, (key.start, key.end)) if isinstance(key, Windowed) else (key, ())
+
+
+def titles(spec: StoreSpec) -> list[str]:
+    """The columns of a row of such a store."""
+    times = ["start", "end"] if spec.shape in ("window", "session") else []
+    row = ["key", *times, "value"]
+    if spec.format.versioned:
         row += ["valid from", "valid to"]
-    elif value_format.timestamped:
+    elif spec.format.timestamped:
         row.append("timestamp")
-    return [*row, "headers"] if value_format.headers else row
+    return [*row, "headers"] if spec.format.headers else row
 
 
 @contextmanager
@@ -104,7 +136,7 @@ def opened(root: Path, store: str, options: Mapping[str, Any]) -> Iterator[Reade
     root : Path
     store : str
     options : mapping
-        ``engine``, and the arguments of :func:`~kstore_core.cli.looking.describe`.
+        ``engine``, and the arguments of :func:`~kstore_core.cli.describing.describe`.
     """
     told = dict(options)
     with open_to_read(root, told.pop("engine")) as state:
@@ -117,12 +149,12 @@ def opened(root: Path, store: str, options: Mapping[str, Any]) -> Iterator[Reade
                 err=True,
             )
         key, value = (_serde(name) for name in (described.key_serde, described.value_serde))
-        yield Reader(state.open(described.spec), described.spec.format, key, value)
+        yield Reader(state.open(described.spec), described.spec, key, value)
 
 
 def _kind(described: Described) -> str:
-    shape = described.spec.shape.replace("_", "-")
-    return f"a {shape} store of the format {described.spec.format.name}, by its namespaces"
+    spec = described.spec
+    return f"a {worded(spec.shape)} store of the format {spec.format.name}, by its namespaces"
 
 
 def _serde(name: str) -> BuiltInSerde[Any]:

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 from rich.console import Console
 
-from kstore_core.cli.options import engine_option, json_option, path_argument
+from kstore_core.cli.options import engine_option, json_option, path_argument, shape_option
 from kstore_core.cli.output import print_json
 from kstore_core.errors import KStoreError, SpecError
 from kstore_core.spec import Shape
@@ -21,12 +21,6 @@ from kstore_core.upgrade import upgrade as upgrade_store
 __all__ = ["upgrade"]
 
 _SAY_EVERY_S = 5.0
-_SHAPES: dict[str, Shape] = {
-    "key-value": "key_value",
-    "versioned": "versioned",
-    "window": "window",
-    "session": "session",
-}
 
 
 class UnfinishedError(KStoreError):
@@ -41,11 +35,7 @@ class UnfinishedError(KStoreError):
     metavar="FORMAT",
     help="plain, timestamped, headers, or a format's full name; the newest if left out.",
 )
-@click.option(
-    "--shape",
-    type=click.Choice([*_SHAPES]),
-    help="Where the directory does not say.",
-)
+@shape_option
 @engine_option
 @json_option
 def upgrade(
@@ -57,7 +47,6 @@ def upgrade(
     is whole at every moment, and the next run goes on.
     """
     _refuse_shards(path)
-    asked = None if shape is None else _SHAPES[shape]
     moved = 0
     with _progress() as show:
 
@@ -71,7 +60,7 @@ def upgrade(
                 path,
                 store,
                 to,
-                shape=asked,
+                shape=cast("Shape | None", shape and shape.replace("-", "_")),
                 engine=engine,
                 progress=note,
             )

@@ -80,22 +80,6 @@ def test_a_versioned_store_needs_its_retention(run, golden):
     assert "--history-retention" in ran.err
 
 
-@pytest.mark.parametrize("name", ["window_timestamped", "window_headers", "session_headers"])
-def test_window_and_session_stores_are_named_and_not_read(run, golden, name):
-    root = golden(name)
-    (store,) = run("inspect", root, "--json").document["directories"][0]["stores"]
-    assert store["shape"] == name.split("_")[0]
-    families = manifest(name)["raw_cf"]
-    assert store["segments"] == len({family["db"] for family in families})
-    assert {*store["namespaces"]} == {family["cf"] for family in families}
-    assert any(store["namespaces"].values())
-    assert store["known_from"] == "namespaces"
-    assert store["offsets"]
-    ran = run("dump", root, name)
-    assert ran.code == 2
-    assert "cannot show yet" in ran.err
-
-
 HALF = "kv_half_migrated_timestamped_to_headers"
 
 

@@ -2,8 +2,7 @@ import json
 
 import pytest
 
-from kstore_core import Windowed, open_state, serdes, stores
-from kstore_core.registry import engine_class
+from kstore_core import open_state, stores
 
 
 def test_a_directory_says_what_its_stores_are(run, written):
@@ -30,44 +29,6 @@ def test_inspect_for_people(run, written):
     assert f"{written}  (rocksdb)" in text
     assert "versioned, versioned_headers" in text
     assert "changelog-0: 41" in text
-
-
-@pytest.mark.parametrize("engine", ["rocksdb", "lmdb"])
-def test_window_and_session_stores_say_what_they_are(run, tmp_path, engine):
-    root = tmp_path / "0_0"
-    window = stores.timestamped_window(
-        "clicks", 60_000, 5_000, True, segment_interval_ms=20_000, key=serdes.UTF8
-    )
-    with open_state(root, engine=engine) as state:
-        store, other = state.open(window), state.open(stores.session("visits", 3_600_000))
-        for start in (0, 20_000, 40_000):
-            store.put("k", b"v", window_start=start, timestamp=start)
-        other.put(Windowed(b"k", 0, 10), b"v")
-        state.commit({("changelog", 0): 7})
-    document = run("inspect", root, "--json").document
-    clicks, visits = document["directories"][0]["stores"]
-    assert (clicks["shape"], clicks["format"]) == ("window", "timestamped")
-    assert (clicks["retention_ms"], clicks["window_size_ms"]) == (60_000, 5_000)
-    assert (clicks["segment_interval_ms"], clicks["retain_duplicates"]) == (20_000, True)
-    assert clicks["segments"] == (3 if engine == "rocksdb" else None)
-    assert clicks["namespaces"]["keyValueWithTimestamp"] == 3
-    assert clicks["stream_time"] == 40_000
-    assert clicks["offsets"] == [{"topic": "changelog", "partition": 0, "offset": 7}]
-    assert (visits["shape"], visits["format"]) == ("session", "plain")
-    text = run("inspect", root).out
-    assert "1m, by segments of 20s; windows of 5s; retains duplicates" in text
-    for name in ("clicks", "visits"):
-        ran = run("dump", root, name)
-        assert ran.code == 2
-        assert "store, whose rows this command cannot show yet" in ran.err
-
-
-def test_a_plain_store_of_segments_without_a_spec(run, tmp_path):
-    engine = engine_class("rocksdb")()
-    engine.open_child(tmp_path, "w", "w.0").close()
-    (store,) = run("inspect", tmp_path, "--json").document["directories"][0]["stores"]
-    assert (store["shape"], store["format"], store["segments"]) == ("window or session", None, 1)
-    assert "a window or session store, plain by its namespaces" in run("inspect", tmp_path).out
 
 
 def test_a_directory_without_stores(run, tmp_path):
