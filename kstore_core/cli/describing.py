@@ -42,15 +42,15 @@ class Described:
         Names; of serdes that may not be known here.
     known_from : str
         ``"spec"``, ``"namespaces"`` or ``"options"``.
-    older_rows : dict of str to int
-        About how many rows are still in an older format, by its name.
+    older : tuple of str
+        The older formats that rows were seen in.
     """
 
     spec: StoreSpec
     key_serde: str
     value_serde: str
     known_from: str
-    older_rows: dict[str, int]
+    older: tuple[str, ...]
 
 
 def describe(
@@ -100,7 +100,7 @@ def describe(
         of_bytes = replace(stored, key="bytes", value="bytes", format=chosen)
         spec, source = replace(of_bytes.spec(), **given), "spec"
         key_serde, value_serde = key_serde or stored.key, value_serde or stored.value
-    return Described(spec, key_serde, value_serde, source, sight.older_rows(chosen))
+    return Described(spec, key_serde, value_serde, source, tuple(sight.older_rows(chosen)))
 
 
 def worded(shape: str) -> str:

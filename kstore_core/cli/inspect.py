@@ -52,7 +52,7 @@ def inspect(path: Path, engine: str | None, as_json: bool) -> None:
 
 def _directory(root: Path, engine: str | None) -> dict[str, Any]:
     with open_to_read(root, engine) as state:
-        rows = [_store(look(state, name, count=True)) for name in state.stores()]
+        rows = [_store(look(state, name, whole=True)) for name in state.stores()]
         return {"path": str(root), "engine": state.engine.name, "stores": rows}
 
 

@@ -38,7 +38,7 @@ class Sight:
     full : frozenset of str
         The namespaces that hold rows at all.
     segments : tuple of SeenSegment or None
-        Ascending; None where the store has none, as far as can be seen.
+        Those that were looked at, ascending; None where the store has none, as far as can be seen.
     """
 
     name: str
@@ -77,13 +77,15 @@ def _near(root: Path) -> list[Path]:
     return [path for path in around if (path / LOCK_FILE).is_file() or (path / "rocksdb").is_dir()]
 
 
-def look(state: StateDirectory, store: str, *, count: bool = False) -> Sight:
-    """What can be seen of a store; where its segments have a database each, of all of them.
+def look(state: StateDirectory, store: str, *, whole: bool = False) -> Sight:
+    """What can be seen of a store.
 
     Parameters
     ----------
-    count : bool
-        Whether to find segments that share a database too, for which all rows are read.
+    whole : bool
+        Whether to look at every segment: where each has a database, all are opened; where they
+        share one, all rows are read. Otherwise it is as many as it takes to tell what the store is:
+        the newest where it keeps a spec, else all that have a database.
 
     Raises
     ------
@@ -99,7 +101,7 @@ def look(state: StateDirectory, store: str, *, count: bool = False) -> Sight:
         with closing(engine.open(root, store, read_only=True)) as database:
             sight = _seen(database, store)
             spec = sight.record.spec
-            if not count or spec is None or spec.shape not in ("window", "session"):
+            if not whole or spec is None or spec.shape not in ("window", "session"):
                 return sight
             assert spec.segment_interval_ms is not None
             segments = shared_segments(database, spec.segment_interval_ms)
@@ -107,7 +109,8 @@ def look(state: StateDirectory, store: str, *, count: bool = False) -> Sight:
     names = starts(store, engine.children(root, store), root / store)
     sight = Sight(store, {}, read_children(engine, root, store))
     found = []
-    for name, start in names.items():
+    enough = len(names) if whole or sight.record.spec is None else 1
+    for name, start in list(names.items())[-enough:]:
         with suppress(FileNotFoundError):  # it has been dropped meanwhile, or was never finished
             with closing(engine.open_child(root, store, name, read_only=True)) as database:
                 seen = _seen(database, store)

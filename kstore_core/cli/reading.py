@@ -143,11 +143,8 @@ def opened(root: Path, store: str, options: Mapping[str, Any]) -> Iterator[Reade
         described = describe(look(state, store), **told)
         if described.known_from == "namespaces":
             click.echo(f"kstore: reading {store!r} as {_kind(described)}", err=True)
-        for older, count in described.older_rows.items():
-            click.echo(
-                f"kstore: {store!r} is being upgraded; about {count} rows are still {older}",
-                err=True,
-            )
+        for older in described.older:
+            click.echo(f"kstore: {store!r} is being upgraded; rows are still {older}", err=True)
         key, value = (_serde(name) for name in (described.key_serde, described.value_serde))
         yield Reader(state.open(described.spec), described.spec, key, value)
 

@@ -74,7 +74,7 @@ def test_dump_prints_what_kafka_reads(run, golden, name, options):
     ran = run("dump", golden(name), name, *options, "--json")
     assert ran.documents == wanted(name)
     assert "by its namespaces" in ran.err
-    assert ("is being upgraded; about" in ran.err) is (name == HALF)
+    assert ("is being upgraded; rows are still timestamped" in ran.err) is (name == HALF)
     back = run("dump", golden(name), name, *options, "--reverse", "--limit", "7", "--json")
     assert back.documents == wanted(name)[::-1][:7]
 
@@ -297,3 +297,21 @@ def test_keys_of_a_key_value_store_may_be_given_either_way(run, written):
     assert [row["key"] for row in found] == [2]
     assert run("dump", written, "counts", "--from", "1", "--key", "2").code == 2
     assert run("dump", written, "counts", "--retention", "5m").code == 2
+
+
+def test_a_lookup_opens_the_segments_that_it_needs(run, tmp_path, monkeypatch):
+    engine = engine_class("rocksdb")
+    with open_state(tmp_path, engine="rocksdb") as state:
+        store = state.open(stores.window("w", 60_000, 1_000, segment_interval_ms=1_000))
+        for start in range(0, 20_000, 1_000):
+            store.put(b"k", b"v", window_start=start)
+    opened = set()
+    usual = engine.open_child
+
+    def open_child(self, root, store, child, **how):
+        opened.add(child)
+        return usual(self, root, store, child, **how)
+
+    monkeypatch.setattr(engine, "open_child", open_child)
+    assert run("get", tmp_path, "w", "k", "--window-start", "3000").code == 0
+    assert opened == {"w.3000", "w.19000"}
