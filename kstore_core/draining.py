@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from kstore_core.codec.upgrades import convert_rows
 from kstore_core.engine import Chunk, Database, Namespace, Rows
-from kstore_core.formats import ValueFormat, by_name
+from kstore_core.formats import Convert, ValueFormat, by_name
 from kstore_core.offsets import StoreRecord, commit_rows, read_record
 from kstore_core.opening import DEFAULT, check_namespaces, drop_empty, look_at
 from kstore_core.tables import OFFSETS
@@ -34,6 +34,7 @@ def drain(
     *,
     shape: str,
     store: str,
+    segment_bytes: int,
     batch_rows: int,
     say: Say,
 ) -> tuple[dict[str, int], set[str]]:
@@ -43,6 +44,8 @@ def drain(
     ----------
     shape, store : str
         Of the store that the database belongs to.
+    segment_bytes : int
+        How many bytes of a segment's id stand before the key of each row.
     batch_rows : int
         About how many rows a batch moves; fewer where they are large.
 
@@ -65,7 +68,8 @@ def drain(
     moved: dict[str, int] = {}
     while (step := _next_step(database, target)) is not None:
         older, newer = step
-        count = _move(database, record, older, newer, batch_rows, say)
+        convert = newer.conversion(older.name, segment_bytes)
+        count = _move(database, record, older, newer, convert, batch_rows, say)
         moved[older.name] = moved.get(older.name, 0) + count
     database.namespace(target.namespace)
     if entries := _moved_spec(record, target):
@@ -94,12 +98,12 @@ def _move(
     record: StoreRecord,
     older: ValueFormat,
     newer: ValueFormat,
+    convert: Convert,
     batch_rows: int,
     say: Say,
 ) -> int:
     """Move every row of one namespace to another; returns how many there were."""
     old, new = database.namespace(older.namespace), database.namespace(newer.namespace)
-    convert = newer.upgrades[older.name]
     total = old.approximate_count()
     moved = 0
     lo: bytes | None = None

@@ -11,6 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kstore_core.codec.upgrades import (
+    Prefix,
+    ordered_plain_to_session_headers,
+    ordered_timestamped_to_headers,
     plain_to_headers,
     plain_to_session_headers,
     plain_to_timestamped,
@@ -21,6 +24,9 @@ from kstore_core.errors import SpecError
 
 __all__ = [
     "FORMATS",
+    "ORDERED_SESSION_HEADERS",
+    "ORDERED_TIMESTAMPED",
+    "ORDERED_TIMESTAMPED_HEADERS",
     "PLAIN",
     "SESSION_HEADERS",
     "TIMESTAMPED",
@@ -55,7 +61,8 @@ class ValueFormat:
     versioned : bool
         Whether a key has a history.
     shapes : tuple of str
-        The shapes of the stores that keep their rows in it.
+        The shapes of the stores that keep their rows in it: ``"time_ordered_window"`` and
+        ``"time_ordered_session"`` are shapes of their own here.
     upgrades : mapping of str to Convert
         Older formats that a store of this one may be opened over, oldest first, and how their rows
         are converted.
@@ -74,11 +81,28 @@ class ValueFormat:
         """The names of the older formats."""
         return tuple(self.upgrades)
 
+    def conversion(self, older: str, segment_bytes: int = 0) -> Convert:
+        """How rows of an older format become this one's.
+
+        Parameters
+        ----------
+        older : str
+            Its name.
+        segment_bytes : int
+            How many bytes of a segment's id stand before the key of each row.
+        """
+        convert = self.upgrades[older]
+        return convert.behind(segment_bytes) if isinstance(convert, Prefix) else convert
+
     def __reduce__(self) -> tuple[Callable[[str], ValueFormat], tuple[str]]:
         return (by_name, (self.name,))
 
 
-PLAIN = ValueFormat("plain", "default", shapes=("key_value", "window", "session"))
+PLAIN = ValueFormat(
+    "plain",
+    "default",
+    shapes=("key_value", "window", "session", "time_ordered_window", "time_ordered_session"),
+)
 TIMESTAMPED = ValueFormat(
     "timestamped",
     "keyValueWithTimestamp",
@@ -111,6 +135,26 @@ SESSION_HEADERS = ValueFormat(
     shapes=("session",),
     upgrades={"plain": plain_to_session_headers},
 )
+# Kafka keeps the timestamped rows of time-ordered windows in the namespace of plain ones, so that
+# neither can be told from the other, and no upgrade leads from plain ones anywhere.
+ORDERED_TIMESTAMPED = ValueFormat(
+    "ordered_timestamped", "default", timestamped=True, shapes=("time_ordered_window",)
+)
+ORDERED_TIMESTAMPED_HEADERS = ValueFormat(
+    "ordered_timestamped_headers",
+    "windowKeyValueWithHeaders",
+    timestamped=True,
+    headers=True,
+    shapes=("time_ordered_window",),
+    upgrades={"ordered_timestamped": ordered_timestamped_to_headers},
+)
+ORDERED_SESSION_HEADERS = ValueFormat(
+    "ordered_session_headers",
+    "sessionKeyValueWithHeaders",
+    headers=True,
+    shapes=("time_ordered_session",),
+    upgrades={"plain": ordered_plain_to_session_headers},
+)
 
 FORMATS: dict[str, ValueFormat] = {
     value_format.name: value_format
@@ -121,6 +165,9 @@ FORMATS: dict[str, ValueFormat] = {
         VERSIONED,
         VERSIONED_HEADERS,
         SESSION_HEADERS,
+        ORDERED_TIMESTAMPED,
+        ORDERED_TIMESTAMPED_HEADERS,
+        ORDERED_SESSION_HEADERS,
     )
 }
 
@@ -153,7 +200,8 @@ def named(name: str, shape: str) -> ValueFormat:
         A format's name, or what it keeps beside the value: ``"plain"`` (nothing),
         ``"timestamped"``, ``"headers"``.
     shape : str
-        ``"key_value"``, ``"versioned"``, ``"window"`` or ``"session"``.
+        ``"key_value"``, ``"versioned"``, ``"window"`` or ``"session"``, the latter two also
+        with ``"time_ordered_"`` before them.
 
     Raises
     ------

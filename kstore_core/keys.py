@@ -13,7 +13,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kstore_core.clock import segment_id
+from kstore_core.codec import (
+    session_key,
+    time_first_session_key,
+    time_first_window_key,
+    window_key,
+)
 from kstore_core.codec.key_ranges import KeyFilter, KeyLayout, last_row_of
+from kstore_core.codec.row_pairs import RowPairs
 from kstore_core.engine import Chunk
 from kstore_core.errors import SpecError
 from kstore_core.tables import Bounds, Table
@@ -28,8 +35,11 @@ __all__ = [
     "WINDOW_KEY_FIRST",
     "WINDOW_TIME_FIRST",
     "Fetch",
+    "IndexBounds",
     "KeySchema",
+    "RowKeys",
     "by_name",
+    "rows_of",
 ]
 
 MAX_TIME = 2**63 - 1
@@ -52,6 +62,13 @@ class Fetch(NamedTuple):
     def scan(self, table: Table) -> Iterator[Chunk]:
         """The chunks of exactly the rows that are asked for, as of this call."""
         return self.rows.chunks(table.scan(self.bounds))
+
+
+@dataclass(frozen=True, slots=True)
+class IndexBounds(Bounds):
+    """Bounds of index rows, and which of those within are asked for: each costs a lookup."""
+
+    rows: KeyFilter | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +131,11 @@ class KeySchema:
             Of a session's start, ms; not negative.
         """
         lo, hi = self._byte_bounds(key_from, key_to, earliest, latest, latest_start)
-        bounds = Bounds(
-            lo, hi, reverse, segment_id(earliest, interval_ms), segment_id(latest, interval_ms)
-        )
+        segments = segment_id(earliest, interval_ms), segment_id(latest, interval_ms)
         rows = KeyFilter(self._layout, key_from, key_to, earliest, latest, latest_start)
-        return Fetch(bounds, rows)
+        if self.prefix == _KEY_FIRST:
+            return Fetch(IndexBounds(lo, hi, reverse, *segments, rows), rows)
+        return Fetch(Bounds(lo, hi, reverse, *segments), rows)
 
     def _byte_bounds(
         self,
@@ -201,3 +218,66 @@ def by_name(name: str) -> KeySchema:
         return SCHEMAS[name]
     except KeyError:
         raise SpecError(f"no key schema {name!r}; there are: {', '.join(SCHEMAS)}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class RowKeys:
+    """The keys of a window or session store's rows, in one of the orders that there are.
+
+    Attributes
+    ----------
+    schema : KeySchema
+        Of the rows; by these a fetch over all keys goes.
+    by_key : KeySchema
+        By which a fetch of some keys goes: that of the index where there is one.
+    make : callable
+        ``make(key, window start, number=0)`` or ``make(key, session start, session end)``: the key
+        of a row.
+    segment_time, split : callable
+        Those of a schema, for rows and index rows alike.
+    pairs : RowPairs or None
+        Makes index rows of rows; None where there is no index.
+    hidden : int
+        How many milliseconds from the horizon of the store's clock on are not seen: 1, but 0 for
+        time-ordered windows, as in Kafka Streams.
+    """
+
+    schema: KeySchema
+    by_key: KeySchema
+    make: Callable[..., bytes]
+    segment_time: Callable[[bytes], int]
+    split: Callable[[bytes], tuple[bytes, int, int]]
+    pairs: RowPairs | None = None
+    hidden: int = 1
+
+
+def rows_of(shape: str, *, time_ordered: bool = False, indexed: bool = False) -> RowKeys:
+    """How the rows of a window or session store are keyed.
+
+    Parameters
+    ----------
+    shape : {"window", "session"}
+    time_ordered : bool
+        Whether the times come first.
+    indexed : bool
+        Whether there is an index by key beside them.
+    """
+    session = shape == "session"
+    if not time_ordered:
+        schema, make = (SESSION, session_key) if session else (WINDOW, window_key)
+        return RowKeys(schema, schema, make, schema.segment_time, schema.split)
+    pairs = RowPairs(session=session)
+    schema, index, make = (
+        (SESSION_TIME_FIRST, SESSION_KEY_FIRST, time_first_session_key)
+        if session
+        else (WINDOW_TIME_FIRST, WINDOW_KEY_FIRST, time_first_window_key)
+    )
+    return RowKeys(
+        schema,
+        index if indexed else schema,
+        make,
+        pairs.segment_time,
+        pairs.split,
+        pairs if indexed else None,
+        hidden=1 if session else 0,
+    )

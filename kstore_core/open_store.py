@@ -8,10 +8,11 @@ from typing import Any, cast
 
 from kstore_core.clock import START, StreamClock, segment_id
 from kstore_core.engine import Durability, Engine
+from kstore_core.keys import rows_of
 from kstore_core.offsets import Entries, Partition, StoreRecord
 from kstore_core.plugins import wrap_table
 from kstore_core.position import merge_positions
-from kstore_core.segments import SegmentedTable
+from kstore_core.segments import IndexedTable, SegmentedTable
 from kstore_core.spec import StoreSpec
 from kstore_core.staging import Staging
 from kstore_core.storage import open_storage
@@ -98,7 +99,11 @@ class OpenStore:
             versions = VersionedTable(wrap_table(stored, spec), spec.segment_interval_ms, clock)
             return VersionedStore(spec, versions, self.home)
         # What a commit has let go of, and a crash has left.
-        cast("SegmentedTable", stored).expire(segment_id(clock.horizon, spec.segment_interval_ms))
+        segments = cast("SegmentedTable", stored)
+        segments.expire(segment_id(clock.horizon, spec.segment_interval_ms))
+        pairs = rows_of(spec.shape, time_ordered=spec.time_ordered, indexed=spec.indexed).pairs
+        if pairs is not None:
+            stored = IndexedTable(segments, pairs, mends=self.migrate_on_read)
         shape = WindowStore if spec.shape == "window" else SessionStore
         return shape(spec, cast("ExpiringTable", wrap_table(stored, spec)), self.home, clock)
 

@@ -50,7 +50,7 @@ def look_at(
     Parameters
     ----------
     shape : str, optional
-        The store's; left out, the one that the format was made for.
+        The store's, as the formats have it; left out, the one that the format was made for.
     store : str, optional
         Its name; left out, the database's.
 
@@ -132,6 +132,7 @@ def open_table(
     migrate_on_read: bool = True,
     shape: str | None = None,
     store: str | None = None,
+    segment_bytes: int = 0,
 ) -> StoredTable:
     """The table of a store's rows, after a look at what the database holds.
 
@@ -143,6 +144,8 @@ def open_table(
         Whether a lookup of a row of an older format moves it.
     shape, store : str, optional
         As for :func:`look_at`.
+    segment_bytes : int
+        How many bytes of a segment's id stand before the key of each row.
 
     Raises
     ------
@@ -157,7 +160,7 @@ def open_table(
     if layout.older is None:
         return NamespaceTable(rows)
     older = StagedNamespace(staging, database, layout.older.namespace, writable)
-    convert = value_format.upgrades[layout.older.name]
+    convert = value_format.conversion(layout.older.name, segment_bytes)
     return DualTable(older, rows, convert, migrate_on_read=migrate_on_read)
 
 

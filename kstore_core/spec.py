@@ -14,8 +14,11 @@ from kstore_core.serdes import Serde
 
 __all__ = ["SPEC_VERSION", "Shape", "StoreSpec", "StoredSpec"]
 
-SPEC_VERSION = 1
-"""Of the JSON under ``kstore.spec``. A directory with a higher one is refused."""
+SPEC_VERSION = 2
+"""Of the JSON under ``kstore.spec``. A directory with a higher one is refused.
+
+Version 2 has time-ordered stores; whatever is none is described in version 1, as before.
+"""
 
 Shape = Literal["key_value", "versioned", "window", "session"]
 
@@ -29,11 +32,15 @@ _TIMES_OF: dict[Shape, tuple[str, ...]] = {
     "session": ("retention_ms", "segment_interval_ms"),
 }
 _LEAST = {"segment_interval_ms": 1}
+_SAID = ("retain_duplicates", "time_ordered", "indexed")
+"""What is described only where it is so."""
 
 _FIXED = {
     "segment_interval_ms": "its rows lie in segments of the former",
     "window_size_ms": "the ends of its windows would be others",
     "retain_duplicates": "its rows were written with the former",
+    "time_ordered": "its rows lie in the order of the former",
+    "indexed": "its rows were written with the former",
 }
 """What does not change while a store lives, and why."""
 
@@ -60,6 +67,10 @@ class StoreSpec:
         Window stores: how long a window is; it is not stored with the rows.
     retain_duplicates : bool
         Window stores: whether a key and window may have many values.
+    time_ordered : bool
+        Window and session stores: whether rows lie by time first, by key second.
+    indexed : bool
+        Time-ordered stores: whether an index finds the rows of a key.
 
     Raises
     ------
@@ -77,14 +88,17 @@ class StoreSpec:
     retention_ms: int | None = None
     window_size_ms: int | None = None
     retain_duplicates: bool = False
+    time_ordered: bool = False
+    indexed: bool = False
 
     def __post_init__(self) -> None:
         check_name(self.name)
         if not isinstance(self.format, ValueFormat):
             raise SpecError(f"{self.format!r} is no ValueFormat of kstore_core.formats")
-        if self.shape not in self.format.shapes:
+        _check_order(self)
+        if self.family not in self.format.shapes:
             raise SpecError(
-                f"the store {self.name!r} has the shape {self.shape!r} and the format "
+                f"the store {self.name!r} has the shape {self.family!r} and the format "
                 f"{self.format.name!r}, which do not go together; see kstore_core.stores"
             )
         _check_times(self)
@@ -101,6 +115,12 @@ class StoreSpec:
                     f"the {role} serde of store {self.name!r} is {serde!r}, whose name is not a "
                     "str; it is kept with the store"
                 )
+
+    @property
+    def family(self) -> str:
+        """The shape, with ``"time_ordered_"`` before it where the store is: it tells which formats
+        there are (:func:`kstore_core.formats.of_shape`)."""
+        return _family(self)
 
     def describe(self) -> dict[str, Any]:
         """What is kept in the state directory, as JSON types."""
@@ -121,6 +141,8 @@ class StoredSpec:
     retention_ms: int | None = None
     window_size_ms: int | None = None
     retain_duplicates: bool = False
+    time_ordered: bool = False
+    indexed: bool = False
 
     @classmethod
     def parse(cls, data: bytes) -> StoredSpec:
@@ -148,12 +170,17 @@ class StoredSpec:
                 key=_typed(stored, "key", str),
                 value=_typed(stored, "value", str),
                 **{name: _typed(stored, name, int, None) for name in _TIMES},
-                retain_duplicates=_typed(stored, "retain_duplicates", bool, False),
+                **{name: _typed(stored, name, bool, False) for name in _SAID},
             )
         except (ValueError, KeyError, TypeError) as error:
             raise SpecError(
                 f"the description stored under kstore.spec is damaged: {error}"
             ) from error
+
+    @property
+    def family(self) -> str:
+        """As :attr:`StoreSpec.family`."""
+        return _family(self)
 
     def describe(self) -> dict[str, Any]:
         """What is kept in the state directory, as JSON types."""
@@ -178,6 +205,8 @@ class StoredSpec:
             self.retention_ms,
             self.window_size_ms,
             self.retain_duplicates,
+            self.time_ordered,
+            self.indexed,
         )
 
     def describes(self, spec: StoreSpec) -> bool:
@@ -192,7 +221,8 @@ class StoredSpec:
         Raises
         ------
         SpecError
-            Another shape, segment interval, window size or say on duplicates.
+            Another shape, segment interval, window size, order or say on duplicates or the index;
+            a format to which no upgrade leads.
         FormatDowngradeError
             The stored format is newer.
         """
@@ -210,6 +240,12 @@ class StoredSpec:
                 )
         if self.format == spec.format or self.format.name in spec.format.upgrades_from:
             return
+        if spec.format.name not in self.format.upgrades_from:
+            raise SpecError(
+                f"{where} has the format {self.format.name!r} and was opened as "
+                f"{spec.format.name!r}; no upgrade leads from the one to the other. Open it as "
+                f"{self.format.name!r}, or put its records into a new store"
+            )
         raise FormatDowngradeError(
             f"{where} has the format {self.format.name!r} and was opened as "
             f"{spec.format.name!r}; a store is not downgraded in place. Open it as "
@@ -219,7 +255,7 @@ class StoredSpec:
 
 def _described(spec: StoreSpec | StoredSpec, key: str, value: str) -> dict[str, Any]:
     described: dict[str, Any] = {
-        "version": SPEC_VERSION,
+        "version": 2 if spec.time_ordered else 1,
         "name": spec.name,
         "shape": spec.shape,
         "format": spec.format.name,
@@ -230,9 +266,7 @@ def _described(spec: StoreSpec | StoredSpec, key: str, value: str) -> dict[str, 
         millis = getattr(spec, name)
         if millis is not None:
             described[name] = millis
-    if spec.retain_duplicates:
-        described["retain_duplicates"] = True
-    return described
+    return described | {name: True for name in _SAID if getattr(spec, name)}
 
 
 def is_name(name: object) -> bool:
@@ -247,6 +281,27 @@ def _typed(stored: dict[str, Any], name: str, wanted: type, *default: Any) -> An
     if type(value) is not wanted:
         raise TypeError(f"{name} is {value!r}")
     return value
+
+
+def _family(spec: StoreSpec | StoredSpec) -> str:
+    return f"time_ordered_{spec.shape}" if spec.time_ordered else spec.shape
+
+
+def _check_order(spec: StoreSpec) -> None:
+    """Refuse an order of rows that the store's shape does not have, and an index of none."""
+    for name in ("time_ordered", "indexed"):
+        if type(getattr(spec, name)) is not bool:
+            raise SpecError(f"{name} is {getattr(spec, name)!r}; it is a bool")
+    if spec.time_ordered and spec.shape not in ("window", "session"):
+        raise SpecError(
+            f"time_ordered is True for the {spec.shape} store {spec.name!r}; only window and "
+            "session stores have rows by time"
+        )
+    if spec.indexed and not spec.time_ordered:
+        raise SpecError(
+            f"indexed is True for the store {spec.name!r}, which is not time-ordered; the rows of "
+            "a key lie together without an index. Leave it out, or pass time_ordered=True"
+        )
 
 
 def _check_times(spec: StoreSpec) -> None:

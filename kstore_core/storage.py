@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from kstore_core.engine import Durability, Engine, Rows
 from kstore_core.errors import EngineError, StateError, StorageFullError, StoreClosedError
-from kstore_core.keys import SESSION, WINDOW, KeySchema
+from kstore_core.keys import rows_of
 from kstore_core.offsets import CLOSED, OPEN, STATUS, Entries, StoreRecord, read_record
 from kstore_core.opening import open_table
 from kstore_core.segments import PrefixedSegments, SegmentedTable
 from kstore_core.segments.children import ChildSegments
+from kstore_core.segments.prefixes import ID_BYTES
 from kstore_core.segments.storage import ChildStorage
 from kstore_core.spec import StoreSpec
 from kstore_core.staging import Staging, take
@@ -23,8 +24,8 @@ from kstore_core.tables import OFFSETS, StoredTable, Table
 
 __all__ = ["Storage", "open_storage"]
 
-_SCHEMAS: dict[str, KeySchema] = {"window": WINDOW, "session": SESSION}
-"""How the rows of a store in segments are keyed, by its shape."""
+_IN_SEGMENTS = ("window", "session")
+"""The shapes whose rows lie in segments of time."""
 
 
 class Storage(Protocol):
@@ -76,7 +77,7 @@ def open_storage(
     }
     if not engine.capabilities.children:
         return OneDatabase(engine, root, spec, staging, **how)
-    in_segments = spec.shape in _SCHEMAS
+    in_segments = spec.shape in _IN_SEGMENTS
     there = engine.stores(root) if in_segments else engine.parents(root)
     if spec.name in there:
         kind = "without segments" if in_segments else "of segments, a window or a session store"
@@ -90,7 +91,11 @@ def open_storage(
     if read_only and not segments.live:
         segments.close()
         raise StateError(f"{root} has no store {spec.name!r}")
-    return ChildStorage(spec, segments, _SCHEMAS[spec.shape].segment_time)
+    return ChildStorage(spec, segments, _segment_time(spec))
+
+
+def _segment_time(spec: StoreSpec) -> Callable[[bytes], int]:
+    return rows_of(spec.shape, time_ordered=spec.time_ordered).segment_time
 
 
 class OneDatabase:
@@ -131,23 +136,25 @@ class OneDatabase:
 
     def open(self) -> Table:
         """The table of the rows; the database is marked as open."""
+        in_segments = self._spec.shape in _IN_SEGMENTS
         self._stored = open_table(
             self._database,
             self._staging,
             self._spec.format,
             writable=not self._read_only,
             migrate_on_read=self._migrate_on_read,
-            shape=self._spec.shape,
+            shape=self._spec.family,
+            segment_bytes=ID_BYTES if in_segments else 0,
         )
         if not (self._read_only or self._staging.transactional):
             self._database.write({OFFSETS: Rows([STATUS], [OPEN])})
             self._marked = True
-        if self._spec.shape not in _SCHEMAS:
+        if not in_segments:
             return self._stored
         assert self._spec.segment_interval_ms is not None
         return SegmentedTable(
             PrefixedSegments(self._stored, writable=not self._read_only),
-            _SCHEMAS[self._spec.shape].segment_time,
+            _segment_time(self._spec),
             self._spec.segment_interval_ms,
         )
 

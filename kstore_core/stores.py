@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kstore_core import formats, serdes
+from kstore_core.errors import SpecError
 from kstore_core.formats import ValueFormat
 from kstore_core.serdes import Serde
 from kstore_core.spec import StoreSpec
@@ -100,6 +101,8 @@ def window(
     retain_duplicates: bool = False,
     segment_interval_ms: int | None = None,
     *,
+    time_ordered: bool = False,
+    indexed: bool | None = None,
     key: Serde[Any] = serdes.BYTES,
     value: Serde[Any] = serdes.BYTES,
 ) -> StoreSpec:
@@ -117,14 +120,21 @@ def window(
     segment_interval_ms : int, optional
         Width of a segment, in which windows expire together; 1 or more. Where it is left out it is
         Kafka's default, half the retention, at least a minute.
+    time_ordered : bool
+        Whether rows lie by start first, by key second, as Kafka Streams keeps them for results that
+        it emits when their window closes: a fetch over all keys then comes by time.
+    indexed : bool, optional
+        Of a time-ordered store: whether an index finds the windows of a key, which costs a second
+        row for each; without one a fetch of a key reads the windows of all. True if left out.
 
     Raises
     ------
     SpecError
-        A bad name, a negative time, an interval below 1, a retention shorter than the window.
+        A bad name, a negative time, an interval below 1, a retention shorter than the window;
+        ``indexed`` for a store that is not time-ordered.
     """
     return _window(formats.PLAIN, name, retention_ms, window_size_ms, retain_duplicates,
-                   segment_interval_ms, key, value)  # fmt: skip
+                   segment_interval_ms, time_ordered, indexed, key, value)  # fmt: skip
 
 
 def timestamped_window(
@@ -134,12 +144,14 @@ def timestamped_window(
     retain_duplicates: bool = False,
     segment_interval_ms: int | None = None,
     *,
+    time_ordered: bool = False,
+    indexed: bool | None = None,
     key: Serde[Any] = serdes.BYTES,
     value: Serde[Any] = serdes.BYTES,
 ) -> StoreSpec:
     """A window store of values with their time (KIP-258). As :func:`window` otherwise."""
     return _window(formats.TIMESTAMPED, name, retention_ms, window_size_ms, retain_duplicates,
-                   segment_interval_ms, key, value)  # fmt: skip
+                   segment_interval_ms, time_ordered, indexed, key, value)  # fmt: skip
 
 
 def timestamped_window_with_headers(
@@ -149,13 +161,16 @@ def timestamped_window_with_headers(
     retain_duplicates: bool = False,
     segment_interval_ms: int | None = None,
     *,
+    time_ordered: bool = False,
+    indexed: bool | None = None,
     key: Serde[Any] = serdes.BYTES,
     value: Serde[Any] = serdes.BYTES,
 ) -> StoreSpec:
     """A window store of values with their time and headers (KIP-1271). As :func:`window`
     otherwise."""
     return _window(formats.TIMESTAMPED_HEADERS, name, retention_ms, window_size_ms,
-                   retain_duplicates, segment_interval_ms, key, value)  # fmt: skip
+                   retain_duplicates, segment_interval_ms, time_ordered, indexed, key,
+                   value)  # fmt: skip
 
 
 def session(
@@ -163,6 +178,8 @@ def session(
     retention_ms: int,
     segment_interval_ms: int | None = None,
     *,
+    time_ordered: bool = False,
+    indexed: bool | None = None,
     key: Serde[Any] = serdes.BYTES,
     value: Serde[Any] = serdes.BYTES,
 ) -> StoreSpec:
@@ -174,13 +191,19 @@ def session(
         How long a session can be read after stream time has passed its end; 0 or more.
     segment_interval_ms : int, optional
         As for :func:`window`.
+    time_ordered : bool
+        Whether rows lie by end first, start second and key third; else as for :func:`window`.
+    indexed : bool, optional
+        As for :func:`window`.
 
     Raises
     ------
     SpecError
-        A bad name, a negative time, an interval below 1.
+        A bad name, a negative time, an interval below 1; ``indexed`` for a store that is not
+        time-ordered.
     """
-    return _session(formats.PLAIN, name, retention_ms, segment_interval_ms, key, value)
+    return _session(formats.PLAIN, name, retention_ms, segment_interval_ms, time_ordered, indexed,
+                    key, value)  # fmt: skip
 
 
 def session_with_headers(
@@ -188,11 +211,14 @@ def session_with_headers(
     retention_ms: int,
     segment_interval_ms: int | None = None,
     *,
+    time_ordered: bool = False,
+    indexed: bool | None = None,
     key: Serde[Any] = serdes.BYTES,
     value: Serde[Any] = serdes.BYTES,
 ) -> StoreSpec:
     """A session store of aggregates with their headers (KIP-1271). As :func:`session` otherwise."""
-    return _session(formats.SESSION_HEADERS, name, retention_ms, segment_interval_ms, key, value)
+    return _session(formats.SESSION_HEADERS, name, retention_ms, segment_interval_ms, time_ordered,
+                    indexed, key, value)  # fmt: skip
 
 
 def default_segment_interval(history_retention_ms: int) -> int:
@@ -226,12 +252,16 @@ def _window(
     size: int,
     duplicates: bool,
     interval: int | None,
+    time_ordered: bool,
+    indexed: bool | None,
     key: Serde[Any],
     value: Serde[Any],
 ) -> StoreSpec:
     return StoreSpec(
-        name, "window", value_format, key, value, retention_ms=retention, window_size_ms=size,
-        retain_duplicates=duplicates, segment_interval_ms=_segment_interval(retention, interval),
+        name, "window", _ordered(value_format, time_ordered), key, value, retention_ms=retention,
+        window_size_ms=size, segment_interval_ms=_segment_interval(retention, interval),
+        retain_duplicates=duplicates, time_ordered=time_ordered,
+        indexed=_indexed(name, time_ordered, indexed),
     )  # fmt: skip
 
 
@@ -240,13 +270,38 @@ def _session(
     name: str,
     retention: int,
     interval: int | None,
+    time_ordered: bool,
+    indexed: bool | None,
     key: Serde[Any],
     value: Serde[Any],
 ) -> StoreSpec:
     return StoreSpec(
-        name, "session", value_format, key, value, retention_ms=retention,
-        segment_interval_ms=_segment_interval(retention, interval),
+        name, "session", _ordered(value_format, time_ordered), key, value, retention_ms=retention,
+        segment_interval_ms=_segment_interval(retention, interval), time_ordered=time_ordered,
+        indexed=_indexed(name, time_ordered, indexed),
     )  # fmt: skip
+
+
+_ORDERED = {
+    formats.TIMESTAMPED: formats.ORDERED_TIMESTAMPED,
+    formats.TIMESTAMPED_HEADERS: formats.ORDERED_TIMESTAMPED_HEADERS,
+    formats.SESSION_HEADERS: formats.ORDERED_SESSION_HEADERS,
+}
+"""In what a time-ordered store keeps the values of a format, where that is not the same."""
+
+
+def _ordered(value_format: ValueFormat, time_ordered: bool) -> ValueFormat:
+    return _ORDERED.get(value_format, value_format) if time_ordered else value_format
+
+
+def _indexed(name: str, time_ordered: bool, indexed: bool | None) -> bool:
+    """Whether there is an index, which only a time-ordered store is asked."""
+    if indexed is not None and not time_ordered:
+        raise SpecError(
+            f"indexed is {indexed!r} for the store {name!r}, which is not time-ordered; leave it "
+            "out, or pass time_ordered=True"
+        )
+    return time_ordered if indexed is None else indexed
 
 
 def _segment_interval(retention: int, interval: int | None) -> int | None:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, cast, get_args
+from typing import Any, NamedTuple, get_args
 
 from kstore_core.draining import BATCH_ROWS, drain
 from kstore_core.engine import Database, Engine, Rows
@@ -23,6 +23,7 @@ from kstore_core.formats import FORMATS, ValueFormat, named, of_shape
 from kstore_core.offsets import CLOSED, OPEN, STATUS, read_record
 from kstore_core.opening import DEFAULT
 from kstore_core.segments.names import starts
+from kstore_core.segments.prefixes import ID_BYTES
 from kstore_core.spec import Shape
 from kstore_core.state import open_state
 from kstore_core.tables import OFFSETS
@@ -75,6 +76,7 @@ def upgrade(
     to: str | ValueFormat | None = None,
     *,
     shape: Shape | None = None,
+    time_ordered: bool | None = None,
     engine: str | Engine | None = None,
     options: Mapping[str, Any] | None = None,
     lock_timeout_s: float = 0,
@@ -97,6 +99,9 @@ def upgrade(
         that there is if left out.
     shape : {"key_value", "versioned", "window", "session"}, optional
         Needed where the directory does not tell.
+    time_ordered : bool, optional
+        Whether the rows of a window or session store lie by time first; taken from the directory,
+        or False where it does not tell.
     engine, options, lock_timeout_s
         As in :func:`kstore_core.open_state`.
     batch_rows : int
@@ -109,7 +114,8 @@ def upgrade(
     StateError
         There is no such directory or store.
     SpecError
-        The directory does not tell the store's shape, or ``shape`` or ``to`` does not fit it.
+        The directory does not tell the store's shape, or ``shape``, ``time_ordered`` or ``to`` does
+        not fit it.
     FormatDowngradeError
         The store is of a newer format than ``to``.
     InconsistentStateError
@@ -123,6 +129,8 @@ def upgrade(
         raise TypeError(f"batch_rows is an int, not {batch_rows!r}")
     if not (to is None or isinstance(to, (str, ValueFormat))):
         raise TypeError(f"to is a format or the name of one, not {to!r}")
+    if time_ordered is not None and type(time_ordered) is not bool:
+        raise TypeError(f"time_ordered is a bool, not {time_ordered!r}")
     if shape is not None and shape not in get_args(Shape):
         raise SpecError(f"shape is one of {', '.join(get_args(Shape))}, not {shape!r}")
     if engine is None and os.fspath(path) and not Path(path).is_dir():
@@ -135,20 +143,21 @@ def upgrade(
             raise StateError(f"{state.path} has no store {store!r}; it has: {there}")
         engine = state.engine
     done: Upgraded | None = None
+    family = ""
     with open_state(path, engine=engine, lock_timeout_s=lock_timeout_s) as state:
         databases = _databases(engine, state.path, store)
+        in_segments = store in engine.parents(state.path)
         for number, open_one in enumerate(databases):
             with _opened(open_one) as database:
                 if done is None:
-                    in_segments = store in engine.parents(state.path)
-                    shape, before = _kind_of(database, shape, in_segments)
-                    done = Upgraded(store, before, _target(database, to, before, shape))
-                assert shape is not None
+                    family, before = _kind_of(database, shape, time_ordered, in_segments)
+                    done = Upgraded(store, before, _target(database, to, before, family))
                 moved, dropped = drain(
                     database,
                     done.format,
-                    shape=shape,
+                    shape=family,
                     store=store,
+                    segment_bytes=0 if in_segments else ID_BYTES,
                     batch_rows=batch_rows,
                     say=_Said(done, len(databases) - number, progress),
                 )
@@ -204,28 +213,54 @@ class _Said:
 
 
 def _kind_of(
-    database: Database, shape: Shape | None, in_segments: bool
-) -> tuple[Shape, ValueFormat]:
-    """The store's shape, and the newest format that the stored spec and the namespaces tell of."""
+    database: Database, shape: Shape | None, time_ordered: bool | None, in_segments: bool
+) -> tuple[str, ValueFormat]:
+    """The store's family, and the newest format that the stored spec and the namespaces tell of."""
     spec = read_record(database.namespace(OFFSETS)).spec
-    found = set(database.namespaces()) - {DEFAULT}
-    seen = [f for f in FORMATS.values() if f.namespace in found]
+    known = {f.namespace for f in FORMATS.values()}
+    found = known & {DEFAULT, *database.namespaces()}
     where = f"the store at {database.path}"
-    shapes: tuple[Shape, ...] = ("window", "session") if in_segments else ("key_value", "versioned")
+    if spec is not None:
+        families: tuple[str, ...] = (spec.family,)
+    elif not in_segments:
+        families = ("key_value", "versioned")
+    else:
+        families = ("window", "session", "time_ordered_window", "time_ordered_session")
+    able = [family for family in families if found <= {f.namespace for f in of_shape(family)}]
+    asked = [
+        family
+        for family in able
+        if (shape is None or family.endswith(shape))
+        and (time_ordered is None or _is_ordered(family) == time_ordered)
+    ]
+    if able and not asked:
+        told = [family for family in able if spec or time_ordered or not _is_ordered(family)]
+        wanted = "time_ordered_" * bool(time_ordered) + (shape or _shape_of(able[0]))
+        raise SpecError(f"{where} is of the shape {' or '.join(told or able)}, not {wanted}")
+    if time_ordered is None and len(asked) > 1:  # few are; they have to be asked for
+        asked = [family for family in asked if not _is_ordered(family)] or asked
+    if shape is None and len(asked) > 1:
+        first, other = map(_shape_of, asked)
+        raise SpecError(
+            f"{where} keeps no spec, and its namespaces are those of a plain {_worded(first)} "
+            f'store and of a {_worded(other)} one: say which with shape="{first}" or "{other}", on '
+            "the command line with --shape"
+        )
+    chosen = (asked or families)[0]
+    kin = of_shape(chosen)
+    seen = [f for f in kin if f.namespace in found - {DEFAULT}]
     if spec is not None:
         seen.append(spec.format)
-        shapes = (cast("Shape", spec.shape),)
-    able = [one for one in shapes if all(one in f.shapes for f in seen)]
-    if shape is not None and shape not in able:
-        raise SpecError(f"{where} is of the shape {' or '.join(able)}, not {shape}")
-    if shape is None and len(able) > 1:
-        raise SpecError(
-            f"{where} keeps no spec, and its namespaces are those of a plain "
-            f"{_worded(able[0])} store and of a {_worded(able[1])} one: say which with "
-            f'shape="{able[0]}" or "{able[1]}", on the command line with --shape'
-        )
-    chosen = shape or (able or shapes)[0]
-    return chosen, max(seen, key=lambda f: len(f.upgrades), default=named("plain", chosen))
+    oldest = [f for f in kin if f.namespace == DEFAULT]
+    return chosen, max(seen, key=lambda f: len(f.upgrades), default=oldest[-1])
+
+
+def _is_ordered(family: str) -> bool:
+    return family.startswith("time_ordered_")
+
+
+def _shape_of(family: str) -> str:
+    return family.removeprefix("time_ordered_")
 
 
 def _worded(shape: str) -> str:
@@ -233,12 +268,12 @@ def _worded(shape: str) -> str:
 
 
 def _target(
-    database: Database, to: str | ValueFormat | None, before: ValueFormat, shape: Shape
+    database: Database, to: str | ValueFormat | None, before: ValueFormat, family: str
 ) -> ValueFormat:
     if isinstance(to, str):
-        to = named(to, shape)
+        to = named(to, family)
     elif to is None:
-        to = max(of_shape(shape), key=lambda f: len(f.upgrades))
+        to = max(of_shape(family), key=lambda f: len(f.upgrades))
     if before == to or before.name in to.upgrades:
         return to
     if to.name in before.upgrades:

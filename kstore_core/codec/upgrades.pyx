@@ -10,6 +10,7 @@ has to be, and refuse one that could not be read afterwards.
 from libc.stdint cimport INT32_MAX, int32_t, uint8_t
 
 from kstore_core.codec.buffers cimport View, address, close_view, new_bytes, put
+from kstore_core.codec.key_parts cimport KEY_FIRST
 from kstore_core.codec.row_layout cimport ENTRY_BYTES, HEAD_BYTES, Row, entry_at, entry_size
 from kstore_core.codec.row_writer cimport open_checked
 from kstore_core.codec.wire cimport store_i32
@@ -19,6 +20,7 @@ from kstore_core.errors import FormatError
 cdef enum:
     TIME_BYTES = 8              # the time in front of a value
     SEGMENT_BYTES = 8           # the segment id in front of a versioned key
+    NO_INDEX = -1
 
 cdef bytes LATEST_PREFIX = b"\xff" * SEGMENT_BYTES
 
@@ -35,14 +37,27 @@ cdef class Prefix:
     prefix : bytes
     least_bytes : int
         What a value of the older format has at least.
+    index_at : int
+        Where in a key the byte stands that is 01 in an index row, whose value stays as it is; -1
+        where there are no such rows.
     """
 
     cdef bytes prefix
     cdef Py_ssize_t least_bytes
+    cdef Py_ssize_t index_at
 
-    def __cinit__(self, bytes prefix not None, Py_ssize_t least_bytes=0):
+    def __cinit__(
+        self, bytes prefix not None, Py_ssize_t least_bytes=0, Py_ssize_t index_at=NO_INDEX
+    ):
         self.prefix = prefix
         self.least_bytes = least_bytes
+        self.index_at = index_at
+
+    def behind(self, Py_ssize_t size):
+        """The same for rows whose keys begin with `size` bytes of something else."""
+        if self.index_at == NO_INDEX:
+            return self
+        return Prefix(self.prefix, self.least_bytes, self.index_at + size)
 
     def __call__(self, bytes key not None, bytes value not None):
         return self.value_of(key, value)
@@ -51,6 +66,8 @@ cdef class Prefix:
         return f"<Prefix {self.prefix.hex()}>"
 
     cdef bytes value_of(self, bytes key, bytes value):
+        if 0 <= self.index_at < len(key) and key[self.index_at] == KEY_FIRST:
+            return value
         if len(value) < self.least_bytes:
             raise unreadable(
                 key, f"a field of {self.least_bytes} bytes is cut short: {len(value)} are left", 0
@@ -62,6 +79,8 @@ plain_to_timestamped = Prefix(b"\xff" * 8)
 plain_to_headers = Prefix(b"\x00" + b"\xff" * 8)
 timestamped_to_headers = Prefix(b"\x00", TIME_BYTES)
 plain_to_session_headers = Prefix(b"\x00")
+ordered_timestamped_to_headers = Prefix(b"\x00", TIME_BYTES, 0)
+ordered_plain_to_session_headers = Prefix(b"\x00", 0, 0)
 
 
 def versioned_to_headers(bytes key not None, bytes value not None):

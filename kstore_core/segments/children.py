@@ -185,7 +185,7 @@ class ChildSegments:
             read_only=self._read_only,
         )
         try:
-            check_namespaces(database, self._spec.format, self._spec.shape)
+            check_namespaces(database, self._spec.format, self._spec.family)
         except BaseException:
             database.close()
             raise
@@ -204,7 +204,7 @@ class ChildSegments:
             self._spec.format,
             writable=writable,
             migrate_on_read=self._migrate_on_read,
-            shape=self._spec.shape,
+            shape=self._spec.family,
             store=self._spec.name,
         )
 

@@ -14,10 +14,12 @@ from kstore_core.segments.prefixed import PrefixedTable
 from kstore_core.segments.segment import Segment
 from kstore_core.tables import Table, Write
 
-__all__ = ["PrefixedSegments"]
+__all__ = ["ID_BYTES", "PrefixedSegments"]
 
 _ID = struct.Struct(">q")
 _LAST_ID = 2**63 - 1
+ID_BYTES = _ID.size
+"""How long the id is that stands before each key."""
 
 
 class PrefixedSegments:

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from kstore_core.clock import StreamClock
 from kstore_core.engine import Chunk
-from kstore_core.keys import MAX_TIME, KeySchema
+from kstore_core.keys import MAX_TIME, rows_of
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import Table
 from kstore_core.typed.scan import Scan
@@ -32,7 +32,8 @@ class SegmentedStore(Store[K]):
 
     A row has a *time*: a window's start, a session's end. It is refused when its segment has
     expired, that is, ends before stream time less the retention. It is seen as long as its time is
-    later than that, so a store may hold rows that no read shows, as Kafka's do.
+    later than that, so a store may hold rows that no read shows, as Kafka's do. A time-ordered
+    window store shows that very time too.
 
     Attributes
     ----------
@@ -40,8 +41,6 @@ class SegmentedStore(Store[K]):
         The bytes below.
     clock : StreamClock
     """
-
-    _schema: KeySchema
 
     def __init__(
         self, spec: StoreSpec, table: ExpiringTable, home: StoreHome, clock: StreamClock
@@ -52,6 +51,7 @@ class SegmentedStore(Store[K]):
         self.clock = clock
         self._interval = spec.segment_interval_ms
         self._get = table.get
+        self._keys = rows_of(spec.shape, time_ordered=spec.time_ordered, indexed=spec.indexed)
 
     def _clock(self) -> StreamClock:
         return self.clock
@@ -60,6 +60,10 @@ class SegmentedStore(Store[K]):
     def late(self) -> int:
         """Writes that were refused since the store was opened, for their segment has expired."""
         return self.clock.late
+
+    def _first_seen(self) -> int:
+        """The earliest time of a row that can be seen, ms."""
+        return self.clock.horizon + self._keys.hidden
 
     def _fetch(
         self,
@@ -74,7 +78,7 @@ class SegmentedStore(Store[K]):
         reverse: bool = False,
     ) -> Scan[Any, Any]:
         """A scan of the rows that can be seen of a range of keys and times."""
-        earliest = max(earliest, self.clock.horizon + 1, 0)
+        earliest = max(earliest, self._first_seen(), 0)
         chunks: Iterator[Chunk]
         if (
             earliest > latest
@@ -83,7 +87,9 @@ class SegmentedStore(Store[K]):
         ):
             chunks = iter(())
         else:
-            chunks = self._schema.fetch(
+            everyone = key_from is None and key_to is None
+            schema = self._keys.schema if everyone else self._keys.by_key
+            chunks = schema.fetch(
                 self._interval, key_from, key_to, earliest, latest,
                 latest_start=latest_start, reverse=reverse,
             ).scan(self.table)  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from kstore_core.clock import StreamClock
-from kstore_core.keys import MAX_TIME, SESSION
+from kstore_core.keys import MAX_TIME
 from kstore_core.spec import StoreSpec
 from kstore_core.typed.scan import Scan
 from kstore_core.typed.segmented import ExpiringTable, SegmentedStore
@@ -30,19 +30,21 @@ class SessionStore(SegmentedStore[K], Generic[K, A]):
 
     Ranges are inclusive at both ends; None leaves an end open. The sessions of one key come by end,
     then start; those of many by segment of the end, then in the order of their rows: key, end,
-    start. Times are int milliseconds or aware datetimes.
+    start. In a time-ordered store those of all keys come by end, start and key; those of a range of
+    keys come by segment, key, end and start where there is an index, else by end, start and key
+    too. Times are int milliseconds or aware datetimes.
     """
-
-    _schema = SESSION
 
     def __init__(
         self, spec: StoreSpec, table: ExpiringTable, home: StoreHome, clock: StreamClock
     ) -> None:
         super().__init__(spec, table, home, clock)
         values = values_of(spec, home.slot)
-        self._rows = SessionRows(values)
+        self._rows = SessionRows(values, self._keys)
         self._raw_key = values.raw_key
-        self._write = SessionWriter(values, table, clock, self._interval, home.touch).put
+        self._write = SessionWriter(
+            values, table, clock, self._interval, home.touch, self._keys.make
+        ).put
         self._look_up = self._rows.look_up
 
     def put(self, session: Windowed[K], aggregate: Any, *, headers: Any = None) -> None:
@@ -81,7 +83,7 @@ class SessionStore(SegmentedStore[K], Generic[K, A]):
             The start is negative, or the end lies before it.
         """
         session = Windowed(key, start, end)
-        if session.end <= self.clock.horizon:
+        if session.end < self._first_seen():
             self._raw_key(key)
             return None
         found: A | None = self._look_up(self._get, key, session.start, session.end)

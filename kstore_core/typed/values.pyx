@@ -20,6 +20,9 @@ from kstore_core.codec import (
 )
 from kstore_core import serdes
 from kstore_core.formats import (
+    ORDERED_SESSION_HEADERS,
+    ORDERED_TIMESTAMPED,
+    ORDERED_TIMESTAMPED_HEADERS,
     PLAIN,
     SESSION_HEADERS,
     TIMESTAMPED,
@@ -408,4 +411,7 @@ def values_of(spec, RecordSlot slot):
         VERSIONED.name: VersionedValues,
         VERSIONED_HEADERS.name: VersionedHeadersValues,
         SESSION_HEADERS.name: SessionHeadersValues,
+        ORDERED_TIMESTAMPED.name: TimestampedValues,
+        ORDERED_TIMESTAMPED_HEADERS.name: HeadersValues,
+        ORDERED_SESSION_HEADERS.name: SessionHeadersValues,
     }[spec.format.name](spec, slot)

@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from kstore_core.clock import StreamClock
 from kstore_core.errors import UnsupportedError
-from kstore_core.keys import MAX_TIME, WINDOW
+from kstore_core.keys import MAX_TIME
 from kstore_core.spec import StoreSpec
 from kstore_core.typed.duplicates import DuplicateNumbers
 from kstore_core.typed.scan import Scan
@@ -38,11 +38,11 @@ class WindowStore(SegmentedStore[K], Generic[K, V]):
     passed its start by the retention.
 
     Ranges are inclusive at both ends; None leaves an end open. The windows of one key come by
-    start, those of many by segment, then in the order of their rows. Times are int milliseconds or
-    aware datetimes.
+    start, those of many by segment, then in the order of their rows: key, start. In a time-ordered
+    store those of all keys come by start, then key; those of a range of keys come by segment, key
+    and start where there is an index, else by start too. Times are int milliseconds or aware
+    datetimes.
     """
-
-    _schema = WINDOW
 
     def __init__(
         self, spec: StoreSpec, table: ExpiringTable, home: StoreHome, clock: StreamClock
@@ -50,12 +50,14 @@ class WindowStore(SegmentedStore[K], Generic[K, V]):
         super().__init__(spec, table, home, clock)
         assert spec.window_size_ms is not None
         values = values_of(spec, home.slot)
-        self._rows = WindowRows(values, spec.window_size_ms)
+        self._rows = WindowRows(values, self._keys, spec.window_size_ms)
         self._raw_key = values.raw_key
         self._look_up = self._rows.look_up
         self._retains_duplicates = spec.retain_duplicates
         numbers = DuplicateNumbers(self._highest) if spec.retain_duplicates else None
-        self._write = WindowWriter(values, table, clock, self._interval, home.touch, numbers).put
+        self._write = WindowWriter(
+            values, table, clock, self._interval, home.touch, self._keys.make, numbers
+        ).put
 
     def put(
         self,
@@ -110,7 +112,7 @@ class WindowStore(SegmentedStore[K], Generic[K, V]):
                 f"the store {self.name!r} retains duplicates, so a window has many values; use "
                 "fetch(key, window_start, window_start)"
             )
-        if start <= self.clock.horizon:
+        if start < self._first_seen():
             self._raw_key(key)
             return None
         found: V | None = self._look_up(self._get, key, start)
@@ -174,10 +176,10 @@ class WindowStore(SegmentedStore[K], Generic[K, V]):
 
     def _highest(self, raw_key: bytes, start: int) -> int | None:
         """The highest number stored for a key and window, also where no read shows it."""
-        window = WINDOW.fetch(self._interval, raw_key, raw_key, start, start, reverse=True)
-        chunks = window.scan(self.table)
-        for rows, _ in chunks:
-            _, _, number = WINDOW.split(rows[0])
+        schema = self._keys.schema
+        window = schema.fetch(self._interval, raw_key, raw_key, start, start, reverse=True)
+        for rows, _ in window.scan(self.table):
+            _, _, number = schema.split(rows[0])
             return number
         return None
 

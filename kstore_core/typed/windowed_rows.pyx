@@ -6,8 +6,6 @@ from libc.stdint cimport INT64_MAX, int64_t
 from kstore_core.codec.windowed cimport windowed
 from kstore_core.typed.values cimport Values
 
-from kstore_core.codec import session_key, split_session_key, split_window_key, window_key
-
 __all__ = ["SessionRows", "WindowRows"]
 
 
@@ -17,20 +15,25 @@ cdef class WindowRows:
     Parameters
     ----------
     values : Values
+    keys : RowKeys
     size_ms : int
         What is added to a window's start to tell its end, which is at most 2**63 - 1.
     """
 
     cdef readonly Values values
+    cdef object make
+    cdef object split
     cdef int64_t size_ms
 
-    def __cinit__(self, Values values not None, int64_t size_ms):
+    def __cinit__(self, Values values not None, keys not None, int64_t size_ms):
         self.values = values
+        self.make = keys.make
+        self.split = keys.split
         self.size_ms = size_ms
 
     def look_up(self, get, key, start):
         """The value of ``key`` in the window from ``start``, or None, by a table's ``get``."""
-        raw = get(window_key(self.values.raw_key(key), start))
+        raw = get(self.make(self.values.raw_key(key), start))
         return None if raw is None else self.values.read(<bytes?>raw)
 
     cdef int64_t end_of(self, int64_t start):
@@ -38,18 +41,18 @@ cdef class WindowRows:
 
     cpdef tuple item(self, bytes row, object raw):
         """A stored row as ``(Windowed, value)``."""
-        raw_key, start, _ = <tuple>split_window_key(row)
+        raw_key, start, _ = <tuple>self.split(row)
         key, value = self.values.item(raw_key, raw)
         return windowed(key, start, self.end_of(start)), value
 
     cpdef tuple timed(self, bytes row, object raw):
         """A stored row of one key as ``(window start, value)``."""
-        _, start, _ = <tuple>split_window_key(row)
+        _, start, _ = <tuple>self.split(row)
         return start, self.values.read(raw)
 
     def table(self, rows, raws):
         """Stored rows as a ``pyarrow.Table``: key, start, end, and the columns of the value."""
-        cdef list parts = [split_window_key(row) for row in rows]
+        cdef list parts = [self.split(row) for row in rows]
         keys = [key for key, _, _ in parts]
         starts = [start for _, start, _ in parts]
         return _with_times(
@@ -67,31 +70,36 @@ cdef class SessionRows:
     Parameters
     ----------
     values : Values
+    keys : RowKeys
     """
 
     cdef readonly Values values
+    cdef object make
+    cdef object split
 
-    def __cinit__(self, Values values not None):
+    def __cinit__(self, Values values not None, keys not None):
         self.values = values
+        self.make = keys.make
+        self.split = keys.split
 
     def look_up(self, get, key, start, end):
         """The aggregate of a session, or None, by a table's ``get``."""
-        raw = get(session_key(self.values.raw_key(key), start, end))
+        raw = get(self.make(self.values.raw_key(key), start, end))
         return None if raw is None else self.values.read(<bytes?>raw)
 
     cpdef tuple item(self, bytes row, object raw):
         """A stored row as ``(Windowed, aggregate)``."""
-        raw_key, start, end = <tuple>split_session_key(row)
+        raw_key, end, start = <tuple>self.split(row)
         key, value = self.values.item(raw_key, raw)
         return windowed(key, start, end), value
 
     def table(self, rows, raws):
         """Stored rows as a ``pyarrow.Table``: key, start, end, and the columns of the value."""
-        cdef list parts = [split_session_key(row) for row in rows]
+        cdef list parts = [self.split(row) for row in rows]
         return _with_times(
             self.values.table([key for key, _, _ in parts], raws),
-            [start for _, start, _ in parts],
-            [end for _, _, end in parts],
+            [start for _, _, start in parts],
+            [end for _, end, _ in parts],
         )
 
 

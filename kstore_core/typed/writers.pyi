@@ -17,6 +17,7 @@ class Writer:
         clock: StreamClock,
         interval_ms: int,
         touch: Callable[[], None],
+        make: Callable[..., bytes],
     ) -> None: ...
 
 class WindowWriter(Writer):
@@ -27,6 +28,7 @@ class WindowWriter(Writer):
         clock: StreamClock,
         interval_ms: int,
         touch: Callable[[], None],
+        make: Callable[..., bytes],
         numbers: DuplicateNumbers | None,
     ) -> None: ...
     def put(

@@ -10,7 +10,6 @@ from kstore_core.codec.windowed cimport Windowed
 from kstore_core.typed.values cimport RecordSlot, Values
 
 from kstore_core.clock import segment_id
-from kstore_core.codec import session_key, window_key
 from kstore_core.types import to_millis
 
 __all__ = ["SessionWriter", "WindowWriter", "window_start"]
@@ -29,9 +28,12 @@ cdef class Writer:
         Width of a segment.
     touch : callable
         Moves the store's position on.
+    make : callable
+        The key of a row: that of :class:`~kstore_core.keys.RowKeys`.
     """
 
     cdef Values values
+    cdef object make
     cdef object clock
     cdef object interval
     cdef object first_live
@@ -40,8 +42,9 @@ cdef class Writer:
     cdef RecordSlot slot
     cdef object touch
 
-    def __init__(self, Values values not None, table, clock, interval_ms, touch):
+    def __init__(self, Values values not None, table, clock, interval_ms, touch, make):
         self.values = values
+        self.make = make
         self.clock = clock
         self.interval = interval_ms
         self.first_live = segment_id(clock.horizon, interval_ms)
@@ -87,8 +90,8 @@ cdef class WindowWriter(Writer):
 
     cdef object numbers
 
-    def __init__(self, Values values not None, table, clock, interval_ms, touch, numbers):
-        super().__init__(values, table, clock, interval_ms, touch)
+    def __init__(self, Values values not None, table, clock, interval_ms, touch, make, numbers):
+        super().__init__(values, table, clock, interval_ms, touch, make)
         self.numbers = numbers
 
     def put(self, key, value, start, timestamp, headers):
@@ -96,9 +99,10 @@ cdef class WindowWriter(Writer):
         start = window_start(start)
         raw_key, raw = self.values.row(key, value, timestamp, headers)
         if self.numbers is None:
-            self.write(window_key(raw_key, start), raw, start)
+            self.write(self.make(raw_key, start), raw, start)
         elif raw is not None:
-            self.write(window_key(raw_key, start, self.numbers.next(raw_key, start)), raw, start)
+            number = self.numbers.next(raw_key, start)
+            self.write(self.make(raw_key, start, number), raw, start)
 
 
 cdef class SessionWriter(Writer):
@@ -110,7 +114,7 @@ cdef class SessionWriter(Writer):
             raise TypeError(f"a session is a Windowed(key, start, end), not {session!r}")
         cdef Windowed record = <Windowed>session
         raw_key, raw = self.values.row(record.key, aggregate, None, headers)
-        self.write(session_key(raw_key, record.start, record.end), raw, record.end)
+        self.write(self.make(raw_key, record.start, record.end), raw, record.end)
 
 
 cpdef int64_t window_start(object start) except -1:

@@ -433,7 +433,7 @@ def test_the_first_number_is_kafkas(home, kind):
         store.put(b"l", kind.value(kind.record(b"v", 1)), window_start=5)
         numbers = [
             int.from_bytes(key[-4:], "big")
-            for keys, _ in store._schema.fetch(100, None, None, 0, 99).scan(store.table)
+            for keys, _ in store._keys.schema.fetch(100, None, None, 0, 99).scan(store.table)
             for key in keys
         ]
     assert numbers == [1, 2]
