@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.interop import results
 from tests.interop.harness import Harness, HarnessUnavailableError, build
+from tests.interop.results import Cell
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +29,9 @@ def kafka(classpath: str) -> Iterator[Harness]:
     """A JVM with Kafka Streams in it; a test closes the store that it opens."""
     with Harness(classpath) as harness:
         yield harness
+
+
+@pytest.fixture
+def cell(kafka: Harness) -> Cell:
+    """Holds the outcome of a block to results.json: ``with cell(kind, direction):``."""
+    return partial(results.cell, kafka.call("version")["kafka"])

@@ -1,0 +1,100 @@
+"""Where the two give different results on purpose, as data; docs/compatibility.md has the reasons.
+
+A result of Kafka's and one of kstore's agree when they are equal, or when a row here explains the
+pair of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tests.interop.kinds import Kind
+from tests.interop.sides import Operation
+
+__all__ = ["DIFFERENCES", "NO_POSITION", "Difference", "disagreements"]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A result that differs on purpose.
+
+    Attributes
+    ----------
+    what : str
+        The behaviour of Kafka's that kstore does not share.
+    decision : str
+        Its number in the list of decisions; empty where it has none.
+    explains : callable
+        Whether it accounts for an operation's two results: ``explains(kind, operation, kafka's,
+        kstore's)``.
+    """
+
+    what: str
+    decision: str
+    explains: Callable[[Kind, Operation, Any, Any], bool]
+
+
+def _loses_versions(kind: Kind, operation: Operation, kafka: Any, kstore: Any) -> bool:
+    return operation["op"] == "query_versions" and _part_of(kafka, kstore)
+
+
+def _arbitrary_duplicate(kind: Kind, operation: Operation, kafka: Any, kstore: Any) -> bool:
+    asked = kind.duplicates and operation["op"] == "fetch_one"
+    return asked and bool(kstore == {"exception": "UnsupportedError"})
+
+
+def _loses_prefixes(kind: Kind, operation: Operation, kafka: Any, kstore: Any) -> bool:
+    """Rows are lost only of keys that are proper prefixes of the range's last key."""
+    last = operation.get("key_to")
+    if last is None or not _part_of(kafka, kstore):
+        return False
+    lost = [row for row in kstore if row not in kafka]
+    return all(last.startswith(row[0]["key"]) and last != row[0]["key"] for row in lost)
+
+
+def _no_sessions_between(kind: Kind, operation: Operation, kafka: Any, kstore: Any) -> bool:
+    refused = {"exception": "UnsupportedOperationException"}
+    asked = operation["op"] == "find_sessions_between"
+    return asked and kafka == refused and isinstance(kstore, list)
+
+
+def _forgets_position(kind: Kind, operation: Operation, kafka: Any, kstore: Any) -> bool:
+    asked = kind.shape == "versioned" and operation["op"] in ("commit", "state")
+    return asked and kafka["offset"] == kstore["offset"]
+
+
+def _part_of(some: Any, every: Any) -> bool:
+    """Whether `some` is `every` without some of its rows, in the same order."""
+    if not isinstance(some, list) or not isinstance(every, list):
+        return False
+    rest = iter(every)
+    return all(row in rest for row in some)
+
+
+NO_POSITION = Difference("the position of a versioned store is not kept", "", _forgets_position)
+
+DIFFERENCES = [
+    NO_POSITION,
+    Difference("versions are lost from a range of history", "1", _loses_versions),
+    Difference("a fetch of one of many duplicates gives any", "10", _arbitrary_duplicate),
+    Difference("a range over keys of different lengths loses keys", "16", _loses_prefixes),
+    Difference("sessions of all keys by their end are unsupported", "17", _no_sessions_between),
+]
+
+
+def disagreements(
+    kind: Kind,
+    operations: list[Operation],
+    kafka: list[Any],
+    kstore: list[Any],
+    differences: list[Difference] = DIFFERENCES,
+) -> list[tuple[Operation, Any, Any]]:
+    """What no difference explains, as (operation, Kafka's result, kstore's)."""
+    return [
+        (operation, theirs, ours)
+        for operation, theirs, ours in zip(operations, kafka, kstore, strict=True)
+        if theirs != ours
+        and not any(d.explains(kind, operation, theirs, ours) for d in differences)
+    ]

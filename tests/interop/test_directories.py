@@ -1,0 +1,123 @@
+"""One directory, passed from one side to the other and back.
+
+Beside it lies another one in which Kafka Streams alone does the same. Whatever is asked of the one
+must give what the other gives, and at the end of every part the same rows must lie in both.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interop.differences import DIFFERENCES, NO_POSITION, disagreements
+from tests.interop.harness import Harness
+from tests.interop.kinds import EDGES, KINDS, NAME, Kind
+from tests.interop.lives import NOW, PARTS, SHIFT, everything, lookup, reads, scans, wake, writes
+from tests.interop.results import Cell
+from tests.interop.sides import Kafka, KStore, Operation, Side, data_rows
+
+STATE: Operation = {"op": "state"}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("first", ["Kafka", "kstore"])
+def test_a_directory_goes_to_the_other_side_and_back(
+    kafka: Harness, tmp_path: Path, cell: Cell, first: str, kind: Kind
+) -> None:
+    sides: dict[str, Side] = {"Kafka": Kafka(kafka), "kstore": KStore()}
+    second = "kstore" if first == "Kafka" else "Kafka"
+    with cell(kind, f"{first} writes, {second} goes on"):
+        for part in range(PARTS):
+            side = sides[second if part % 2 else first]
+            operations = [
+                STATE, *wake(kind, part), *reads(kind), *writes(kind, part), *reads(kind), STATE
+            ]  # fmt: skip
+            alone = sit(sides["Kafka"], kind, tmp_path / "alone", operations)
+            passed = sit(side, kind, tmp_path / "passed", operations)
+            assert not differing(side, kind, operations, alone, passed)
+            rows = partial(data_rows, kafka, first_segment=first_segment(kind, part))
+            assert rows(tmp_path / "passed") == rows(tmp_path / "alone")
+
+
+def first_segment(kind: Kind, part: int) -> int:
+    """Of a versioned store, the first segment that has not expired after a part."""
+    if kind.shape != "versioned":
+        return 0
+    now, options = NOW[kind.shape] + SHIFT * part, kind.options
+    return (now - options["history_retention_ms"]) // options["segment_interval_ms"]
+
+
+def sit(side: Side, kind: Kind, directory: Path, operations: list[Operation]) -> list[Any]:
+    """Open, run, close; the results."""
+    with side.open(kind, directory) as run:
+        return [run(operation) for operation in operations]
+
+
+def differing(
+    side: Side, kind: Kind, operations: list[Operation], alone: list[Any], passed: list[Any]
+) -> list[Any]:
+    """What differs from Kafka alone; where Kafka was asked both times nothing may."""
+    differences = DIFFERENCES if isinstance(side, KStore) else [NO_POSITION]
+    return disagreements(kind, operations, alone, passed, differences)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_kstore_reads_what_kafka_wrote_and_changes_nothing(
+    kafka: Harness, tmp_path: Path, cell: Cell, kind: Kind
+) -> None:
+    wanted = reads(kind)
+    with cell(kind, "reads"):
+        written = sit(Kafka(kafka), kind, tmp_path, [*writes(kind, 0), *wanted])
+        before = kafka.raw(tmp_path, NAME)
+        if kind.shape == "versioned":
+            # Kafka hides history once it is reopened, and forgets what has expired.
+            theirs = written[-len(wanted) :]
+            pairs = [
+                (operation, result)
+                for operation, result in zip(wanted, theirs, strict=True)
+                if operation.get("as_of", NOW["versioned"]) >= NOW["versioned"] - 1000
+            ]
+            wanted, theirs = [list(column) for column in zip(*pairs, strict=True)]
+        else:
+            theirs = sit(Kafka(kafka), kind, tmp_path, wanted)
+        with KStore().open(kind, tmp_path, read_only=True) as run:
+            ours = [run(operation) for operation in wanted]
+            state = run(STATE)
+        assert not disagreements(kind, wanted, theirs, ours)
+        assert state["offset"] == sum(1 for op in writes(kind, 0) if op["op"] != "commit")
+        assert kafka.raw(tmp_path, NAME) == before
+
+
+@pytest.mark.parametrize(("older", "newer"), EDGES, ids=lambda kind: str(kind))
+@pytest.mark.parametrize("first", ["Kafka", "kstore"])
+def test_an_upgrade_is_finished_on_the_other_side(
+    kafka: Harness, tmp_path: Path, cell: Cell, first: str, older: Kind, newer: Kind
+) -> None:
+    """The first side begins and moves some rows, the other moves more, the first yet more."""
+    sides: dict[str, Side] = {"Kafka": Kafka(kafka), "kstore": KStore()}
+    second = "kstore" if first == "Kafka" else "Kafka"
+    asked = reads(newer)
+    with cell(newer, f"upgrade begun by {first}"):
+        written = [*writes(older, 0), everything(older)]
+        found = sit(sides["Kafka"], older, tmp_path / "other", written)[-1]
+        points = [lookup(older, row) for row in found]
+        left = []
+        for name, kind, operations in (
+            (first, older, [*writes(older, 0), *reads(older)]),
+            (first, newer, [*wake(newer, 0, 1), *scans(newer), *points[::3]]),
+            (second, newer, [STATE, *wake(newer, 0, 2), *asked, *points[1::3], *writes(newer, 1)]),
+            (first, newer, [STATE, *wake(newer, 1), *asked, *points[2::3], *writes(newer, 2)]),
+            (second, newer, [*wake(newer, 2), *asked]),
+        ):
+            alone = sit(sides["Kafka"], kind, tmp_path / "alone", operations)
+            passed = sit(sides[name], kind, tmp_path / "passed", operations)
+            assert not differing(sides[name], kind, operations, alone, passed)
+            rows = data_rows(kafka, tmp_path / "passed")
+            assert rows == data_rows(kafka, tmp_path / "alone")
+            left.append(sum(1 for _, family, _, _ in rows if family == older.spec.format.namespace))
+        assert left == sorted(left, reverse=True)
+        if not newer.duplicates:  # of which a lookup moves none
+            assert left[0] > left[1] > left[2]
