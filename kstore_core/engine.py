@@ -178,6 +178,17 @@ class Namespace(ABC):
         who wants one row does not pay for a thousand.
         """
 
+    def start(
+        self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
+    ) -> tuple[Chunk | None, Iterator[Chunk] | None]:
+        """The first chunk of a scan, or None where it is empty, and a scan of what follows it.
+
+        None for that where nothing follows, so that a short read need not make an iterator.
+        """
+        chunks = self.scan(lo, hi, reverse=reverse)
+        chunk = next(chunks, None)
+        return chunk, None if chunk is None else chunks
+
     def first(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> tuple[bytes, bytes] | None:

@@ -31,7 +31,7 @@ cdef class OrderedScan:
     cdef Py_ssize_t _lo_index
     cdef Py_ssize_t _hi_index
     cdef bint _reverse
-    cdef bint _done
+    cdef readonly bint done
 
     cdef tuple all(self)
     cpdef tuple next_chunk(self)

@@ -270,8 +270,8 @@ cdef class OrderedView:
         cdef Py_ssize_t chunks = len(self._chunks)
         cdef Py_ssize_t first = 0, last = chunks - 1, lo_index = 0, hi_index = 0
         scan._reverse = reverse
-        scan._done = chunks == 0
-        if scan._done:
+        scan.done = chunks == 0
+        if scan.done:
             return scan
         scan._view = self
         hi_index = len((<_Chunk>self._chunks[last]).keys)
@@ -282,7 +282,7 @@ cdef class OrderedView:
             last = chunk_of(self._firsts, hi)
             hi_index = bisect_left((<_Chunk>self._chunks[last]).keys, hi)
         if first > last or (first == last and lo_index >= hi_index):
-            scan._done = True
+            scan.done = True
         scan._lo_index = lo_index
         scan._hi_index = hi_index
         scan._chunk = last if reverse else first
@@ -291,7 +291,13 @@ cdef class OrderedView:
 
 
 cdef class OrderedScan:
-    """Chunks of a view's rows: an iterator of ``(keys, values)``."""
+    """Chunks of a view's rows: an iterator of ``(keys, values)``.
+
+    Attributes
+    ----------
+    done : bool
+        There is no further chunk.
+    """
 
     def __iter__(self):
         return self
@@ -317,7 +323,7 @@ cdef class OrderedScan:
         cdef _Chunk chunk
         cdef Py_ssize_t start, end
         cdef list keys, values
-        while not self._done:
+        while not self.done:
             chunk = <_Chunk>self._view._chunks[self._chunk]
             start = 0
             end = len(chunk.keys)
@@ -325,7 +331,7 @@ cdef class OrderedScan:
             if self._reverse:
                 if self._chunk == self._last_chunk:
                     start = self._lo_index
-                    self._done = True
+                    self.done = True
                 if self._hi_index >= 0:
                     end = self._hi_index
                     self._hi_index = -1
@@ -333,7 +339,7 @@ cdef class OrderedScan:
             else:
                 if self._chunk == self._last_chunk:
                     end = self._hi_index
-                    self._done = True
+                    self.done = True
                 if self._lo_index >= 0:
                     start = self._lo_index
                     self._lo_index = -1

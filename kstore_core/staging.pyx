@@ -305,6 +305,15 @@ cdef class StagedNamespace:
             reverse,
         )
 
+    cdef tuple _start(self, bytes lo, bytes hi, bint reverse):
+        """The first chunk of a scan, or None, and a scan of what follows it, or None."""
+        self._check_open()
+        if not self._rows.rows and not self._ranges:
+            return self.base.start(lo, hi, reverse=reverse)
+        chunks = self.scan(lo, hi, reverse=reverse)
+        chunk = next(chunks, None)
+        return chunk, None if chunk is None else chunks
+
     def first(self, bytes lo=None, bytes hi=None, *, bint reverse=False):
         """The first row of a scan, or None where it is empty."""
         self._check_open()

@@ -9,5 +9,6 @@ cdef class PrefixedTable:
     cdef StagedNamespace _only
 
     cdef bytes _beyond(self, bytes hi)
+    cdef tuple _start(self, bounds)
     cpdef object get(self, bytes key)
     cpdef object put_one(self, bytes key, bytes value)

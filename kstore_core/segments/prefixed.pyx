@@ -1,6 +1,8 @@
 # cython: language_level=3
 """A part of a table, seen as one of its own: the rows whose keys begin with a prefix."""
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+
 from kstore_core.staging cimport StagedNamespace
 from kstore_core.tables import Bounds, NamespaceTable, Write
 
@@ -65,6 +67,22 @@ cdef class PrefixedTable:
             chunks = self._below.scan(Bounds(lo, hi, bounds.reverse))
         return _Unprefixed(chunks, len(self._prefix))
 
+    cdef tuple _start(self, bounds):
+        """The first chunk of a scan, or None, and a scan of what follows it, or None."""
+        cdef Py_ssize_t size = len(self._prefix)
+        cdef tuple begun
+        if self._only is None:
+            chunks = self.scan(bounds)
+            chunk = next(chunks, None)
+            return chunk, None if chunk is None else chunks
+        begun = self._only._start(
+            self._prefix + (bounds.lo or b""), self._beyond(bounds.hi), bounds.reverse
+        )
+        chunk, rest = begun
+        if chunk is None:
+            return begun
+        return _without(chunk, size), None if rest is None else _Unprefixed(rest, size)
+
     def first(self, bytes lo=None, bytes hi=None, *, bint reverse=False):
         """The first row of a scan, or None where it is empty."""
         row = self._below.first(self._prefix + (lo or b""), self._beyond(hi), reverse=reverse)
@@ -95,10 +113,19 @@ cdef class _Unprefixed:
         return self
 
     def __next__(self):
-        keys, values = next(self._chunks)
-        return [(<bytes>key)[self._size :] for key in keys], values
+        return _without(next(self._chunks), self._size)
 
     def close(self):
         close = getattr(self._chunks, "close", None)
         if close is not None:
             close()
+
+
+cdef tuple _without(tuple chunk, Py_ssize_t size):
+    """A chunk without the first bytes of its keys."""
+    cdef list keys = <list>chunk[0]
+    cdef bytes key
+    return [
+        PyBytes_FromStringAndSize(PyBytes_AS_STRING(key) + size, PyBytes_GET_SIZE(key) - size)
+        for key in keys
+    ], chunk[1]

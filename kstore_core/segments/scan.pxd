@@ -16,11 +16,12 @@ cdef class SegmentScan:
     cdef dict _waiting
     cdef dict _begun
     cdef Segment _segment
-    cdef object _chunks
+    cdef object _chunk
+    cdef object _rest
     cdef object __weakref__
 
     cdef int _next_segment(self) except -1
-    cdef object _begin(self, Segment segment)
+    cdef tuple _begin(self, Segment segment)
     cdef int _read_early(self, Segment segment) except -1
     cdef int _leave(self) except -1
     cdef int _release(self) except -1

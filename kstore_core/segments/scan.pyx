@@ -69,14 +69,18 @@ cdef class SegmentScan:
     def __next__(self):
         while True:
             self._others._rows._check_open()
-            if self._segment is None:
-                if not self._waiting:
-                    raise StopIteration
-                self._next_segment()
-            chunk = next(self._chunks, None)
-            if chunk is not None:
+            if self._chunk is not None:
+                chunk = self._chunk
+                self._chunk = None
                 return chunk
-            self._leave()
+            if self._segment is not None:
+                chunk = next(self._rest, None)
+                if chunk is not None:
+                    return chunk
+                self._leave()
+            if not self._waiting:
+                raise StopIteration
+            self._next_segment()
 
     # A segment is begun by the thread that reads or by one that writes: whoever has the turn.
 
@@ -87,17 +91,18 @@ cdef class SegmentScan:
             if self._waiting:
                 number = next(reversed(self._waiting))
                 segment = <Segment>self._waiting[number]
-                chunks = self._begun.pop(number, None)
-                self._chunks = self._begin(segment) if chunks is None else chunks
-                self._segment = segment
+                begun = self._begun.pop(number, None)
+                self._chunk, self._rest = self._begin(segment) if begun is None else begun
+                if self._rest is not None:
+                    self._segment = segment
                 del self._waiting[number]
             if not self._waiting:  # nobody has to ask it to read early any more
                 self._others._scans.pop(id(self), None)
         return 0
 
-    cdef object _begin(self, Segment segment):
+    cdef tuple _begin(self, Segment segment):
         segment._touch()
-        return segment._scan(self._bounds)
+        return segment._start(self._bounds)
 
     cdef int _read_early(self, Segment segment) except -1:
         with self._others._turn:
@@ -110,8 +115,8 @@ cdef class SegmentScan:
         cdef Segment segment = self._segment
         if segment is not None:
             self._segment = None
-            chunks, self._chunks = self._chunks, None
-            _close(segment, chunks)
+            rest, self._rest = self._rest, None
+            _close(segment, rest)
         return 0
 
     def close(self):
@@ -128,8 +133,10 @@ cdef class SegmentScan:
         self._others._scans.pop(id(self), None)
         self._waiting = {}
         self._begun = {}
-        for number, chunks in begun.items():
-            _close(<Segment>waiting[number], chunks)
+        self._chunk = None
+        for number, (_, rest) in begun.items():
+            if rest is not None:
+                _close(<Segment>waiting[number], rest)
         self._leave()
         return 0
 

@@ -8,4 +8,4 @@ cdef class Segment:
 
     cdef int _touch(self) except -1
     cdef object _call(self, str method, tuple arguments, dict named=*)
-    cdef object _scan(self, bounds)
+    cdef tuple _start(self, bounds)

@@ -1,6 +1,11 @@
 # cython: language_level=3
 """One segment of time of a store, whose rows are a table of their own."""
 
+from kstore_core.segments.prefixed cimport PrefixedTable
+from kstore_core.staging cimport StagedNamespace
+
+from kstore_core.tables import NamespaceTable
+
 __all__ = ["Segment"]
 
 cdef unsigned long long _uses = 0
@@ -57,11 +62,29 @@ cdef class Segment:
         finally:
             self.users -= 1
 
-    cdef object _scan(self, bounds):
-        """A scan of the rows; whoever ends it takes its user away."""
+    cdef tuple _start(self, bounds):
+        """The first chunk of a scan of the rows, or None, and a scan of what follows it, or None.
+
+        Whoever ends that takes its user away.
+        """
+        cdef tuple begun
         self.users += 1
         try:
-            return iter(self.table.scan(bounds))
+            begun = start_of(self.table, bounds)
         except BaseException:
             self.users -= 1
             raise
+        if begun[1] is None:
+            self.users -= 1
+        return begun
+
+
+cdef tuple start_of(table, bounds):
+    """A scan's first chunk and the rest of it, of a namespace without any iterator between."""
+    if type(table) is NamespaceTable:
+        return (<StagedNamespace>table.rows)._start(bounds.lo, bounds.hi, bounds.reverse)
+    if type(table) is PrefixedTable:
+        return (<PrefixedTable>table)._start(bounds)
+    chunks = iter(table.scan(bounds))
+    chunk = next(chunks, None)
+    return chunk, None if chunk is None else chunks

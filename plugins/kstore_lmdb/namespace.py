@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import repeat
 from pathlib import Path
@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 import lmdb
 
-from kstore_core.engine import Namespace
+from kstore_core.engine import Chunk, Namespace
 from kstore_lmdb import living
 from kstore_lmdb.errors import Reason, doing
 from kstore_lmdb.moment import Moment
-from kstore_lmdb.scan import Scan
+from kstore_lmdb.scan import LARGER_CHUNK, Scan
 
 __all__ = ["LMDBNamespace", "Source"]
 
@@ -90,6 +90,28 @@ class LMDBNamespace(Namespace):
     ) -> Scan:
         """Chunks of the rows with ``lo <= key < hi``, as of this call."""
         return Scan(self.name, self._moment(), lo, hi, reverse, self._guard)
+
+    def start(
+        self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
+    ) -> tuple[Chunk | None, Iterator[Chunk] | None]:
+        """The first chunk of a scan, and a scan of what follows it, or None."""
+        if reverse or not lo or hi is None:
+            return super().start(lo, hi, reverse=reverse)
+        keys: list[bytes] = []
+        values: list[bytes] = []
+        moment = self._moment()
+        with moment.lock, self._guard:
+            cursor = moment.read().cursor(moment.handles[self.name])
+            if cursor.set_range(lo):
+                for key, value in cursor.iternext():
+                    if key >= hi:
+                        break
+                    keys.append(key)
+                    values.append(value)
+                    if len(keys) == LARGER_CHUNK:
+                        rest = Scan(self.name, moment, key + b"\0", hi, reverse, self._guard)
+                        return (keys, values), rest
+        return (keys, values) if keys else None, None
 
     def first(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False

@@ -14,6 +14,7 @@ from kstore_lmdb.moment import Moment
 __all__ = ["Scan"]
 
 SMALLEST_CHUNK = 4
+LARGER_CHUNK = 16
 LARGEST_CHUNK = 256
 _GROWTH = 4
 

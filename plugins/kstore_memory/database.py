@@ -88,6 +88,15 @@ class MemoryNamespace(Namespace):
             view = self.rows.view()
         return self._life.chunks(view.scan(lo, hi, reverse))
 
+    def start(
+        self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
+    ) -> tuple[Chunk | None, Iterator[Chunk] | None]:
+        self._life.check()
+        with self._lock:
+            scan = self.rows.view().scan(lo, hi, reverse)
+        chunk = scan.next_chunk()
+        return chunk, None if scan.done else self._life.chunks(scan)
+
     def approximate_count(self) -> int:
         self._life.check()
         return len(self.rows)

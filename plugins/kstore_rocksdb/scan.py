@@ -14,11 +14,13 @@ from kstore_rocksdb.errors import Reason
 from kstore_rocksdb.living import leak
 
 __all__ = [
+    "GROWTH",
     "SMALLEST_CHUNK",
     "FamilyScan",
     "OpenScans",
     "Owner",
     "Scan",
+    "positioned",
     "seek_before",
     "take_backward",
     "take_below",
@@ -27,7 +29,7 @@ __all__ = [
 
 SMALLEST_CHUNK = 16
 LARGEST_CHUNK = 1024
-_GROWTH = 4
+GROWTH = 4
 
 OpenScans = dict[int, "ref[Scan]"]
 """The scans of one namespace that are not at their end, by identity."""
@@ -97,7 +99,7 @@ class Scan(ABC):
             raise
         if more:
             if size < LARGEST_CHUNK:
-                self._size = size * _GROWTH
+                self._size = size * GROWTH
             return keys, values
         self._stop()
         if not keys:
@@ -154,38 +156,24 @@ class FamilyScan(Scan):
     def __init__(
         self,
         owner: Owner,
-        iterate: Callable[..., Any],
+        native: RdictIter | None,
+        options: ReadOptions | None,
         lo: bytes | None,
-        hi: bytes | None,
         reverse: bool,
+        size: int = SMALLEST_CHUNK,
     ) -> None:
+        """Go on from where ``native`` stands, which has these options; None: nothing is left."""
         self._owner = owner
-        self._native: RdictIter | None = None
-        self._options: ReadOptions | None = None
+        self._native = native
+        self._options = options
         self._reason = None
-        self._size = SMALLEST_CHUNK
+        self._size = size
         self._reverse = reverse
-        self._hi = hi
-        self._lo = lo = lo or b""
-        self._reading = hi is None or lo < hi
-        if not self._reading:
-            return
-        try:
-            if reverse:
-                self._native = iterate()
-                seek_before(self._native, hi)
-            else:
-                if hi is None:
-                    self._native = iterate()
-                else:
-                    self._options = ReadOptions()
-                    self._options.set_iterate_upper_bound(hi)
-                    self._native = iterate(self._options)
-                self._native.seek(lo)
-        except Exception as error:
-            self._stop()
-            raise owner.scan_failed(error) from error
-        owner.scans[id(self)] = ref(self)
+        self._hi = None
+        self._lo = lo or b""
+        self._reading = native is not None
+        if self._reading:
+            owner.scans[id(self)] = ref(self)
 
     def _take(self, size: int, keys: list[bytes], values: list[bytes]) -> bool:
         native = self._native
@@ -200,6 +188,28 @@ class FamilyScan(Scan):
             leak(self._native)
             leak(self)
         self._native = None  # not the options: another thread may be inside the iterator
+
+
+def positioned(
+    iterate: Callable[..., Any], lo: bytes | None, hi: bytes | None, reverse: bool
+) -> tuple[RdictIter | None, ReadOptions | None]:
+    """An iterator at the first row of a scan, and its options; no iterator of an empty range."""
+    native: RdictIter
+    options = None
+    if hi is not None and hi <= (lo or b""):
+        return None, None
+    if reverse:
+        native = iterate()
+        seek_before(native, hi)
+    else:
+        if hi is None:
+            native = iterate()
+        else:
+            options = ReadOptions()
+            options.set_iterate_upper_bound(hi)
+            native = iterate(options)
+        native.seek(lo or b"")
+    return native, options
 
 
 def seek_before(native: RdictIter, hi: bytes | None) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gc
-from itertools import product
+from collections.abc import Iterator
+from itertools import chain, product
 
 import pytest
 from hypothesis import given
 
-from kstore_core.engine import Rows
+from kstore_core.engine import Chunk, Namespace, Rows
 from kstore_core.errors import StoreClosedError
 from kstore_core.testing import strategies
 from kstore_core.testing.engine_suite.base import EnginePart, numbered, put, read, within
@@ -28,7 +29,7 @@ BOUNDS = [None, b"", b"\x00", b"\x00\x01", b"a", b"a\x00", b"a\x00\x01", b"\x7f\
 
 
 class ScanPromises(EnginePart):
-    """``scan`` and ``first``."""
+    """``scan``, ``start`` and ``first``."""
 
     @BOTH_WAYS
     def test_rows_come_in_the_order_of_unsigned_bytes(self, reverse: bool) -> None:
@@ -49,6 +50,7 @@ class ScanPromises(EnginePart):
                 f"scan({lo!r}, {hi!r}, reverse={reverse}) gives lo <= key < hi, None being open"
             )
             same(read(namespace.scan(lo, hi, reverse=reverse)), wanted, promise)
+            same(started(namespace, lo, hi, reverse), wanted, f"and so does start: {promise}")
             first = namespace.first(lo, hi, reverse=reverse)
             assert first == (wanted[0] if wanted else None), f"first is the first of it: {promise}"
 
@@ -57,11 +59,10 @@ class ScanPromises(EnginePart):
         rows = numbered(50)
         namespace = self.filled(rows).namespace("default")
         for lo, hi in product(list(rows)[::7], list(rows)[::5]):
-            same(
-                read(namespace.scan(lo, hi, reverse=reverse)),
-                within(rows, lo, hi, reverse=reverse),
-                f"scan({lo!r}, {hi!r}, reverse={reverse}) has its lo and has not its hi",
-            )
+            wanted = within(rows, lo, hi, reverse=reverse)
+            promise = f"scan({lo!r}, {hi!r}, reverse={reverse}) has its lo and has not its hi"
+            same(read(namespace.scan(lo, hi, reverse=reverse)), wanted, promise)
+            same(started(namespace, lo, hi, reverse), wanted, f"and so does start: {promise}")
 
     @BOTH_WAYS
     def test_an_empty_namespace(self, reverse: bool) -> None:
@@ -69,6 +70,7 @@ class ScanPromises(EnginePart):
         for lo, hi in product([None, b"", b"a"], [None, b"", b"b"]):
             assert read(namespace.scan(lo, hi, reverse=reverse)) == [], "nothing is scanned"
             assert namespace.first(lo, hi, reverse=reverse) is None, "first is None"
+            assert namespace.start(lo, hi, reverse=reverse) == (None, None), "start is nothing"
 
     @BOTH_WAYS
     def test_long_bounds(self, reverse: bool) -> None:
@@ -120,6 +122,8 @@ class ScanPromises(EnginePart):
         namespace = database.namespace("default")
         untouched, begun = namespace.scan(reverse=reverse), namespace.scan(reverse=reverse)
         seen = read([next(begun)])
+        bounds = (b"%08d" % 100, b"%08d" % 4900)
+        start = namespace.start(*bounds, reverse=reverse)
         put(database, dict.fromkeys(list(rows)[::3]))
         put(database, numbered(5000, b"changed", start=1))
         database.write({"default": Rows(deleted_ranges=[(b"%08d" % 2000, None)])})
@@ -129,6 +133,11 @@ class ScanPromises(EnginePart):
         promise = "a scan is as of the call that made it, whatever is written later"
         same(seen + read(begun), wanted, promise)
         same(read(untouched), wanted, f"{promise}, even before its first chunk was read")
+        same(
+            read(joined(start)),
+            within(rows, *bounds, reverse=reverse),
+            f"{promise}; so is what follows a start",
+        )
         assert len(read(namespace)) == 1999, "a later scan sees what was written"
 
     @BOTH_WAYS
@@ -211,3 +220,16 @@ class ScanPromises(EnginePart):
         assert len(read(self.reopen(database).namespace("default"))) == 2001, (
             "scans that were dropped hold nothing, neither readers nor locks"
         )
+
+
+def started(
+    namespace: Namespace, lo: bytes | None, hi: bytes | None, reverse: bool
+) -> list[tuple[bytes, bytes]]:
+    """The rows of a start and of what follows it."""
+    return read(joined(namespace.start(lo, hi, reverse=reverse)))
+
+
+def joined(start: tuple[Chunk | None, Iterator[Chunk] | None]) -> Iterator[Chunk]:
+    """A start's chunk and what follows it."""
+    chunk, rest = start
+    return chain(() if chunk is None else (chunk,), rest or ())
