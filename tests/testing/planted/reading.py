@@ -73,7 +73,7 @@ class GivesTheLastForTheFirst(WrappedNamespace):
         return rows[-1] if rows else None
 
 
-@planted("test_bounds_that_are_stored_keys", lives_catch=False)
+@planted("test_a_scan_is_as_of_its_call", lives_catch=False)
 class StartsAndForgetsTheRest(WrappedNamespace):
     def start(self, lo=None, hi=None, *, reverse=False):
         return next(self.inner.scan(lo, hi, reverse=reverse), None), None
