@@ -7,20 +7,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kstore_core import stores
-from kstore_core.cli.looking import Sight, seen_format, seen_shapes
+from kstore_core.cli.looking import Sight, seen_families, seen_format
 from kstore_core.errors import SpecError
 from kstore_core.formats import ValueFormat, named
 from kstore_core.spec import StoreSpec
 
-__all__ = ["Described", "describe", "worded"]
+__all__ = ["Described", "describe", "is_ordered", "worded"]
 
-_NEEDS = {
-    "key_value": (),
-    "versioned": ("history_retention_ms",),
-    "window": ("retention_ms", "window_size_ms"),
-    "session": ("retention_ms",),
-}
 _INTERVAL = "segment_interval_ms"
+_TAKES = {
+    "key_value": (),
+    "versioned": ("history_retention_ms", _INTERVAL),
+    "window": ("retention_ms", "window_size_ms", _INTERVAL),
+    "session": ("retention_ms", _INTERVAL),
+}
+"""What a store has of times; the interval has a default."""
 _FIXED = (_INTERVAL, "window_size_ms")
 _MAKE: dict[str, Callable[..., StoreSpec]] = {
     "key_value": stores.key_value,
@@ -58,6 +59,7 @@ def describe(
     *,
     shape: str | None = None,
     value_format: str | None = None,
+    time_ordered: bool = False,
     key_serde: str | None = None,
     value_serde: str | None = None,
     **times: int | None,
@@ -75,19 +77,20 @@ def describe(
         It cannot be told, and the options do not say; or they contradict what is known.
     """
     given: dict[str, Any] = {name: ms for name, ms in times.items() if ms is not None}
-    chosen_shape = _shape(sight, shape, value_format)
-    known = seen_format(sight)
-    value_format = value_format or (None if known else "plain")
-    chosen = _format(sight, known, value_format, chosen_shape)
+    if shape is None and value_format is not None:
+        raise SpecError("--format says nothing without --shape")
+    family = _family(sight, shape, time_ordered)
+    known = seen_format(sight, family)
+    chosen = _format(sight, known, value_format, family)
     for name in given:
-        if name not in (*_NEEDS[chosen_shape], _INTERVAL) or chosen_shape == "key_value":
+        if name not in _TAKES[family.removeprefix("time_ordered_")]:
             raise SpecError(
-                f"the store {sight.name!r} is a {worded(chosen_shape)} store, so {_option(name)} "
-                "says nothing"
+                f"the store {sight.name!r} is a {worded(family)} store, so {_option(name)} says "
+                "nothing"
             )
     stored = sight.record.spec
     if stored is None:
-        spec = _spec(sight, chosen_shape, chosen, given)
+        spec = _spec(sight, family, chosen, given)
         source = "options" if known is None else "namespaces"
         key_serde, value_serde = key_serde or "bytes", value_serde or "bytes"
     else:
@@ -103,65 +106,78 @@ def describe(
     return Described(spec, key_serde, value_serde, source, tuple(sight.older_rows(chosen)))
 
 
-def worded(shape: str) -> str:
+def worded(family: str) -> str:
     """A shape as it is written on the command line."""
-    return shape.replace("_", "-")
+    return family.replace("_", "-")
+
+
+def is_ordered(family: str) -> bool:
+    """Whether the rows of such a store lie by time first."""
+    return family.startswith("time_ordered_")
 
 
 def _option(name: str) -> str:
     return f"--{worded(name.removesuffix('_ms'))}"
 
 
-def _shape(sight: Sight, asked: str | None, value_format: str | None) -> str:
-    able = seen_shapes(sight)
-    if asked is None and value_format is not None:
-        raise SpecError("--format says nothing without --shape")
-    if asked is not None:
-        shape = asked.replace("-", "_")
-        if shape not in able:
-            source = "namespaces" if sight.record.spec is None else "stored spec"
-            raise SpecError(
-                f"the store {sight.name!r} is a {' or '.join(map(worded, able))} store, by its "
-                f"{source}; leave --shape and --format out"
-            )
-        return shape
-    if len(able) == 1 or seen_format(sight) is not None:
-        return able[0]
+def _family(sight: Sight, shape: str | None, time_ordered: bool) -> str:
+    able = seen_families(sight)
+    asked = [
+        family
+        for family in able
+        if (shape is None or family.endswith(shape.replace("-", "_")))
+        and (is_ordered(family) or not time_ordered)
+    ]
+    if not time_ordered:
+        asked = [family for family in asked if not is_ordered(family)] or asked
+    if not asked:
+        source = "namespaces" if sight.record.spec is None else "stored spec"
+        raise SpecError(
+            f"the store {sight.name!r} is a {worded(able[0])} store, by its {source}; leave "
+            "--shape, --format and --time-ordered out"
+        )
+    if len(asked) == 1:
+        return asked[0]
     choices = "--shape key-value, or --shape versioned with the --history-retention"
     if sight.segments is not None:
         choices = "--shape window with the --retention and the --window-size, or --shape session "
         choices += "with the --retention"
     raise SpecError(
         f"the store {sight.name!r} keeps no spec, and its namespaces ({', '.join(sight.namespaces)}"
-        f") are those of a plain {worded(able[0])} store and of a {worded(able[1])} one: add "
+        f") are those of a plain {worded(asked[0])} store and of a {worded(asked[1])} one: add "
         f"{choices} that it was written with, such as 60s"
     )
 
 
-def _format(sight: Sight, known: ValueFormat | None, asked: str | None, shape: str) -> ValueFormat:
-    wanted = known if asked is None else named(asked, shape)
+def _format(sight: Sight, known: ValueFormat | None, asked: str | None, family: str) -> ValueFormat:
+    if known is None or asked is not None:
+        wanted = named(asked or "plain", family)
+    else:
+        wanted = known
     if known is not None and wanted != known:
         raise SpecError(
             f"the store {sight.name!r} is {known.name}, by its "
             f"{'namespaces' if sight.record.spec is None else 'stored spec'}; leave --shape and "
             "--format out"
         )
-    assert wanted is not None
     return wanted
 
 
 def _spec(
-    sight: Sight, shape: str, value_format: ValueFormat, times: Mapping[str, Any]
+    sight: Sight, family: str, value_format: ValueFormat, times: Mapping[str, Any]
 ) -> StoreSpec:
     """The spec that the options give, with keys and values of bytes."""
-    missing = [_option(name) for name in _NEEDS[shape] if name not in times]
+    shape = family.removeprefix("time_ordered_")
+    missing = [_option(name) for name in _TAKES[shape] if name not in {*times, _INTERVAL}]
     if missing:
         raise SpecError(
-            f"the {worded(shape)} store {sight.name!r} keeps no spec: add "
+            f"the {worded(family)} store {sight.name!r} keeps no spec: add "
             f"{' and '.join(missing)} as it was written with, such as 60s or 30d, and "
             "--segment-interval if that was not Kafka's default"
         )
-    spec = replace(_MAKE[shape](sight.name, **times), format=value_format)
+    # A read finds every row without an index, and none where it looks for one that is not there.
+    order = {"time_ordered": True, "indexed": False} if is_ordered(family) else {}
+    spec = replace(_MAKE[shape](sight.name, **times, **order), format=value_format)
     interval = spec.segment_interval_ms
     for segment in sight.segments or ():
         assert interval is not None

@@ -9,7 +9,7 @@ import click
 
 from kstore_core.cli.describing import worded
 from kstore_core.cli.errors import NotFoundError
-from kstore_core.cli.looking import Sight, look, open_to_read, seen_format, seen_shapes
+from kstore_core.cli.looking import Sight, look, open_to_read, seen_families, seen_format
 from kstore_core.cli.options import engine_option, json_option, path_argument
 from kstore_core.cli.output import print_fields, print_json
 from kstore_core.cli.places import places
@@ -24,6 +24,8 @@ _OF_SPEC = (
     "window_size_ms",
     "segment_interval_ms",
     "retain_duplicates",
+    "time_ordered",
+    "indexed",
 )
 
 
@@ -93,10 +95,11 @@ def _store(sight: Sight) -> dict[str, Any]:
     if sight.segments is not None:
         found = documents(sight.segments, record.spec, record.stream_time)
         row |= {"segments": len(found), "segment_list": found}
-    shapes = seen_shapes(sight)
+    families = seen_families(sight)
+    shapes = [*dict.fromkeys(family.removeprefix("time_ordered_") for family in families)]
     if len(shapes) == 1 or sight.segments is not None:
         row["shape"] = " or ".join(shapes)
-    seen = seen_format(sight)
+    seen = seen_format(sight, families[0])
     if seen is not None:
         row |= {
             "format": seen.name,
@@ -154,7 +157,9 @@ def _retention(store: dict[str, Any]) -> str:
     text += shown_duration(store["segment_interval_ms"])
     if store["window_size_ms"] is not None:
         text += f"; windows of {shown_duration(store['window_size_ms'])}"
-    return text + ("; retains duplicates" if store["retain_duplicates"] else "")
+    text += "; retains duplicates" if store["retain_duplicates"] else ""
+    text += "; rows by time" if store["time_ordered"] else ""
+    return text + (", with an index by key" if store["indexed"] else "")
 
 
 def _segment(segment: dict[str, Any]) -> str:

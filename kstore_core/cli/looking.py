@@ -21,7 +21,7 @@ from kstore_core.segments.storage import read_children
 from kstore_core.state import StateDirectory, open_state
 from kstore_core.tables import OFFSETS
 
-__all__ = ["Sight", "look", "open_to_read", "seen_format", "seen_shapes"]
+__all__ = ["Sight", "look", "open_to_read", "seen_families", "seen_format"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,23 +135,27 @@ def _seen(database: Database, store: str) -> Sight:
     return Sight(store, counts, record, frozenset(full))
 
 
-def seen_shapes(sight: Sight) -> list[str]:
-    """The shapes that the store may have, as far as its stored spec and its namespaces tell."""
+def seen_families(sight: Sight) -> list[str]:
+    """The shapes that the store may have, as far as its stored spec and its namespaces tell.
+
+    A time-ordered store, of which there are few, comes behind one that is not.
+    """
     if sight.record.spec is not None:
-        return [sight.record.spec.shape]
-    shapes = ["key_value", "versioned"] if sight.segments is None else ["window", "session"]
-    return [one for one in shapes if all(one in f.shapes for f in _telling(sight))] or shapes
+        return [sight.record.spec.family]
+    families = ["key_value", "versioned"]
+    if sight.segments is not None:
+        families = ["window", "session", "time_ordered_window", "time_ordered_session"]
+    known = {f.namespace for f in formats.FORMATS.values()}
+    found = known.intersection(sight.namespaces)
+    able = [one for one in families if found <= {f.namespace for f in formats.of_shape(one)}]
+    return able or families
 
 
-def _telling(sight: Sight) -> list[ValueFormat]:
-    """The formats that have a namespace of their own here."""
+def seen_format(sight: Sight, family: str) -> ValueFormat | None:
+    """The newest format of such a store that the stored spec and the namespaces tell without doubt,
+    or None."""
     found = {*sight.namespaces} - {DEFAULT}
-    return [f for f in formats.FORMATS.values() if f.namespace in found]
-
-
-def seen_format(sight: Sight) -> ValueFormat | None:
-    """The newest format that the stored spec and the namespaces tell without doubt, or None."""
-    seen = _telling(sight)
+    seen = [f for f in formats.of_shape(family) if f.namespace in found]
     if sight.record.spec is not None:
         seen.append(sight.record.spec.format)
     return max(seen, key=lambda f: len(f.upgrades), default=None)

@@ -18,6 +18,7 @@ __all__ = [
     "path_argument",
     "shape_option",
     "store_options",
+    "time_ordered_option",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -52,6 +53,10 @@ shape_option: Callable[[F], F] = click.option(
     help="Where the directory does not say.",
 )
 
+time_ordered_option: Callable[[F], F] = click.option(
+    "--time-ordered", is_flag=True, help="The rows of a window or session store lie by time first."
+)
+
 
 def store_options(command: F) -> F:
     """What a store is, for a directory that does not say."""
@@ -84,6 +89,7 @@ def store_options(command: F) -> F:
             type=click.Choice(["plain", "timestamped", "headers"]),
             help="What is stored with a value.",
         ),
+        time_ordered_option,
         shape_option,
         engine_option,
     ):

@@ -151,7 +151,7 @@ def opened(root: Path, store: str, options: Mapping[str, Any]) -> Iterator[Reade
 
 def _kind(described: Described) -> str:
     spec = described.spec
-    return f"a {worded(spec.shape)} store of the format {spec.format.name}, by its namespaces"
+    return f"a {worded(spec.family)} store of the format {spec.format.name}, by its namespaces"
 
 
 def _serde(name: str) -> BuiltInSerde[Any]:

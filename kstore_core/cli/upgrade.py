@@ -11,7 +11,13 @@ from typing import Any, cast
 import click
 from rich.console import Console
 
-from kstore_core.cli.options import engine_option, json_option, path_argument, shape_option
+from kstore_core.cli.options import (
+    engine_option,
+    json_option,
+    path_argument,
+    shape_option,
+    time_ordered_option,
+)
 from kstore_core.cli.output import print_json
 from kstore_core.errors import KStoreError, SpecError
 from kstore_core.spec import Shape
@@ -36,10 +42,17 @@ class UnfinishedError(KStoreError):
     help="plain, timestamped, headers, or a format's full name; the newest if left out.",
 )
 @shape_option
+@time_ordered_option
 @engine_option
 @json_option
 def upgrade(
-    path: Path, store: str, to: str | None, shape: str | None, engine: str | None, as_json: bool
+    path: Path,
+    store: str,
+    to: str | None,
+    shape: str | None,
+    time_ordered: bool,
+    engine: str | None,
+    as_json: bool,
 ) -> None:
     """Move every row of STORE that is still in an older format to a newer one.
 
@@ -61,6 +74,7 @@ def upgrade(
                 store,
                 to,
                 shape=cast("Shape | None", shape and shape.replace("-", "_")),
+                time_ordered=time_ordered or None,
                 engine=engine,
                 progress=note,
             )
