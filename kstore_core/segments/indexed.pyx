@@ -11,6 +11,7 @@ from threading import RLock
 from weakref import ref
 
 from kstore_core.codec.row_pairs cimport RowPairs
+from kstore_core.segments.segment cimport Segment
 from kstore_core.segments.table cimport SegmentedTable
 
 from kstore_core.tables import Bounds, Write
@@ -240,12 +241,15 @@ cdef class IndexScan:
         return None
 
     cdef tuple _look_up(self, list index):
-        """The index rows that have a row, and the values of those."""
+        """Of index rows of one segment those that have a row, and the values of these."""
         cdef RowPairs pairs = self._table._pairs
         cdef list rows = [pairs.row_of(<bytes?>key) for key in index]
-        cdef list values = self._table.get_many(rows)
+        cdef Segment segment = self._table._below._of(<bytes>rows[0])
+        cdef list values = [None] * len(rows)
         cdef Py_ssize_t at
         cdef bint whole = True
+        if segment is not None:
+            values = segment._call("get_many", (rows,))
         for at in range(len(rows)):
             if self._kept and rows[at] in self._kept:
                 values[at] = self._kept[rows[at]]

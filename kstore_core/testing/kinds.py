@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from kstore_core import formats, stores
@@ -63,16 +64,23 @@ class Kind:
         The spec of a store of this kind, from its name and, where its shape has segments, retention
         and segment interval (ms).
     shape : str
+    time_ordered, indexed : bool
+        Those of the spec.
     """
 
     format: ValueFormat
     spec: Callable[..., StoreSpec]
     shape: str
+    time_ordered: bool = False
+    indexed: bool = False
 
     def __str__(self) -> str:
-        name = self.format.name
-        apart = self.shape in ("window", "session") and not name.startswith(self.shape)
-        return f"{self.shape}_{name}" if apart else name
+        name = self.format.name.removeprefix("ordered_")
+        if self.shape in ("window", "session") and not name.startswith(self.shape):
+            name = f"{self.shape}_{name}"
+        if self.time_ordered:
+            return f"ordered_{name}" if self.indexed else f"ordered_{name}_unindexed"
+        return name
 
     def record(
         self, data: bytes, timestamp: int, headers: Iterable[tuple[str, bytes | None]] = ()
@@ -120,13 +128,27 @@ class Edge(NamedTuple):
         return f"{self.older}-{self.newer}"
 
 
-def _windows(factory: Callable[..., StoreSpec]) -> Callable[..., StoreSpec]:
+def _windows(factory: Callable[..., StoreSpec], **order: bool) -> Callable[..., StoreSpec]:
     def spec(
         name: str, retention_ms: int, segment_interval_ms: int, *, duplicates: bool = False
     ) -> StoreSpec:
-        return factory(name, retention_ms, WINDOW_SIZE_MS, duplicates, segment_interval_ms)
+        return factory(name, retention_ms, WINDOW_SIZE_MS, duplicates, segment_interval_ms, **order)
 
     return spec
+
+
+def _ordered_window(
+    value_format: ValueFormat, factory: Callable[..., StoreSpec], *, indexed: bool = True
+) -> Kind:
+    spec = _windows(factory, time_ordered=True, indexed=indexed)
+    return Kind(value_format, spec, "window", time_ordered=True, indexed=indexed)
+
+
+def _ordered_session(
+    value_format: ValueFormat, factory: Callable[..., StoreSpec], *, indexed: bool = True
+) -> Kind:
+    spec = partial(factory, time_ordered=True, indexed=indexed)
+    return Kind(value_format, spec, "session", time_ordered=True, indexed=indexed)
 
 
 KEY_VALUE = (
@@ -142,15 +164,23 @@ WINDOW = (
     Kind(formats.PLAIN, _windows(stores.window), "window"),
     Kind(formats.TIMESTAMPED, _windows(stores.timestamped_window), "window"),
     Kind(formats.TIMESTAMPED_HEADERS, _windows(stores.timestamped_window_with_headers), "window"),
+    _ordered_window(formats.ORDERED_TIMESTAMPED, stores.timestamped_window),
+    _ordered_window(formats.ORDERED_TIMESTAMPED_HEADERS, stores.timestamped_window_with_headers),
+    _ordered_window(formats.PLAIN, stores.window, indexed=False),
 )
 SESSION = (
     Kind(formats.PLAIN, stores.session, "session"),
     Kind(formats.SESSION_HEADERS, stores.session_with_headers, "session"),
+    _ordered_session(formats.PLAIN, stores.session),
+    _ordered_session(formats.ORDERED_SESSION_HEADERS, stores.session_with_headers),
+    _ordered_session(formats.PLAIN, stores.session, indexed=False),
 )
 KINDS = (*KEY_VALUE, *VERSIONED, *WINDOW, *SESSION)
 EDGES = tuple(
     Edge(older, newer)
     for newer in KINDS
     for older in KINDS
-    if older.shape == newer.shape and older.format.name in newer.format.upgrades_from
+    if (older.shape, older.time_ordered, older.indexed)
+    == (newer.shape, newer.time_ordered, newer.indexed)
+    and older.format.name in newer.format.upgrades_from
 )

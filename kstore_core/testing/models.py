@@ -141,12 +141,17 @@ class VersionedModel:
 
 @dataclass
 class SegmentedModel:
-    """What window and session stores have in common: what is late, and what can be seen."""
+    """What window and session stores have in common: what is late, and what can be seen.
+
+    Rows of a time-ordered store come by time, unless they are some keys' and found by the index.
+    """
 
     retention: int
     interval: int
     observed: int = -1
     late: int = 0
+    time_ordered: bool = False
+    indexed: bool = False
 
     def copy(self) -> Self:
         return copy.deepcopy(self)
@@ -165,6 +170,10 @@ class SegmentedModel:
 
     def can_be_seen(self, time: int) -> bool:
         return time > self.observed - self.retention
+
+    def comes_by_time(self, key_from: bytes | None, key_to: bytes | None) -> bool:
+        everyone = key_from is None and key_to is None
+        return self.time_ordered and (everyone or not self.indexed)
 
     def sorted(self, rows: Iterable[tuple[int, bytes, Any]], *, reverse: bool) -> list[Any]:
         """The items of (time, row, item) that can be seen, by segment and row."""
@@ -185,6 +194,9 @@ class WindowModel(SegmentedModel):
     duplicates: bool = False
     values: dict[tuple[bytes, int], list[tuple[int, Any]]] = field(default_factory=dict)
     number: int = 0
+
+    def can_be_seen(self, time: int) -> bool:
+        return super().can_be_seen(time + self.time_ordered)
 
     def opened(self) -> None:
         """The store was opened: its numbers begin anew."""
@@ -223,10 +235,17 @@ class WindowModel(SegmentedModel):
         reverse: bool,
     ) -> list[Any]:
         """Items of ((key, start, end), value)."""
+
+        def row(key: bytes, start: int, number: int) -> bytes:
+            if by_time:
+                return struct.pack(">q", start) + key + struct.pack(">i", number)
+            return key + struct.pack(">qi", start, number)
+
+        by_time = self.comes_by_time(key_from, key_to)
         rows = [
             (
                 start,
-                key + struct.pack(">qi", start, number),
+                row(key, start, number),
                 ((key, start, min(start + self.size, MAX_TIME)), value),
             )
             for (key, start), held in self.values.items()
@@ -265,8 +284,14 @@ class SessionModel(SegmentedModel):
         reverse: bool = False,
     ) -> list[Any]:
         """Items of ((key, start, end), aggregate)."""
+
+        def row(key: bytes, start: int, end: int) -> bytes:
+            times = struct.pack(">qq", end, start)
+            return times + key if by_time else key + times
+
+        by_time = self.comes_by_time(key_from, key_to)
         rows = [
-            (end, key + struct.pack(">qq", end, start), ((key, start, end), aggregate))
+            (end, row(key, start, end), ((key, start, end), aggregate))
             for (key, start, end), aggregate in self.aggregates.items()
             if (key_from is None or key_from <= key)
             and (key_to is None or key <= key_to)

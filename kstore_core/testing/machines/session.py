@@ -23,7 +23,12 @@ class SessionMachine(SegmentedMachine):
     model: SessionModel
 
     def new_model(self) -> SessionModel:
-        return SessionModel(self.retention_ms, self.segment_interval_ms)
+        return SessionModel(
+            self.retention_ms,
+            self.segment_interval_ms,
+            time_ordered=self.kind.time_ordered,
+            indexed=self.kind.indexed,
+        )
 
     def spec(self) -> StoreSpec:
         return self.kind.spec("s", self.retention_ms, self.segment_interval_ms)
@@ -97,12 +102,19 @@ class SessionMachine(SegmentedMachine):
         found = self.items(self.store.fetch_range(key, key_to, reverse=reverse))
         assert found == self.model.find(key, key_to, reverse=reverse), "fetch_range"
 
-    @rule(key=KEYS, given=RECORDS, ago=TIMES, reverse=st.booleans(), commit=st.booleans())
+    @rule(
+        key=KEYS,
+        given=RECORDS,
+        ago=TIMES,
+        key_from=st.sampled_from([None, b""]),
+        reverse=st.booleans(),
+        commit=st.booleans(),
+    )
     def scan_is_a_moment(
-        self, key: bytes, given: Any, ago: int, reverse: bool, commit: Any
+        self, key: bytes, given: Any, ago: int, key_from: Any, reverse: bool, commit: Any
     ) -> None:
-        wanted = self.model.find(reverse=reverse)
-        scan = self.store.fetch_range(None, None, reverse=reverse)
+        wanted = self.model.find(key_from, None, reverse=reverse)
+        scan = self.store.fetch_range(key_from, None, reverse=reverse)
         self.put(key, ago, 3, given)
         self.remove(0)
         if commit:

@@ -33,6 +33,8 @@ class WindowMachine(SegmentedMachine):
             self.segment_interval_ms,
             size=WINDOW_SIZE_MS,
             duplicates=self.retain_duplicates,
+            time_ordered=self.kind.time_ordered,
+            indexed=self.kind.indexed,
         )
 
     def spec(self) -> StoreSpec:
@@ -90,12 +92,19 @@ class WindowMachine(SegmentedMachine):
         found = self.items(self.store.fetch_all(first, last, reverse=reverse))
         assert found == self.model.range(None, None, first, last, reverse=reverse), "fetch_all"
 
-    @rule(key=KEYS, given=RECORDS, ago=TIMES, reverse=st.booleans(), commit=st.booleans())
+    @rule(
+        key=KEYS,
+        given=RECORDS,
+        ago=TIMES,
+        key_from=st.sampled_from([None, b""]),
+        reverse=st.booleans(),
+        commit=st.booleans(),
+    )
     def scan_is_a_moment(
-        self, key: bytes, given: Any, ago: int, reverse: bool, commit: Any
+        self, key: bytes, given: Any, ago: int, key_from: Any, reverse: bool, commit: Any
     ) -> None:
-        wanted = self.model.range(None, None, None, None, reverse=reverse)
-        scan = self.store.all(reverse=reverse)
+        wanted = self.model.range(key_from, None, None, None, reverse=reverse)
+        scan = self.store.fetch_range(key_from, None, reverse=reverse)
         self.put(key, given, ago)
         for (other, start, _), _ in wanted[:2]:
             self.put(other, None, self.model.observed - start)

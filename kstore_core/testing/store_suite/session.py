@@ -27,7 +27,9 @@ class SessionPromises(StorePart):
     def test_any_sessions_can_be_found(self, kind: Kind) -> None:
         state = self.state()
         store = state.open(_spec(kind))
-        model = SessionModel(RETENTION_MS, INTERVAL_MS)
+        model = SessionModel(
+            RETENTION_MS, INTERVAL_MS, time_ordered=kind.time_ordered, indexed=kind.indexed
+        )
         for number, (start, end) in enumerate(TIMES):
             for key in KEYS:
                 record = kind.record(b"%d" % number, 0, HEADERS[: number % 6])
