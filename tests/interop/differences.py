@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.interop.kinds import Kind
-from tests.interop.sides import Operation
+from tests.interop.sides import Operation, Run
 
-__all__ = ["DIFFERENCES", "NO_POSITION", "Difference", "disagreements"]
+__all__ = ["DIFFERENCES", "NO_POSITION", "Difference", "disagreements", "lasting"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,33 @@ def _forgets_position(kind: Kind, operation: Operation, kafka: Any, kstore: Any)
     return asked and kafka["offset"] == kstore["offset"]
 
 
+def _no_segment(kind: Kind, operation: Operation, kafka: Any, kstore: Any) -> bool:
+    in_segments = kind.shape in ("window", "session") and operation["op"] in ("commit", "state")
+    return in_segments and bool(kafka == {"offset": None, "position": {}})
+
+
+def _idle_removal(kind: Kind, operation: Operation, kafka: Any, kstore: Any) -> bool:
+    if kind.shape != "session" or operation["op"] not in ("commit", "state"):
+        return False
+    further = all(
+        offset <= kstore["position"].get(topic, {}).get(partition, -1)
+        for topic, offsets in kafka["position"].items()
+        for partition, offset in offsets.items()
+    )
+    return further and bool(kafka["offset"] == kstore["offset"])
+
+
+def _backwards(kind: Kind, operation: Operation, kafka: Any, kstore: Any) -> bool:
+    lo, hi = operation.get("from"), operation.get("to")
+    backwards = isinstance(lo, int) and isinstance(hi, int) and lo > hi
+    nothing = kafka in ([], {"exception": "IllegalArgumentException"})
+    return backwards and nothing and bool(kstore == {"exception": "ValueError"})
+
+
+def _before_the_epoch(kind: Kind, operation: Operation, kafka: Any, kstore: Any) -> bool:
+    return operation.get("timestamp", 0) < 0 and bool(kstore == {"exception": "ValueError"})
+
+
 def _part_of(some: Any, every: Any) -> bool:
     """Whether `some` is `every` without some of its rows, in the same order."""
     if not isinstance(some, list) or not isinstance(every, list):
@@ -77,11 +104,29 @@ NO_POSITION = Difference("the position of a versioned store is not kept", "", _f
 
 DIFFERENCES = [
     NO_POSITION,
+    Difference("without a segment there is nowhere to keep an offset", "", _no_segment),
+    Difference("the removal of a session without segment is not counted", "", _idle_removal),
     Difference("versions are lost from a range of history", "1", _loses_versions),
     Difference("a fetch of one of many duplicates gives any", "10", _arbitrary_duplicate),
     Difference("a range over keys of different lengths loses keys", "16", _loses_prefixes),
     Difference("sessions of all keys by their end are unsupported", "17", _no_sessions_between),
+    Difference("a range of times that ends before it begins is empty", "", _backwards),
+    Difference("a version may have a negative time", "", _before_the_epoch),
 ]
+
+
+def lasting(kind: Kind, operation: Operation, run_kstore: Run) -> bool:
+    """Whether the two stores would differ for good after an operation, on purpose.
+
+    So they do where a versioned store deletes exactly at the time of the latest version: Kafka's
+    leaves no tombstone then (decision 15).
+    """
+    if kind.shape != "versioned" or operation.get("value", None) is not None:
+        return False
+    if operation["op"] not in ("put", "delete"):
+        return False
+    latest = run_kstore({"op": "get", "key": operation["key"]})
+    return latest is not None and bool(latest["timestamp"] == operation["timestamp"])
 
 
 def disagreements(

@@ -150,6 +150,14 @@ def wake(kind: Kind, part: int, sitting: int = 0) -> list[Operation]:
     return []
 
 
+def first_segment(kind: Kind, part: int) -> int:
+    """Of a versioned store, the first segment that has not expired after a part."""
+    if kind.shape != "versioned":
+        return 0
+    now, options = NOW[kind.shape] + SHIFT * part, kind.options
+    return (now - options["history_retention_ms"]) // options["segment_interval_ms"]
+
+
 def _put(key: str, given: Any, **where: Any) -> Operation:
     return {"op": "put", "key": key, "value": given, **where}
 

@@ -15,7 +15,17 @@ import pytest
 from tests.interop.differences import DIFFERENCES, NO_POSITION, disagreements
 from tests.interop.harness import Harness
 from tests.interop.kinds import EDGES, KINDS, NAME, Kind
-from tests.interop.lives import NOW, PARTS, SHIFT, everything, lookup, reads, scans, wake, writes
+from tests.interop.lives import (
+    NOW,
+    PARTS,
+    everything,
+    first_segment,
+    lookup,
+    reads,
+    scans,
+    wake,
+    writes,
+)
 from tests.interop.results import Cell
 from tests.interop.sides import Kafka, KStore, Operation, Side, data_rows
 
@@ -40,14 +50,6 @@ def test_a_directory_goes_to_the_other_side_and_back(
             assert not differing(side, kind, operations, alone, passed)
             rows = partial(data_rows, kafka, first_segment=first_segment(kind, part))
             assert rows(tmp_path / "passed") == rows(tmp_path / "alone")
-
-
-def first_segment(kind: Kind, part: int) -> int:
-    """Of a versioned store, the first segment that has not expired after a part."""
-    if kind.shape != "versioned":
-        return 0
-    now, options = NOW[kind.shape] + SHIFT * part, kind.options
-    return (now - options["history_retention_ms"]) // options["segment_interval_ms"]
 
 
 def sit(side: Side, kind: Kind, directory: Path, operations: list[Operation]) -> list[Any]:
