@@ -45,6 +45,15 @@ def test_the_quick_start_runs_and_prints_what_it_says():
         assert found == promised
 
 
+@pytest.mark.parametrize("page", ["windows", "sessions"])
+@pytest.mark.usefixtures("in_empty_directory")
+def test_the_pages_on_shapes_run_and_print_what_they_say(page):
+    _, printed = run(f"docs/{page}.md")
+    assert len([promised for _, promised in printed if promised]) >= 2
+    for found, promised in printed:
+        assert found == promised
+
+
 @pytest.mark.usefixtures("in_empty_directory")
 def test_the_code_of_the_concepts_runs():
     names, _ = run("docs/concepts.md")

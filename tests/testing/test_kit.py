@@ -13,26 +13,30 @@ import pytest
 from kstore_core import stores
 from kstore_core.errors import EngineError, SpecError, StoreClosedError
 from kstore_core.formats import FORMATS
+from kstore_core.spec import StoreSpec
 from kstore_core.testing import EngineSuite, KeyValueMachine, StoreSuite, processes, run_machine
 from kstore_core.testing.engine_suite.base import read, within
 from kstore_core.testing.explaining import same
-from kstore_core.testing.kinds import EDGES, KEY_VALUE, KINDS
+from kstore_core.testing.kinds import EDGES, KEY_VALUE, KINDS, Kind
 from kstore_core.testing.processes import in_fork, killed_writer
 from kstore_core.testing.suite import refuses
 from kstore_memory import MemoryEngine
 from tests.testing.nested import run
 
 
+def spec_of(kind: Kind) -> StoreSpec:
+    return kind.spec("s", *(() if kind.shape == "key_value" else (60_000, 20_000)))
+
+
 def test_every_shape_of_a_format_has_its_kind() -> None:
-    there_are = {(shape, f.name) for f in FORMATS.values() for shape in f.shapes}
-    assert {(kind.shape, kind.format.name) for kind in KINDS} == there_are
+    there_are = {(family, f.name) for f in FORMATS.values() for family in f.shapes}
+    assert {(spec_of(kind).family, kind.format.name) for kind in KINDS} == there_are
 
 
 def test_every_kind_is_named_and_specified_as_what_it_is() -> None:
     assert len({str(kind) for kind in KINDS}) == len(KINDS)
     for kind in KINDS:
-        segments = () if kind.shape == "key_value" else (60_000, 20_000)
-        spec = kind.spec("s", *segments)
+        spec = spec_of(kind)
         assert (spec.shape, spec.format) == (kind.shape, kind.format)
 
 
@@ -53,12 +57,12 @@ def test_every_factory_has_its_kind() -> None:
 
 def test_every_edge_is_upgraded_along() -> None:
     named = {
-        (shape, older, newer.name)
+        (family, older, newer.name)
         for newer in FORMATS.values()
         for older in newer.upgrades_from
-        for shape in {*newer.shapes}.intersection(FORMATS[older].shapes)
+        for family in {*newer.shapes}.intersection(FORMATS[older].shapes)
     }
-    led = {(older.shape, older.format.name, newer.format.name) for older, newer in EDGES}
+    led = {(spec_of(older).family, older.format.name, newer.format.name) for older, newer in EDGES}
     assert led == named
 
 
