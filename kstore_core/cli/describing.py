@@ -10,10 +10,12 @@ from kstore_core import stores
 from kstore_core.cli.looking import Sight, seen_families, seen_format
 from kstore_core.errors import SpecError
 from kstore_core.formats import ValueFormat, named
+from kstore_core.keys import rows_of
 from kstore_core.spec import StoreSpec
 
-__all__ = ["Described", "describe", "is_ordered", "worded"]
+__all__ = ["Described", "describe", "worded"]
 
+_ORDERED = "time_ordered_"
 _INTERVAL = "segment_interval_ms"
 _TAKES = {
     "key_value": (),
@@ -83,7 +85,7 @@ def describe(
     known = seen_format(sight, family)
     chosen = _format(sight, known, value_format, family)
     for name in given:
-        if name not in _TAKES[family.removeprefix("time_ordered_")]:
+        if name not in _TAKES[family.removeprefix(_ORDERED)]:
             raise SpecError(
                 f"the store {sight.name!r} is a {worded(family)} store, so {_option(name)} says "
                 "nothing"
@@ -107,13 +109,8 @@ def describe(
 
 
 def worded(family: str) -> str:
-    """A shape as it is written on the command line."""
-    return family.replace("_", "-")
-
-
-def is_ordered(family: str) -> bool:
-    """Whether the rows of such a store lie by time first."""
-    return family.startswith("time_ordered_")
+    """A shape, or the name of an option, in words."""
+    return family.replace(_ORDERED, "time-ordered ").replace("_", "-")
 
 
 def _option(name: str) -> str:
@@ -126,10 +123,10 @@ def _family(sight: Sight, shape: str | None, time_ordered: bool) -> str:
         family
         for family in able
         if (shape is None or family.endswith(shape.replace("-", "_")))
-        and (is_ordered(family) or not time_ordered)
+        and (family.startswith(_ORDERED) or not time_ordered)
     ]
     if not time_ordered:
-        asked = [family for family in asked if not is_ordered(family)] or asked
+        asked = [family for family in asked if not family.startswith(_ORDERED)] or asked
     if not asked:
         source = "namespaces" if sight.record.spec is None else "stored spec"
         raise SpecError(
@@ -167,7 +164,7 @@ def _spec(
     sight: Sight, family: str, value_format: ValueFormat, times: Mapping[str, Any]
 ) -> StoreSpec:
     """The spec that the options give, with keys and values of bytes."""
-    shape = family.removeprefix("time_ordered_")
+    shape, ordered = family.removeprefix(_ORDERED), family.startswith(_ORDERED)
     missing = [_option(name) for name in _TAKES[shape] if name not in {*times, _INTERVAL}]
     if missing:
         raise SpecError(
@@ -176,14 +173,21 @@ def _spec(
             "--segment-interval if that was not Kafka's default"
         )
     # A read finds every row without an index, and none where it looks for one that is not there.
-    order = {"time_ordered": True, "indexed": False} if is_ordered(family) else {}
+    order = {"time_ordered": True, "indexed": False} if ordered else {}
     spec = replace(_MAKE[shape](sight.name, **times, **order), format=value_format)
     interval = spec.segment_interval_ms
     for segment in sight.segments or ():
         assert interval is not None
+        schema = rows_of(shape, time_ordered=ordered).schema
         if not segment.lies_at(interval, sight.name):
             raise SpecError(
                 f"the segment {segment.name!r} does not begin at a multiple of {interval} ms: add "
                 "the --segment-interval that the store was written with"
+            )
+        if not segment.holds(schema, interval):
+            raise SpecError(
+                f"the rows of the segment {segment.name!r} are not those of a {worded(family)} "
+                "store: --shape, --time-ordered or --segment-interval is not what it was written "
+                "with"
             )
     return spec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kstore_core import formats
@@ -35,8 +35,8 @@ class Sight:
         Its namespaces and about how many rows each has.
     record : StoreRecord
         Offsets, position, stream time and the stored spec.
-    full : frozenset of str
-        The namespaces that hold rows at all.
+    first : dict of str to bytes
+        The first key of each namespace that holds rows at all.
     segments : tuple of SeenSegment or None
         Those that were looked at, ascending; None where the store has none, as far as can be seen.
     """
@@ -44,13 +44,13 @@ class Sight:
     name: str
     namespaces: dict[str, int]
     record: StoreRecord
-    full: frozenset[str] = frozenset()
+    first: dict[str, bytes] = field(default_factory=dict)
     segments: tuple[SeenSegment, ...] | None = None
 
     def older_rows(self, value_format: ValueFormat) -> dict[str, int]:
         """About how many rows an upgrade to ``value_format`` has not reached, by their format."""
         older = [formats.by_name(name) for name in value_format.upgrades]
-        return {f.name: self.namespaces[f.namespace] for f in older if f.namespace in self.full}
+        return {f.name: self.namespaces[f.namespace] for f in older if f.namespace in self.first}
 
 
 def open_to_read(root: Path, engine: str | None) -> StateDirectory:
@@ -115,13 +115,14 @@ def look(state: StateDirectory, store: str, *, whole: bool = False) -> Sight:
             with closing(engine.open_child(root, store, name, read_only=True)) as database:
                 seen = _seen(database, store)
             rows = sum(count for space, count in seen.namespaces.items() if space != OFFSETS)
-            found.append(SeenSegment(start, rows, name))
+            first = [key for space, key in seen.first.items() if space != OFFSETS]
+            found.append(SeenSegment(start, rows, name, first[0] if first else None))
             counts = Counter(sight.namespaces) + Counter(seen.namespaces)
             spaces = sorted({*sight.namespaces, *seen.namespaces})
             sight = replace(
                 sight,
                 namespaces={space: counts[space] for space in spaces},
-                full=sight.full | seen.full,
+                first=seen.first | sight.first,
             )
     return replace(sight, segments=tuple(found))
 
@@ -131,8 +132,9 @@ def _seen(database: Database, store: str) -> Sight:
     record = read_record(database.namespace(OFFSETS)) if OFFSETS in found else StoreRecord()
     namespaces = [database.namespace(name) for name in found]
     counts = {namespace.name: namespace.approximate_count() for namespace in namespaces}
-    full = {namespace.name for namespace in namespaces if namespace.first() is not None}
-    return Sight(store, counts, record, frozenset(full))
+    first = {namespace.name: namespace.first() for namespace in namespaces}
+    keys = {name: row[0] for name, row in first.items() if row is not None}
+    return Sight(store, counts, record, keys)
 
 
 def seen_families(sight: Sight) -> list[str]:

@@ -8,6 +8,8 @@ from typing import Any
 
 from kstore_core.clock import segment_id
 from kstore_core.engine import Database
+from kstore_core.errors import FormatError
+from kstore_core.keys import KeySchema
 from kstore_core.segments import PrefixedSegments
 from kstore_core.segments.names import is_dated
 from kstore_core.spec import StoredSpec
@@ -29,15 +31,26 @@ class SeenSegment:
         About how many rows it has.
     name : str
         Of its database; empty where it has none of its own.
+    first : bytes or None
+        The first key in its database; None where it holds no row, or has none of its own.
     """
 
     start: int
     rows: int
     name: str = ""
+    first: bytes | None = None
 
     def lies_at(self, interval_ms: int, store: str) -> bool:
         """Whether a segment of this width can begin where this one does."""
         return self.start % interval_ms == 0 or is_dated(store, self.name)
+
+    def holds(self, schema: KeySchema, interval_ms: int) -> bool:
+        """Whether its first row, read by this schema, is of its time."""
+        try:
+            time = self.start if self.first is None else schema.segment_time(self.first)
+        except FormatError:
+            return False
+        return segment_id(time, interval_ms) == segment_id(self.start, interval_ms)
 
 
 def shared_segments(database: Database, interval_ms: int) -> tuple[SeenSegment, ...]:

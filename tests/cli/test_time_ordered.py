@@ -97,9 +97,30 @@ def test_a_directory_that_does_not_say_it(run, unnamed, name, options):
         ("a", 30_000, "a"), ("b", 30_000, "b")
     ]  # fmt: skip
     if name != "t":
-        assert "as a time-ordered-" in ran.err
+        assert "as a time-ordered " in ran.err
     by_key = run("history", unnamed, name, "b", *options, "--json").documents
     assert [row["key"] for row in by_key] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("s", SESSION),
+        ("t", (*WINDOW, "--shape", "window")),
+        ("t", (*SESSION, "--shape", "session")),
+        ("t", (*SESSION, "--shape", "session", "--time-ordered")),
+    ],
+)
+def test_rows_of_another_kind_are_not_misread(run, unnamed, name, options):
+    ran = run("dump", unnamed, name, *options)
+    assert (ran.code, ran.out) == (2, "")
+    assert "are not those of a" in ran.err
+
+
+def test_rows_by_key_are_not_misread(run, golden):
+    ran = run("dump", golden("session_headers"), "session_headers", *SESSION, "--time-ordered")
+    assert ran.code == 2
+    assert "are not those of a time-ordered session store" in ran.err
 
 
 def test_an_order_that_a_store_does_not_have(run, golden):
