@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from kstore_core import stores
+from kstore_core.typed import SessionStore, WindowStore
+from kstore_core.typed.segmented import SegmentedStore
+
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -52,6 +56,25 @@ def test_the_pages_on_shapes_run_and_print_what_they_say(page):
     assert len([promised for _, promised in printed if promised]) >= 2
     for found, promised in printed:
         assert found == promised
+
+
+@pytest.mark.parametrize(
+    ("page", "shape", "faces"),
+    [
+        ("windows", WindowStore, {"ReadOnlyWindowStore"}),
+        ("sessions", SessionStore, {"ReadOnlySessionStore", "ReadOnlySessionStoreWithHeaders"}),
+    ],
+)
+def test_the_pages_on_shapes_tell_of_every_method_and_factory(page, shape, faces):
+    text = Path(ROOT, f"docs/{page}.md").read_text()
+    for name in vars(shape).keys() | vars(SegmentedStore).keys():
+        if not name.startswith("_"):
+            assert re.search(rf"[`.]{name}[`(]", text), name
+    for name in stores.__all__:
+        if page.removesuffix("s") in name:
+            assert f"`stores.{name}`" in text
+    for face in faces:
+        assert f"{face}`" in text
 
 
 @pytest.mark.usefixtures("in_empty_directory")
