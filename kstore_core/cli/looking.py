@@ -10,7 +10,7 @@ from pathlib import Path
 from kstore_core import formats
 from kstore_core.cli.errors import NotFoundError
 from kstore_core.cli.segments import SeenSegment, shared_segments
-from kstore_core.engine import Database
+from kstore_core.engine import Database, Engine
 from kstore_core.errors import SpecError
 from kstore_core.formats import ValueFormat
 from kstore_core.lock import LOCK_FILE
@@ -97,34 +97,34 @@ def look(state: StateDirectory, store: str, *, whole: bool = False) -> Sight:
         there = ", ".join(known) or "none"
         raise NotFoundError(f"no store {store!r} in {state.path}; there are: {there}")
     engine, root = state.engine, state.path
-    if store not in engine.parents(root):
-        with closing(engine.open(root, store, read_only=True)) as database:
-            sight = _seen(database, store)
-            spec = sight.record.spec
-            if not whole or spec is None or spec.shape not in ("window", "session"):
-                return sight
-            assert spec.segment_interval_ms is not None
-            segments = shared_segments(database, spec.segment_interval_ms)
-            return replace(sight, segments=segments)
-    names = starts(store, engine.children(root, store), root / store)
-    sight = Sight(store, {}, read_children(engine, root, store))
-    found = []
-    enough = len(names) if whole or sight.record.spec is None else 1
-    for name, start in list(names.items())[-enough:]:
+    if store in engine.parents(root):
+        return _seen_by_segment(engine, root, store, whole=whole)
+    with closing(engine.open(root, store, read_only=True)) as database:
+        sight = _seen(database, store)
+        spec = sight.record.spec
+        if not whole or spec is None or spec.shape not in ("window", "session"):
+            return sight
+        assert spec.segment_interval_ms is not None
+        return replace(sight, segments=shared_segments(database, spec.segment_interval_ms))
+
+
+def _seen_by_segment(engine: Engine, root: Path, store: str, *, whole: bool) -> Sight:
+    record = read_children(engine, root, store)
+    names = list(starts(store, engine.children(root, store), root / store).items())
+    segments: list[SeenSegment] = []
+    counts: Counter[str] = Counter()
+    first: dict[str, bytes] = {}
+    for name, start in names if whole or record.spec is None else names[-1:]:
         with suppress(FileNotFoundError):  # it has been dropped meanwhile, or was never finished
             with closing(engine.open_child(root, store, name, read_only=True)) as database:
                 seen = _seen(database, store)
             rows = sum(count for space, count in seen.namespaces.items() if space != OFFSETS)
-            first = [key for space, key in seen.first.items() if space != OFFSETS]
-            found.append(SeenSegment(start, rows, name, first[0] if first else None))
-            counts = Counter(sight.namespaces) + Counter(seen.namespaces)
-            spaces = sorted({*sight.namespaces, *seen.namespaces})
-            sight = replace(
-                sight,
-                namespaces={space: counts[space] for space in spaces},
-                first=seen.first | sight.first,
-            )
-    return replace(sight, segments=tuple(found))
+            key = next((key for space, key in seen.first.items() if space != OFFSETS), None)
+            segments.append(SeenSegment(start, rows, name, key))
+            counts.update(seen.namespaces)
+            first |= seen.first
+    namespaces = {space: counts[space] for space in sorted(counts)}
+    return Sight(store, namespaces, record, first, tuple(segments))
 
 
 def _seen(database: Database, store: str) -> Sight:
