@@ -59,6 +59,16 @@ cdef class IndexedTable:
     def __repr__(self):
         return f"<IndexedTable over {self._below!r}>"
 
+    @property
+    def segments(self):
+        """The ids of the live segments, ascending."""
+        return self._below.segments
+
+    @property
+    def dropped(self):
+        """Segments that have expired since the store was opened."""
+        return self._below.dropped
+
     # Writes. A row is staged behind its index row and removed before it: a commit by another thread
     # in between leaves an index row too many, which is mended, and never one too few.
 

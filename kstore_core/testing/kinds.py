@@ -74,6 +74,11 @@ class Kind:
     time_ordered: bool = False
     indexed: bool = False
 
+    @property
+    def family(self) -> str:
+        """As :attr:`kstore_core.spec.StoreSpec.family`."""
+        return f"time_ordered_{self.shape}" if self.time_ordered else self.shape
+
     def __str__(self) -> str:
         name = self.format.name.removeprefix("ordered_")
         if self.shape in ("window", "session") and not name.startswith(self.shape):
@@ -180,7 +185,6 @@ EDGES = tuple(
     Edge(older, newer)
     for newer in KINDS
     for older in KINDS
-    if (older.shape, older.time_ordered, older.indexed)
-    == (newer.shape, newer.time_ordered, newer.indexed)
+    if (older.family, older.indexed) == (newer.family, newer.indexed)
     and older.format.name in newer.format.upgrades_from
 )
