@@ -7,7 +7,7 @@ cdef class IndexedTable:
     cdef readonly StagedNamespace rows
     cdef readonly object get
     cdef readonly object get_many
-    cdef SegmentedTable _below
+    cdef readonly SegmentedTable below
     cdef RowPairs _pairs
     cdef bint _mends
     cdef dict _scans

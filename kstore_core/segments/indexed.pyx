@@ -42,32 +42,33 @@ cdef class IndexedTable:
 
     Attributes
     ----------
+    below : SegmentedTable
     rows : StagedNamespace
         Whose closing ends scans.
     """
 
     def __cinit__(self, SegmentedTable below not None, RowPairs pairs not None, *, bint mends=True):
         self.rows = below.rows
+        self.below = below
         self.get = (<object>below).get
         self.get_many = (<object>below).get_many
-        self._below = below
         self._pairs = pairs
         self._mends = mends and below.rows._writable
         self._scans = {}
         self._turn = RLock()
 
     def __repr__(self):
-        return f"<IndexedTable over {self._below!r}>"
+        return f"<IndexedTable over {self.below!r}>"
 
     @property
     def segments(self):
         """The ids of the live segments, ascending."""
-        return self._below.segments
+        return self.below.segments
 
     @property
     def dropped(self):
         """Segments that have expired since the store was opened."""
-        return self._below.dropped
+        return self.below.dropped
 
     # Writes. A row is staged behind its index row and removed before it: a commit by another thread
     # in between leaves an index row too many, which is mended, and never one too few.
@@ -82,13 +83,13 @@ cdef class IndexedTable:
             if self._scans:
                 self._keep(key, index)
             if not self.rows._staging._has_room(most):
-                self._below.write(_both(key, value, None, index))
+                self.below.write(_both(key, value, None, index))
             elif value is None:
-                self._below.put_one(key, None)
-                self._below.put_one(index, None)
+                self.below.put_one(key, None)
+                self.below.put_one(index, None)
             else:
-                self._below.put_one(index, b"")
-                self._below.put_one(key, value)
+                self.below.put_one(index, b"")
+                self.below.put_one(key, value)
 
     def write(self, writes):
         """Write rows and their index rows, in their order: all of them, or none."""
@@ -99,7 +100,7 @@ cdef class IndexedTable:
                 if self._scans:
                     self._keep(key, index)
                 rows += _both(key, value, context, index)
-            self._below.write(rows)
+            self.below.write(rows)
 
     def delete_range(self, bytes lo not None, bytes hi):
         """Delete the rows with ``lo <= key < hi``; ``hi`` None reaches to the end."""
@@ -116,13 +117,13 @@ cdef class IndexedTable:
         """Bulk load rows that ascend by ``(segment, key)`` past the staging; returns how many."""
         with self._turn:
             self._read_ahead()
-            return self._below.load(self._with_index(chunks)) // 2
+            return self.below.load(self._with_index(chunks)) // 2
 
     def _with_index(self, chunks):
         """The chunks, and the index rows behind the last row of each segment."""
         cdef list index = []
         last = None
-        for number, keys, values in self._below._runs(chunks):
+        for number, keys, values in self.below._runs(chunks):
             if number != last and index:
                 yield sorted(index), [b""] * len(index)
                 index = []
@@ -136,7 +137,7 @@ cdef class IndexedTable:
         """As of a table in segments; scans of the index that are open have read it by then."""
         with self._turn:
             self._read_ahead()
-            self._below.expire(first_live)
+            self.below.expire(first_live)
 
     # Reads.
 
@@ -151,7 +152,7 @@ cdef class IndexedTable:
             bounds = Bounds(
                 bounds.lo, _INDEX, bounds.reverse, bounds.segment_lo, bounds.segment_hi
             )
-        return self._below.scan(bounds)
+        return self.below.scan(bounds)
 
     def first(self, bytes lo=None, bytes hi=None, *, bint reverse=False):
         """The first row of a scan, or None where it is empty."""
@@ -161,7 +162,7 @@ cdef class IndexedTable:
 
     def approximate_count(self):
         """How many rows there are, about."""
-        return self._below.approximate_count() // 2
+        return self.below.approximate_count() // 2
 
     # What open scans of the index have to know. They read rows after their call, so what is about
     # to change is kept for them.
@@ -174,7 +175,7 @@ cdef class IndexedTable:
             scan = alive()
             if scan is not None and row not in scan._kept and scan._in_range(index):
                 if value is _MISSING:
-                    value = self._below.get(row)
+                    value = self.below.get(row)
                 scan._kept[row] = value
         return 0
 
@@ -191,7 +192,7 @@ cdef class IndexedTable:
     cdef int _mend(self, bytes index) except -1:
         """Remove an index row without a row, unless there is no room to stage that."""
         if self._mends and self.rows._staging._has_room(MOST_TIMES_STAGED * len(index)):
-            self._below.put_one(index, None)
+            self.below.put_one(index, None)
         return 0
 
 
@@ -217,7 +218,7 @@ cdef class IndexScan:
         self._kept = {}
         self._ahead = deque()
         with table._turn:
-            chunks = table._below.scan(bounds)
+            chunks = table.below.scan(bounds)
             rows = getattr(bounds, "rows", None)
             self._chunks = chunks if rows is None else rows.chunks(chunks)
             table._scans[id(self)] = ref(self)
@@ -254,7 +255,7 @@ cdef class IndexScan:
         """Of index rows of one segment those that have a row, and the values of these."""
         cdef RowPairs pairs = self._table._pairs
         cdef list rows = [pairs.row_of(<bytes?>key) for key in index]
-        cdef Segment segment = self._table._below._of(<bytes>rows[0])
+        cdef Segment segment = self._table.below._of(<bytes>rows[0])
         cdef list values = [None] * len(rows)
         cdef Py_ssize_t at
         cdef bint whole = True
