@@ -60,9 +60,23 @@ def _no_sessions_between(kind: Kind, operation: Operation, kafka: Any, kstore: A
     return asked and kafka == refused and isinstance(kstore, list)
 
 
+def _shows_expired(kind: Kind, operation: Operation, kafka: Any, kstore: Any) -> bool:
+    if operation["op"] != "find_sessions_between" or not _part_of(kstore, kafka):
+        return False
+    ends = [row[0]["end"] for row in kstore]
+    return all(row[0]["end"] < min(ends, default=1 << 63) for row in kafka if row not in kstore)
+
+
 def _forgets_position(kind: Kind, operation: Operation, kafka: Any, kstore: Any) -> bool:
     asked = kind.shape == "versioned" and operation["op"] in ("commit", "state")
     return asked and kafka["offset"] == kstore["offset"]
+
+
+def _order_of_index(kind: Kind, operation: Operation, kafka: Any, kstore: Any) -> bool:
+    keys = [operation.get(name, "") for name in ("key_from", "key_to")]
+    if not kind.indexed or keys != [None, None]:
+        return False
+    return sorted(map(str, kafka)) == sorted(map(str, kstore))
 
 
 def _no_segment(kind: Kind, operation: Operation, kafka: Any, kstore: Any) -> bool:
@@ -82,10 +96,11 @@ def _idle_removal(kind: Kind, operation: Operation, kafka: Any, kstore: Any) -> 
 
 
 def _backwards(kind: Kind, operation: Operation, kafka: Any, kstore: Any) -> bool:
-    lo, hi = operation.get("from"), operation.get("to")
-    backwards = isinstance(lo, int) and isinstance(hi, int) and lo > hi
-    nothing = kafka in ([], {"exception": "IllegalArgumentException"})
-    return backwards and nothing and bool(kstore == {"exception": "ValueError"})
+    lo = operation.get("from", operation.get("earliest_end"))
+    hi = operation.get("to", operation.get("latest_end"))
+    backwards = lo is not None and hi is not None and lo > hi
+    nothing = [], {"exception": "IllegalArgumentException"}, {"exception": "ValueError"}
+    return backwards and kafka in nothing and kstore in nothing
 
 
 def _before_the_epoch(kind: Kind, operation: Operation, kafka: Any, kstore: Any) -> bool:
@@ -110,7 +125,9 @@ DIFFERENCES = [
     Difference("a fetch of one of many duplicates gives any", "10", _arbitrary_duplicate),
     Difference("a range over keys of different lengths loses keys", "16", _loses_prefixes),
     Difference("sessions of all keys by their end are unsupported", "17", _no_sessions_between),
-    Difference("a range of times that ends before it begins is empty", "", _backwards),
+    Difference("sessions by their end are seen until their segment expires", "", _shows_expired),
+    Difference("rows of all keys come in the order of the index", "", _order_of_index),
+    Difference("a range of times that ends before it begins is empty, or refused", "", _backwards),
     Difference("a version may have a negative time", "", _before_the_epoch),
 ]
 

@@ -215,8 +215,8 @@ class Harness:
         ----------
         kind
             kv_plain, kv_timestamped, kv_headers, versioned, window_plain, window_timestamped,
-            window_headers, session_plain, session_headers; window_ordered, window_ordered_headers,
-            session_ordered, session_ordered_headers (with `index=True` or not).
+            window_headers, session_plain, session_headers, and those of windows and sessions with
+            `_ordered` after the shape (`window_ordered_plain`, with `index=True` or not).
         name
             The store's name.
         directory

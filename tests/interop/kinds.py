@@ -7,7 +7,7 @@ factories of `kstore_core.stores` as arguments.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kstore_core import stores
@@ -67,26 +67,47 @@ class Kind:
         return self.options | self.kafka_only
 
     @property
+    def indexed(self) -> bool:
+        """Whether an index by key stands beside rows by time."""
+        return self.spec.indexed
+
+    @property
     def duplicates(self) -> bool:
         return bool(self.options.get("retain_duplicates"))
 
 
-_FORMS = {
-    "window": (
-        ("plain", stores.window),
-        ("timestamped", stores.timestamped_window),
-        ("headers", stores.timestamped_window_with_headers),
-    ),
-}
+_WINDOWS = (
+    ("plain", stores.window),
+    ("timestamped", stores.timestamped_window),
+    ("headers", stores.timestamped_window_with_headers),
+)
 
 
 def _windows(**options: Any) -> list[Kind]:
     suffix = ", duplicates" if options else ""
     return [
         Kind(f"window, {form}{suffix}", f"window_{form}", make, "window", form, WINDOW | options)
-        for form, make in _FORMS["window"]
+        for form, make in _WINDOWS
     ]
 
+
+def _time_ordered(kind: Kind, *, indexed: bool) -> Kind:
+    """The kind with its rows by time; in Kafka's harness it is one of its own."""
+    shape = f"{kind.shape}_ordered"
+    return replace(
+        kind,
+        name=f"{kind.name}, time-ordered" + ("" if indexed else " without index"),
+        kafka=kind.kafka.replace(kind.shape, shape),
+        kafka_only={"index": indexed},
+        kstore_only={"time_ordered": True, "indexed": indexed},
+    )
+
+
+_SESSIONS = [
+    Kind("session, plain", "session_plain", stores.session, "session", "plain", SESSION),
+    Kind("session, headers", "session_headers", stores.session_with_headers,
+         "session", "aggregation", SESSION),
+]  # fmt: skip
 
 KINDS = [
     Kind("key-value, plain", "kv_plain", stores.key_value, "key_value", "plain"),
@@ -97,9 +118,12 @@ KINDS = [
     Kind("versioned", "versioned", stores.versioned_key_value, "versioned", "plain", VERSIONED),
     *_windows(),
     *_windows(**DUPLICATES),
-    Kind("session, plain", "session_plain", stores.session, "session", "plain", SESSION),
-    Kind("session, headers", "session_headers", stores.session_with_headers,
-         "session", "aggregation", SESSION),
+    *_SESSIONS,
+    *(_time_ordered(kind, indexed=True) for kind in [*_windows(), *_windows(**DUPLICATES)]),
+    # Kafka's headers-aware one always has an index.
+    *(_time_ordered(kind, indexed=False) for kind in _windows()[:2]),
+    # Kafka's headers-aware session store loses the headers when it is ordered by time.
+    *(_time_ordered(_SESSIONS[0], indexed=indexed) for indexed in (True, False)),
 ]  # fmt: skip
 
 EDGES = [
@@ -108,6 +132,7 @@ EDGES = [
     for older in KINDS
     if older.shape == newer.shape
     and older.options == newer.options
+    and older.kstore_only == newer.kstore_only
     and older.spec.format.name in newer.spec.format.upgrades_from
 ]
 """The upgrades in place: the kind that a store was, and the one that it is opened as."""

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
 
-from kstore_core import open_state
+from kstore_core import codec, open_state
 from kstore_core.errors import KStoreError
 from kstore_core.state import StateDirectory
 from tests.golden import unhex_headers
@@ -25,6 +25,9 @@ Operation = dict[str, Any]
 
 CHANGELOG = ("interop-s-changelog", 0)
 """Where the harness says that the store's changelog is."""
+
+INDEX = 1
+"""The first byte of an index row."""
 
 
 class Run(Protocol):
@@ -100,15 +103,30 @@ def _arguments(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def data_rows(
-    harness: Harness, directory: Path, *, first_segment: int = 0
+    harness: Harness, kind: Kind, directory: Path, *, first_segment: int = 0
 ) -> list[tuple[str, str, str, str]]:
     """Every row of a closed store as (database, family, key, value), but for what is kept of it.
 
-    Of a versioned store, whose segments lie in one database, those of expired segments are left
-    out: Kafka Streams forgets to delete them where it was reopened in between.
+    What Kafka Streams leaves behind is left out: of a versioned store that was reopened, rows of
+    expired segments, which lie in one database with the others; of a time-ordered store, index rows
+    whose rows have been deleted.
     """
-    return [
+    rows = [
         (row["db"], row["cf"], row["key"], row["value"])
         for row in harness.raw(directory, NAME)
         if row["cf"] != "offsets" and int(row["key"][:16] or "0", 16) >= first_segment
     ]
+    if not kind.indexed:
+        return rows
+    held = {(database, key) for database, _, key, _ in rows}
+    return [row for row in rows if (row[0], _target(kind, row[2])) in held]
+
+
+def _target(kind: Kind, key: str) -> str:
+    """The key of the row that an index row stands for; of any other row its own."""
+    raw = bytes.fromhex(key)
+    if raw[0] != INDEX:
+        return key
+    if kind.shape == "window":
+        return codec.time_first_window_key(*codec.split_key_first_window_key(raw)).hex()
+    return codec.time_first_session_key(*codec.split_key_first_session_key(raw)).hex()

@@ -48,7 +48,7 @@ def test_a_directory_goes_to_the_other_side_and_back(
             alone = sit(sides["Kafka"], kind, tmp_path / "alone", operations)
             passed = sit(side, kind, tmp_path / "passed", operations)
             assert not differing(side, kind, operations, alone, passed)
-            rows = partial(data_rows, kafka, first_segment=first_segment(kind, part))
+            rows = partial(data_rows, kafka, kind, first_segment=first_segment(kind, part))
             assert rows(tmp_path / "passed") == rows(tmp_path / "alone")
 
 
@@ -117,8 +117,8 @@ def test_an_upgrade_is_finished_on_the_other_side(
             alone = sit(sides["Kafka"], kind, tmp_path / "alone", operations)
             passed = sit(sides[name], kind, tmp_path / "passed", operations)
             assert not differing(sides[name], kind, operations, alone, passed)
-            rows = data_rows(kafka, tmp_path / "passed")
-            assert rows == data_rows(kafka, tmp_path / "alone")
+            rows = data_rows(kafka, newer, tmp_path / "passed")
+            assert rows == data_rows(kafka, newer, tmp_path / "alone")
             left.append(sum(1 for _, family, _, _ in rows if family == older.spec.format.namespace))
         assert left == sorted(left, reverse=True)
         if not newer.duplicates:  # of which a lookup moves none

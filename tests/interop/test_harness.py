@@ -29,13 +29,13 @@ WINDOWS: dict[str, tuple[dict[str, Any], Any, str]] = {
     "window_plain": ({}, "76", "default"),
     "window_timestamped": ({}, TIMESTAMPED, "keyValueWithTimestamp"),
     "window_headers": ({}, HEADERS, "keyValueWithTimestampAndHeaders"),
-    "window_ordered": ({"index": True}, TIMESTAMPED, "default"),
+    "window_ordered_timestamped": ({"index": True}, TIMESTAMPED, "default"),
     "window_ordered_headers": ({"index": True}, HEADERS, "windowKeyValueWithHeaders"),
 }
 SESSIONS: dict[str, tuple[dict[str, Any], Any, str]] = {
     "session_plain": ({}, "76", "default"),
     "session_headers": ({}, AGGREGATION, "sessionKeyValueWithHeaders"),
-    "session_ordered": ({"index": True}, "76", "default"),
+    "session_ordered_plain": ({"index": True}, "76", "default"),
 }
 
 

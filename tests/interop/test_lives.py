@@ -45,5 +45,5 @@ def lived(kafka: Harness, kind: Kind, directory: Path, sittings: list[list[Opera
                     pair = [run_kafka(operation)], [run_kstore(operation)]
                     assert not disagreements(kind, [operation], *pair)
         live = first_segment(kind, 0) if number else 0
-        rows = [data_rows(kafka, path, first_segment=live) for path in (theirs, ours)]
+        rows = [data_rows(kafka, kind, path, first_segment=live) for path in (theirs, ours)]
         assert rows[0] == rows[1]

@@ -37,7 +37,7 @@ final class SessionSuppliers {
                         return interval;
                     }
                 };
-            case "session_ordered":
+            case "session_ordered_plain":
                 return new RocksDbTimeOrderedSessionBytesStoreSupplier(name, retention, index) {
                     @Override
                     public long segmentIntervalMs() {
@@ -62,7 +62,7 @@ final class SessionSuppliers {
                 return Stores.persistentSessionStore(name, Duration.ofMillis(retention));
             case "session_headers":
                 return Stores.persistentSessionStoreWithHeaders(name, Duration.ofMillis(retention));
-            case "session_ordered":
+            case "session_ordered_plain":
                 return new RocksDbTimeOrderedSessionBytesStoreSupplier(name, retention, index);
             default:
                 return new RocksDbTimeOrderedSessionHeadersBytesStoreSupplier(name, retention, index);

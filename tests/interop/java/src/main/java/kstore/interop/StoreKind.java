@@ -48,11 +48,12 @@ record StoreKind(StoreBuilder<?> builder, Function<StateStore, Operations> opera
                     Stores.versionedKeyValueStoreBuilder(versioned(name, request), BYTES, BYTES),
                     StoreKind::versioned);
             case "window_plain":
+            case "window_ordered_plain":
                 return new StoreKind(
                     Stores.windowStoreBuilder(WindowSuppliers.of(kind, name, request), BYTES, BYTES),
                     StoreKind::plainWindow);
             case "window_timestamped":
-            case "window_ordered":
+            case "window_ordered_timestamped":
                 return new StoreKind(
                     Stores.timestampedWindowStoreBuilder(
                         WindowSuppliers.of(kind, name, request), BYTES, BYTES),
@@ -64,7 +65,7 @@ record StoreKind(StoreBuilder<?> builder, Function<StateStore, Operations> opera
                         WindowSuppliers.of(kind, name, request), BYTES, BYTES),
                     StoreKind::headersWindow);
             case "session_plain":
-            case "session_ordered":
+            case "session_ordered_plain":
                 return new StoreKind(
                     Stores.sessionStoreBuilder(SessionSuppliers.of(kind, name, request), BYTES, BYTES),
                     StoreKind::plainSession);
