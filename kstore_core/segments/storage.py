@@ -105,6 +105,8 @@ class ChildStorage:
             self._write(newest, staged.get(newest, []), after)
             if entries.forgets:
                 others = [c for c in self._segments.live.values() if c.exists and c is not newest]
+            else:  # a copy is not worth opening a database for, once more
+                others = [child for child in others if child.database is not None]
             for child in others:
                 self._sync_all_but(child)
                 self._write(child, [], after)

@@ -97,18 +97,30 @@ def test_offsets_that_are_forgotten_are_forgotten_everywhere(tmp_path, engine):
         assert state.open(window_spec()).offsets() == {}
 
 
-def test_more_segments_in_one_commit_than_may_be_open(tmp_path, engine):
+def test_more_segments_in_one_commit_than_may_be_open(tmp_path, engine, monkeypatch):
     count = children.MAX_OPEN + 6
+    opened = []
+    open_database = children.ChildSegments.open_database
+
+    def counted(home, child):
+        opened.append(child.id)
+        return open_database(home, child)
+
+    monkeypatch.setattr(children.ChildSegments, "open_database", counted)
     with open_state(tmp_path, engine=engine) as state:
         store = state.open(window_spec())
         for number in range(count):
             store.put(b"k", b"%d" % number, window_start=number * INTERVAL)
         state.commit({PARTITION: 1})
+        assert opened == list(range(count)), "none is opened again to be told of the commit"
         assert sum(child.database is not None for child in homes_children(state)) <= 64
         assert [value for _, value in store.all()] == [b"%d" % number for number in range(count)]
     found = records(engine, tmp_path)
     assert len(found) == count
-    assert all(record.offsets == {PARTITION: 1} for record in found.values())
+    told = [record.offsets == {PARTITION: 1} for _, record in sorted(found.items())]
+    assert told[-1]
+    assert sum(told) == children.MAX_OPEN
+    assert all(record.offsets in ({}, {PARTITION: 1}) for record in found.values())
 
 
 def homes_children(state):
@@ -182,7 +194,7 @@ def live_and_fail(root, engine, faults, level):
 
 @pytest.mark.parametrize("error", [EngineError, StorageFullError])
 def test_a_commit_that_failed_is_made_by_the_next(tmp_path, engine, error, few_open):
-    for nth in range(1, 9):
+    for nth in range(1, 8):
         root, faults = tmp_path / str(nth), Faults()
         with open_state(root, engine=FaultyEngine(engine, faults)) as state:
             store = state.open(window_spec())
