@@ -91,6 +91,8 @@ class KeySchema:
     split : callable
         ``split(key)`` is ``(the user's key, window start, sequence number)`` or ``(the user's key,
         session end, session start)``.
+    layout : KeyLayout
+        Where the key and the times stand.
     """
 
     name: str
@@ -98,11 +100,11 @@ class KeySchema:
     prefix: int = _NO_PREFIX
     segment_time: Callable[[bytes], int] = field(init=False, repr=False, compare=False)
     split: Callable[[bytes], tuple[bytes, int, int]] = field(init=False, repr=False, compare=False)
-    _layout: KeyLayout = field(init=False, repr=False, compare=False)
+    layout: KeyLayout = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         layout = KeyLayout(session=self.session, prefix=self.prefix)
-        object.__setattr__(self, "_layout", layout)
+        object.__setattr__(self, "layout", layout)
         object.__setattr__(self, "segment_time", layout.segment_time)
         object.__setattr__(self, "split", layout.split)
 
@@ -132,7 +134,7 @@ class KeySchema:
         """
         lo, hi = self._byte_bounds(key_from, key_to, earliest, latest, latest_start)
         segments = segment_id(earliest, interval_ms), segment_id(latest, interval_ms)
-        rows = KeyFilter(self._layout, key_from, key_to, earliest, latest, latest_start)
+        rows = KeyFilter(self.layout, key_from, key_to, earliest, latest, latest_start)
         if self.prefix == _KEY_FIRST:
             return Fetch(IndexBounds(lo, hi, reverse, *segments, rows), rows)
         return Fetch(Bounds(lo, hi, reverse, *segments), rows)

@@ -164,7 +164,10 @@ cdef class FilteredChunks:
         cdef list keys, values, kept_keys, kept_values
         cdef Py_ssize_t at, count
         while True:
-            keys, values = next(self.below)
+            chunk = next(self.below, None)
+            if chunk is None:
+                raise StopIteration
+            keys, values = chunk
             count = len(keys)
             at = 0
             while at < count and self.rows.lets_pass(<bytes?>keys[at]):

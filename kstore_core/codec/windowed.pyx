@@ -63,6 +63,11 @@ cdef class Windowed:
 
 cdef int64_t millis(object time) except? -1:
     """A time as the stores take it."""
+    if type(time) is int:
+        try:
+            return time
+        except OverflowError:
+            pass                                    # the long way explains it
     from kstore_core.types import to_millis     # types imports this package
 
     return to_millis(time)

@@ -9,6 +9,6 @@ cdef class PrefixedTable:
     cdef StagedNamespace _only
 
     cdef bytes _beyond(self, bytes hi)
-    cdef tuple _start(self, bounds)
+    cdef tuple _start(self, bytes lo, bytes hi, bint reverse)
     cpdef object get(self, bytes key)
     cpdef object put_one(self, bytes key, bytes value)

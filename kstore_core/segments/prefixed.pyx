@@ -67,17 +67,16 @@ cdef class PrefixedTable:
             chunks = self._below.scan(Bounds(lo, hi, bounds.reverse))
         return _Unprefixed(chunks, len(self._prefix))
 
-    cdef tuple _start(self, bounds):
+    cdef tuple _start(self, bytes lo, bytes hi, bint reverse):
         """The first chunk of a scan, or None, and a scan of what follows it, or None."""
         cdef Py_ssize_t size = len(self._prefix)
         cdef tuple begun
         if self._only is None:
-            chunks = self.scan(bounds)
+            chunks = self.scan(Bounds(lo, hi, reverse))
             chunk = next(chunks, None)
             return chunk, None if chunk is None else chunks
-        begun = self._only._start(
-            self._prefix + (bounds.lo or b""), self._beyond(bounds.hi), bounds.reverse
-        )
+        lo = self._prefix if lo is None else self._prefix + lo
+        begun = self._only._start(lo, self._beyond(hi), reverse)
         chunk, rest = begun
         if chunk is None:
             return begun

@@ -12,8 +12,10 @@ cdef class OpenScans:
 
 cdef class SegmentScan:
     cdef OpenScans _others
-    cdef object _bounds
-    cdef dict _waiting
+    cdef bytes _lo
+    cdef bytes _hi
+    cdef bint _reverse
+    cdef list _waiting
     cdef dict _begun
     cdef Segment _segment
     cdef object _chunk

@@ -4,7 +4,6 @@ from typing import Self, final
 from kstore_core.engine import Chunk
 from kstore_core.segments.segment import Segment
 from kstore_core.staging import StagedNamespace
-from kstore_core.tables import Bounds
 
 __all__ = ["OpenScans", "SegmentScan"]
 
@@ -14,7 +13,14 @@ class OpenScans:
 
 @final
 class SegmentScan:
-    def __new__(cls, others: OpenScans, segments: list[Segment], bounds: Bounds) -> Self: ...
+    def __new__(
+        cls,
+        others: OpenScans,
+        segments: list[Segment],
+        lo: bytes | None,
+        hi: bytes | None,
+        reverse: bool,
+    ) -> Self: ...
     def __iter__(self) -> Iterator[Chunk]: ...
     def __next__(self) -> Chunk: ...
     def close(self) -> None: ...

@@ -49,17 +49,23 @@ cdef class SegmentScan:
         Those of its table.
     segments : list of Segment
         Ascending; the scan's own from now on.
-    bounds : Bounds
+    lo, hi : bytes or None
+        Of each segment's rows those with ``lo <= key < hi``.
+    reverse : bool
     """
 
-    def __cinit__(self, OpenScans others not None, list segments not None, bounds):
+    def __cinit__(
+        self, OpenScans others not None, list segments not None, bytes lo, bytes hi, bint reverse
+    ):
         self._others = others
-        self._bounds = bounds
+        self._lo = lo
+        self._hi = hi
+        self._reverse = reverse
         self._begun = {}
-        if not bounds.reverse:
+        if not reverse:
             segments.reverse()
-        self._waiting = {segment.id: segment for segment in segments}
-        if len(self._waiting) > 1:
+        self._waiting = segments  # the next one is the last
+        if len(segments) > 1:
             others._scans[id(self)] = ref(self)
         self._next_segment()
 
@@ -89,24 +95,23 @@ cdef class SegmentScan:
         cdef Segment segment
         with self._others._turn:
             if self._waiting:
-                number = next(reversed(self._waiting))
-                segment = <Segment>self._waiting[number]
-                begun = self._begun.pop(number, None)
+                segment = <Segment>self._waiting[-1]
+                begun = self._begun.pop(segment.id, None) if self._begun else None
                 self._chunk, self._rest = self._begin(segment) if begun is None else begun
                 if self._rest is not None:
                     self._segment = segment
-                del self._waiting[number]
+                self._waiting.pop()
             if not self._waiting:  # nobody has to ask it to read early any more
                 self._others._scans.pop(id(self), None)
         return 0
 
     cdef tuple _begin(self, Segment segment):
         segment._touch()
-        return segment._start(self._bounds)
+        return segment._start(self._lo, self._hi, self._reverse)
 
     cdef int _read_early(self, Segment segment) except -1:
         with self._others._turn:
-            if self._waiting.get(segment.id) is segment and segment.id not in self._begun:
+            if segment in self._waiting and segment.id not in self._begun:
                 self._begun[segment.id] = self._begin(segment)
         return 0
 
@@ -129,14 +134,17 @@ cdef class SegmentScan:
             self._release()  # nobody else has it; to wait here could be to wait for oneself
 
     cdef int _release(self) except -1:
-        cdef dict waiting = self._waiting, begun = self._begun
+        cdef list waiting = self._waiting
+        cdef dict begun = self._begun
         self._others._scans.pop(id(self), None)
-        self._waiting = {}
+        self._waiting = []
         self._begun = {}
         self._chunk = None
-        for number, (_, rest) in begun.items():
-            if rest is not None:
-                _close(<Segment>waiting[number], rest)
+        if begun:
+            for segment in waiting:
+                _, rest = begun.get((<Segment>segment).id, (None, None))
+                if rest is not None:
+                    _close(<Segment>segment, rest)
         self._leave()
         return 0
 

@@ -1,3 +1,7 @@
+from kstore_core.segments.prefixed cimport PrefixedTable
+from kstore_core.staging cimport StagedNamespace
+
+
 cdef class Segment:
     cdef readonly long long id
     cdef readonly object table
@@ -5,7 +9,10 @@ cdef class Segment:
     cdef readonly Py_ssize_t users
     cdef object _get
     cdef object _put
+    cdef StagedNamespace _rows      # where the table is a namespace and nothing else
+    cdef PrefixedTable _part        # where it is a part of another
 
     cdef int _touch(self) except -1
     cdef object _call(self, str method, tuple arguments, dict named=*)
-    cdef tuple _start(self, bounds)
+    cdef bytes _look_up(self, bytes key)
+    cdef tuple _start(self, bytes lo, bytes hi, bint reverse)

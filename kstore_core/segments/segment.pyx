@@ -4,7 +4,7 @@
 from kstore_core.segments.prefixed cimport PrefixedTable
 from kstore_core.staging cimport StagedNamespace
 
-from kstore_core.tables import NamespaceTable
+from kstore_core.tables import Bounds, NamespaceTable
 
 __all__ = ["Segment"]
 
@@ -49,8 +49,18 @@ cdef class Segment:
             table = self.open()
             self.table = table
             self._put = table.put_one
+            self._rows = table.rows if type(table) is NamespaceTable else None
+            self._part = table if type(table) is PrefixedTable else None
             self._get = table.get
         return 0
+
+    cdef bytes _look_up(self, bytes key):
+        """The value of ``key``, or None."""
+        if self._rows is not None:
+            return self._rows.get(key)
+        if self._part is not None:
+            return self._part.get(key)
+        return self._get(key)
 
     # A segment that has users is not put away. Lookups have no need to be counted: what they meet
     # when the rows are put away under them brings the rows back.
@@ -62,29 +72,23 @@ cdef class Segment:
         finally:
             self.users -= 1
 
-    cdef tuple _start(self, bounds):
+    cdef tuple _start(self, bytes lo, bytes hi, bint reverse):
         """The first chunk of a scan of the rows, or None, and a scan of what follows it, or None.
 
         Whoever ends that takes its user away.
         """
-        cdef tuple begun
+        cdef object chunk, rest = None
         self.users += 1
         try:
-            begun = start_of(self.table, bounds)
-        except BaseException:
-            self.users -= 1
-            raise
-        if begun[1] is None:
-            self.users -= 1
-        return begun
-
-
-cdef tuple start_of(table, bounds):
-    """A scan's first chunk and the rest of it, of a namespace without any iterator between."""
-    if type(table) is NamespaceTable:
-        return (<StagedNamespace>table.rows)._start(bounds.lo, bounds.hi, bounds.reverse)
-    if type(table) is PrefixedTable:
-        return (<PrefixedTable>table)._start(bounds)
-    chunks = iter(table.scan(bounds))
-    chunk = next(chunks, None)
-    return chunk, None if chunk is None else chunks
+            if self._rows is not None:
+                chunk, rest = self._rows._start(lo, hi, reverse)
+            elif self._part is not None:
+                chunk, rest = self._part._start(lo, hi, reverse)
+            else:
+                chunks = iter(self.table.scan(Bounds(lo, hi, reverse)))
+                chunk = next(chunks, None)
+                rest = None if chunk is None else chunks
+        finally:
+            if rest is None:
+                self.users -= 1
+        return chunk, rest

@@ -1,4 +1,4 @@
-from kstore_core.segments.scan cimport OpenScans
+from kstore_core.segments.scan cimport OpenScans, SegmentScan
 from kstore_core.segments.segment cimport Segment
 from kstore_core.staging cimport StagedNamespace
 
@@ -17,8 +17,13 @@ cdef class SegmentedTable:
 
     cdef long long _id_of(self, bytes key) except? -1
     cdef Segment _of(self, bytes key)
+    cdef Segment _numbered(self, long long number)
     cdef Segment _to_write(self, long long number)
     cdef int _adopt(self, Segment segment) except -1
-    cdef list _within(self, lo, hi)
+    cdef list _within(self, long long lo, long long hi)
+    cdef bytes find(self, long long number, bytes key)
+    cdef SegmentScan between(
+        self, bytes lo, bytes hi, bint reverse, long long segment_lo, long long segment_hi
+    )
     cpdef object get(self, bytes key)
     cpdef object put_one(self, bytes key, bytes value)

@@ -8,7 +8,9 @@ module's: each in a database of its own, or all in one under key prefixes. Rows 
 What is too late is not decided here: the typed edge asks the store's clock before it writes.
 """
 
-from bisect import bisect_left, insort
+from libc.limits cimport LLONG_MAX, LLONG_MIN
+
+from bisect import bisect_left, bisect_right, insort
 from itertools import groupby
 from operator import itemgetter
 
@@ -17,6 +19,8 @@ from kstore_core.segments.segment cimport Segment
 from kstore_core.staging cimport StagedNamespace
 
 __all__ = ["SegmentedTable"]
+
+cdef long long FIRST = LLONG_MIN, LAST = LLONG_MAX
 
 
 cdef class SegmentedTable:
@@ -46,7 +50,7 @@ cdef class SegmentedTable:
         self._interval = interval_ms
         self._segments = {segment.id: segment for segment in home.segments()}
         self._ids = sorted(self._segments)
-        self._first_live = -(2**63)
+        self._first_live = FIRST
         self._scans = OpenScans(self.rows)
 
     def __repr__(self):
@@ -61,7 +65,10 @@ cdef class SegmentedTable:
 
     cdef Segment _of(self, bytes key):
         """The segment in which ``key`` would be found; None where there is none of its time."""
-        cdef long long number = self._id_of(key)
+        return self._numbered(self._id_of(key))
+
+    cdef Segment _numbered(self, long long number):
+        """The segment of this id; None where there is none."""
         cdef Segment segment = self._last  # most often the one of the call before
         if segment is None or segment.id != number:
             segment = <Segment>self._segments.get(number)
@@ -100,11 +107,14 @@ cdef class SegmentedTable:
             insort(self._ids, segment.id)
         return 0
 
-    cdef list _within(self, lo, hi):
-        """The segments with ``lo <= id <= hi``, None leaving an end open, ascending."""
+    cdef list _within(self, long long lo, long long hi):
+        """The segments with ``lo <= id <= hi``, ascending."""
         cdef list ids = self._ids
-        first = 0 if lo is None else bisect_left(ids, lo)
-        behind = len(ids) if hi is None else bisect_left(ids, hi + 1)
+        cdef Py_ssize_t first = 0, behind = len(ids)
+        if behind and <long long>ids[0] < lo:
+            first = bisect_left(ids, lo)
+        if behind and <long long>ids[behind - 1] > hi:
+            behind = bisect_right(ids, hi)
         return [self._segments[number] for number in ids[first:behind]]
 
     # Reads.
@@ -112,7 +122,12 @@ cdef class SegmentedTable:
     cpdef object get(self, bytes key):
         """The value of ``key``, or None."""
         cdef Segment segment = self._of(key)
-        return None if segment is None else segment._get(key)
+        return None if segment is None else segment._look_up(key)
+
+    cdef bytes find(self, long long number, bytes key):
+        """The value of ``key``, which is of the segment of this id, or None."""
+        cdef Segment segment = self._numbered(number)
+        return None if segment is None else segment._look_up(key)
 
     def get_many(self, list keys not None):
         """The values of ``keys``, in their order; None where there is none."""
@@ -136,14 +151,24 @@ cdef class SegmentedTable:
 
         A segment is opened when the scan comes to it, or before somebody writes to it.
         """
+        lo, hi = bounds.segment_lo, bounds.segment_hi
+        return self.between(
+            bounds.lo, bounds.hi, bounds.reverse,
+            FIRST if lo is None else <long long>lo, LAST if hi is None else <long long>hi,
+        )
+
+    cdef SegmentScan between(
+        self, bytes lo, bytes hi, bint reverse, long long segment_lo, long long segment_hi
+    ):
+        """A scan of ``lo <= key < hi`` within each segment from one to another."""
         self.rows._check_open()
-        return SegmentScan(self._scans, self._within(bounds.segment_lo, bounds.segment_hi), bounds)
+        return SegmentScan(self._scans, self._within(segment_lo, segment_hi), lo, hi, reverse)
 
     def first(self, lo=None, hi=None, *, bint reverse=False):
         """The first row of a scan, or None where it is empty."""
         cdef Segment segment
         self.rows._check_open()
-        cdef list segments = self._within(None, None)
+        cdef list segments = self._within(FIRST, LAST)
         if reverse:
             segments.reverse()
         for segment in segments:
@@ -186,7 +211,7 @@ cdef class SegmentedTable:
         """Delete ``lo <= key < hi`` from every segment; ``hi`` None reaches to the end."""
         cdef Segment segment
         self.rows._check_writable()
-        for segment in self._within(None, None):
+        for segment in self._within(FIRST, LAST):
             segment._touch()
             self._scans.read_first(segment)
             segment._call("delete_range", (lo, hi))
@@ -235,7 +260,7 @@ cdef class SegmentedTable:
         if first_live <= self._first_live:
             return
         self._first_live = first_live
-        cdef list gone = self._within(None, first_live - 1)
+        cdef list gone = self._within(FIRST, first_live - 1)
         if not gone:
             return
         for segment in gone:

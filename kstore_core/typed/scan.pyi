@@ -16,7 +16,7 @@ class Scan(Generic[_K, _R]):
     def __new__(
         cls,
         rows: StagedNamespace,
-        chunks: Iterator[tuple[list[bytes], list[Any]]],
+        chunks: Iterator[tuple[list[bytes], list[Any]]] | None,
         item: Callable[[bytes, Any], tuple[_K, _R]],
         table: Callable[[list[bytes], list[Any]], pa.Table],
     ) -> Self: ...

@@ -17,7 +17,8 @@ cdef class Scan:
     ----------
     rows : StagedNamespace
         Whose closing ends the scan.
-    chunks : iterator of (keys, values)
+    chunks : iterator of (keys, values), or None
+        None for a scan of nothing.
     item : callable
         Makes an item of a row: ``item(key, value)``.
     table : callable

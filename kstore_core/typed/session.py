@@ -83,10 +83,7 @@ class SessionStore(SegmentedStore[K], Generic[K, A]):
             The start is negative, or the end lies before it.
         """
         session = Windowed(key, start, end)
-        if session.end < self._first_seen():
-            self._raw_key(key)
-            return None
-        found: A | None = self._look_up(self._get, key, session.start, session.end)
+        found: A | None = self._look_up(self._reads, key, session.start, session.end)
         return found
 
     def find_sessions(

@@ -15,7 +15,6 @@ from kstore_core.typed.store import StoreHome
 from kstore_core.typed.values import values_of
 from kstore_core.typed.windowed_rows import WindowRows
 from kstore_core.typed.writers import WindowWriter
-from kstore_core.typed.writers import window_start as _start
 from kstore_core.types import (
     Time,
     ValueAndTimestamp,
@@ -106,16 +105,12 @@ class WindowStore(SegmentedStore[K], Generic[K, V]):
         UnsupportedError
             The store retains duplicates, so there may be many.
         """
-        start = _start(window_start)
         if self._retains_duplicates:
             raise UnsupportedError(
                 f"the store {self.name!r} retains duplicates, so a window has many values; use "
                 "fetch(key, window_start, window_start)"
             )
-        if start < self._first_seen():
-            self._raw_key(key)
-            return None
-        found: V | None = self._look_up(self._get, key, start)
+        found: V | None = self._look_up(self._reads, key, window_start)
         return found
 
     def fetch(

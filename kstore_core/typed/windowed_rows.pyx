@@ -1,10 +1,14 @@
 # cython: language_level=3
 """Between a user's keys with their windows or sessions and stored rows."""
 
-from libc.stdint cimport INT64_MAX, int64_t
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 
+from kstore_core.codec.key_parts cimport NO_PREFIX, Parts, take_apart
 from kstore_core.codec.windowed cimport windowed
+from kstore_core.typed.reads cimport Reads
 from kstore_core.typed.values cimport Values
+from kstore_core.typed.writers cimport window_start
 
 __all__ = ["SessionRows", "WindowRows"]
 
@@ -21,34 +25,38 @@ cdef class WindowRows:
     """
 
     cdef readonly Values values
-    cdef object make
+    cdef bint keys_first
     cdef object split
     cdef int64_t size_ms
 
     def __cinit__(self, Values values not None, keys not None, int64_t size_ms):
         self.values = values
-        self.make = keys.make
+        self.keys_first = keys.schema.prefix == NO_PREFIX
         self.split = keys.split
         self.size_ms = size_ms
 
-    def look_up(self, get, key, start):
-        """The value of ``key`` in the window from ``start``, or None, by a table's ``get``."""
-        raw = get(self.make(self.values.raw_key(key), start))
-        return None if raw is None else self.values.read(<bytes?>raw)
+    def look_up(self, Reads reads not None, key, start):
+        """The value of ``key`` in the window from ``start``, or None."""
+        cdef int64_t first = window_start(start)
+        cdef bytes raw = reads.find(self.values.raw_key(key), first, 0)
+        return None if raw is None else self.values.read(raw)
 
     cdef int64_t end_of(self, int64_t start):
         return start + self.size_ms if start <= INT64_MAX - self.size_ms else INT64_MAX
 
     cpdef tuple item(self, bytes row, object raw):
         """A stored row as ``(Windowed, value)``."""
-        raw_key, start, _ = <tuple>self.split(row)
+        cdef Parts parts
+        cdef bytes raw_key = taken_apart(self.keys_first, row, 12, &parts, self.split)
         key, value = self.values.item(raw_key, raw)
-        return windowed(key, start, self.end_of(start)), value
+        return windowed(key, parts.first, self.end_of(parts.first)), value
 
     cpdef tuple timed(self, bytes row, object raw):
         """A stored row of one key as ``(window start, value)``."""
-        _, start, _ = <tuple>self.split(row)
-        return start, self.values.read(raw)
+        cdef Parts parts
+        if not (self.keys_first and in_parts(row, 12, &parts)):
+            _, parts.first, _ = <tuple>self.split(row)
+        return parts.first, self.values.read(raw)
 
     def table(self, rows, raws):
         """Stored rows as a ``pyarrow.Table``: key, start, end, and the columns of the value."""
@@ -74,24 +82,25 @@ cdef class SessionRows:
     """
 
     cdef readonly Values values
-    cdef object make
+    cdef bint keys_first
     cdef object split
 
     def __cinit__(self, Values values not None, keys not None):
         self.values = values
-        self.make = keys.make
+        self.keys_first = keys.schema.prefix == NO_PREFIX
         self.split = keys.split
 
-    def look_up(self, get, key, start, end):
-        """The aggregate of a session, or None, by a table's ``get``."""
-        raw = get(self.make(self.values.raw_key(key), start, end))
-        return None if raw is None else self.values.read(<bytes?>raw)
+    def look_up(self, Reads reads not None, key, int64_t start, int64_t end):
+        """The aggregate of a session, or None."""
+        cdef bytes raw = reads.find(self.values.raw_key(key), end, start)
+        return None if raw is None else self.values.read(raw)
 
     cpdef tuple item(self, bytes row, object raw):
         """A stored row as ``(Windowed, aggregate)``."""
-        raw_key, end, start = <tuple>self.split(row)
+        cdef Parts parts
+        cdef bytes raw_key = taken_apart(self.keys_first, row, 16, &parts, self.split)
         key, value = self.values.item(raw_key, raw)
-        return windowed(key, start, end), value
+        return windowed(key, parts.second, parts.first), value
 
     def table(self, rows, raws):
         """Stored rows as a ``pyarrow.Table``: key, start, end, and the columns of the value."""
@@ -101,6 +110,21 @@ cdef class SessionRows:
             [start for _, _, start in parts],
             [end for _, end, _ in parts],
         )
+
+
+cdef inline bint in_parts(bytes row, int width, Parts *parts) noexcept:
+    return take_apart(
+        <const uint8_t *>PyBytes_AS_STRING(row), PyBytes_GET_SIZE(row), NO_PREFIX, width, parts
+    )
+
+
+cdef bytes taken_apart(bint keys_first, bytes row, int width, Parts *parts, split):
+    """The user's key in a row; fills in its times. By way of ``split`` where keys are not first."""
+    cdef bytes key
+    if keys_first and in_parts(row, width, parts):
+        return PyBytes_FromStringAndSize(<const char *>parts.key, parts.key_size)
+    key, parts.first, parts.second = <tuple>split(row)
+    return key
 
 
 cdef object _with_times(object table, list starts, list ends):

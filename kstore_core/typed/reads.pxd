@@ -1,0 +1,21 @@
+from libc.stdint cimport int64_t
+
+from kstore_core.segments.table cimport SegmentedTable
+from kstore_core.typed.values cimport Values
+
+
+cdef class Reads:
+    cdef object _table
+    cdef object _get
+    cdef SegmentedTable _segments   # where the table is one and nothing else, keys first
+    cdef object _clock
+    cdef object _keys
+    cdef int64_t _interval
+    cdef int64_t _hidden
+    cdef bint _session
+
+    cdef int64_t first_seen(self) except? -1
+    cdef bytes find(self, bytes key, int64_t first, int64_t second)
+    cdef object _of_key(
+        self, bytes key, int64_t earliest, int64_t latest, int64_t latest_start, bint reverse
+    )

@@ -1,0 +1,126 @@
+# cython: language_level=3, cdivision=True
+"""Reads of a window or session store: from keys and times to the rows that can be seen.
+
+A key's reads are compiled down to the table in segments where nothing stands between.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
+from libc.string cimport memcpy
+
+from kstore_core.codec.key_parts cimport NO_PREFIX
+from kstore_core.codec.wire cimport store_i32, store_i64
+from kstore_core.segments.table cimport SegmentedTable
+
+from kstore_core.codec.key_ranges import KeyFilter
+from kstore_core.typed.scan import Scan
+
+__all__ = ["Reads"]
+
+
+cdef class Reads:
+    """The reads of one store. A row has a *time*: a window's start, a session's end.
+
+    Parameters
+    ----------
+    table : Table
+    clock : StreamClock
+        Rows before its horizon are not seen.
+    keys : RowKeys
+    interval_ms : int
+        Width of a segment.
+    """
+
+    def __init__(self, table, clock, keys, int64_t interval_ms):
+        self._table = table
+        self._get = table.get
+        if type(table) is SegmentedTable and keys.schema.prefix == NO_PREFIX:
+            self._segments = table
+        self._clock = clock
+        self._keys = keys
+        self._interval = interval_ms
+        self._hidden = keys.hidden
+        self._session = keys.schema.session
+
+    cdef int64_t first_seen(self) except? -1:
+        """The earliest time of a row that can be seen, ms."""
+        return <int64_t>self._clock.horizon + self._hidden
+
+    cdef bytes find(self, bytes key, int64_t first, int64_t second):
+        """The value of the row of ``key`` and these times, not negative, or None.
+
+        Parameters
+        ----------
+        first, second : int
+            A window's start and its number, a session's end and its start.
+        """
+        if first < self.first_seen():
+            return None
+        if self._segments is not None:
+            return self._segments.find(
+                first / self._interval, row_of(key, first, second, self._session, False)
+            )
+        if self._session:
+            return self._get(self._keys.make(key, second, first))
+        return self._get(self._keys.make(key, first, second))
+
+    def fetch(
+        self, item, columns, bytes key_from, bytes key_to, int64_t earliest, int64_t latest,
+        int64_t latest_start=INT64_MAX, *, bint reverse=False,
+    ):
+        """A scan of the rows that can be seen of a range of keys and times, inclusive at both ends.
+
+        Parameters
+        ----------
+        item, columns : callable
+            As of a :class:`Scan`.
+        key_from, key_to : bytes or None
+        earliest, latest : int
+            Of a row's time, ms.
+        latest_start : int
+            Of a session's start, ms.
+        """
+        earliest = max(earliest, self.first_seen(), 0)
+        if (
+            earliest > latest
+            or latest_start < 0
+            or (key_from is not None and key_to is not None and key_from > key_to)
+        ):
+            chunks = None
+        elif self._segments is not None and key_from is not None and key_from == key_to:
+            chunks = self._of_key(key_from, earliest, latest, latest_start, reverse)
+        else:
+            everyone = key_from is None and key_to is None
+            schema = self._keys.schema if everyone else self._keys.by_key
+            chunks = schema.fetch(
+                self._interval, key_from, key_to, earliest, latest,
+                latest_start=latest_start, reverse=reverse,
+            ).scan(self._table)
+        return Scan(self._table.rows, chunks, item, columns)
+
+    cdef object _of_key(
+        self, bytes key, int64_t earliest, int64_t latest, int64_t latest_start, bint reverse
+    ):
+        """The chunks of one key's rows, as its schema's ``fetch`` finds them."""
+        cdef int64_t last = latest_start if self._session else INT32_MAX
+        chunks = self._segments.between(
+            row_of(key, earliest, 0, self._session, False),
+            row_of(key, latest, last, self._session, True),
+            reverse, earliest / self._interval, latest / self._interval,
+        )
+        return KeyFilter(
+            self._keys.schema.layout, key, key, earliest, latest, latest_start
+        ).chunks(chunks)
+
+
+cdef bytes row_of(bytes key, int64_t first, int64_t second, bint session, bint behind):
+    """The row of a key with its times behind it, or the least one ``behind`` that."""
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(key)
+    cdef bytes row = PyBytes_FromStringAndSize(NULL, size + (16 if session else 12) + behind)
+    cdef uint8_t *here = <uint8_t *>PyBytes_AS_STRING(row)
+    memcpy(here, PyBytes_AS_STRING(key), size)
+    here = store_i64(here + size, first)
+    here = store_i64(here, second) if session else store_i32(here, <int32_t>second)
+    if behind:
+        here[0] = 0
+    return row
