@@ -41,6 +41,9 @@ POSITION = b"position"
 SPEC = b"kstore.spec"
 STREAM_TIME = b"kstore.stream-time"
 
+UNKNOWN = -4
+"""What Kafka commits for an offset that it does not know; a restore then begins at the start."""
+
 _LONG = struct.Struct(">q")
 OPEN = _LONG.pack(1)
 CLOSED = _LONG.pack(0)
@@ -53,7 +56,7 @@ class StoreRecord:
     Attributes
     ----------
     offsets : dict
-        The last offset of each partition whose effects the rows contain.
+        The last offset of each partition whose effects the rows contain, as it is stored.
     position : dict or None
         The last input offset that was applied, by topic and partition; None before a first commit.
     spec : StoredSpec or None
@@ -66,6 +69,11 @@ class StoreRecord:
     position: dict[str, dict[int, int]] | None = None
     spec: StoredSpec | None = None
     stream_time: int | None = None
+
+    @property
+    def known_offsets(self) -> dict[Partition, int]:
+        """The offsets without those that Kafka says it does not know."""
+        return {at: offset for at, offset in self.offsets.items() if offset != UNKNOWN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,12 +280,13 @@ def check_integer(what: str, number: object, least: int, beyond: int) -> None:
 def common_offsets(records: Iterable[StoreRecord]) -> dict[Partition, int]:
     """The least offset of each partition over several stores.
 
-    A store that records no offset at all contains nothing, so beside it nothing is common.
+    A store that knows no offset at all contains nothing, so beside it nothing is common; nor is a
+    partition that any of them does not know.
     """
     common: dict[Partition, int] = {}
     for record in records:
-        if not record.offsets:
+        if not record.known_offsets:
             return {}
         for partition, offset in record.offsets.items():
             common[partition] = min(offset, common.get(partition, offset))
-    return common
+    return StoreRecord(common).known_offsets

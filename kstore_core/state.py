@@ -301,7 +301,7 @@ class StateDirectory:
         """
         self._check()
         if name is not None:
-            return dict(self._record_of(name).offsets)
+            return self._record_of(name).known_offsets
         return common_offsets([self._record_of(store) for store in self.stores()])
 
     def _record_of(self, name: str) -> StoreRecord:

@@ -112,6 +112,22 @@ def test_what_all_stores_contain_is_the_least():
     assert common_offsets([]) == {}
 
 
+def test_an_offset_that_kafka_does_not_know_is_none():
+    first = StoreRecord({("t", 0): 5, ("t", 1): 1})
+    second = StoreRecord({("t", 0): -4, ("t", 1): 9})
+    assert second.known_offsets == {("t", 1): 9}
+    assert common_offsets([first, second]) == {("t", 1): 1}
+    assert common_offsets([first, StoreRecord({("t", 0): -4})]) == {}
+
+
+def test_an_unknown_offset_is_not_given_out(home):
+    with home.open() as state:
+        state.open(A)
+        state.commit({("orders", 0): -4})
+    with home.open() as state:
+        assert state.offsets() == state.offsets("a") == state.open(A).offsets() == {}
+
+
 # The same, through a state directory.
 
 

@@ -82,7 +82,7 @@ class Store(Generic[K]):
 
     def offsets(self) -> dict[Partition, int]:
         """The last committed offset of each partition whose effects this store contains."""
-        return dict(self._home.record.offsets)
+        return self._home.record.known_offsets
 
     def _clock(self) -> StreamClock | None:
         return None
