@@ -1,6 +1,8 @@
 """Every ratio that the project promises in one run: ``python asv_benchmarks/ratios.py [ENGINE …]``.
 
-Beside the memory engine there is nothing but a dict, so it is held to absolute times.
+Beside the memory engine there is nothing but a dict, so its key-value stores are held to absolute
+times; its window and session stores are shown over the dict and its sorted keys all the same. Bare
+puts of these are a transaction each.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from benchmarks.imports import import_seconds
 from benchmarks.key_value import in_turn_ratio
+from benchmarks.many_segments import ManySegments
+from benchmarks.segmented import KINDS, make_workload
 from benchmarks.upgrade import PROBES, UpgradeWorkload
 from benchmarks.versioned import put_ratio
 from benchmarks.workloads import (
@@ -26,6 +30,7 @@ from benchmarks.workloads import (
 )
 
 COUNT = 100_000
+SEGMENTED_KEYS = 6000
 ROUNDS = 7
 
 
@@ -83,6 +88,30 @@ def upgrade(engine: str) -> None:
     work.close()
 
 
+def segmented(engine: str, kind: str) -> None:
+    """A store in segments, beside the same rows in the same databases."""
+    work = make_workload(engine, kind, SEGMENTED_KEYS)
+    sessions = kind.startswith("session")
+    show(f"{engine} {kind}: {'fetch_session' if sessions else 'fetch_one'}", work.get_ratio(), 1.3)
+    several = "a key's five sessions" if sessions else "a key's 17 windows"
+    show(f"{engine} {kind}: {several}", work.fetch_ratio(), 1.6)
+    show(f"{engine} {kind}: all", work.all_ratio(), 1.8)
+    show(f"{engine} {kind}: put and fetch in turn", work.in_turn_ratio(), 1.4)
+    work.state.commit()
+    show(f"{engine} {kind}: put, commit included", work.put_ratio(each=True), 1.0)
+    work.close()
+
+
+def many_segments(engine: str) -> None:
+    work = ManySegments(engine)
+    show(f"{engine}: commit of 500 new segments", work.commit_seconds / work.bare_seconds(), 1.3)
+    opened, fetched, most = work.open_and_fetch()
+    show(f"{engine}: open with 500 segments", opened * 1000, 200, " ms")
+    show(f"{engine}: cold fetch of three segments", fetched * 1000, 60, " ms")
+    show(f"{engine}: file descriptors", most, 1000)
+    work.close()
+
+
 KEY_VALUE_TARGETS = {"memory": memory, "lmdb": lmdb, "rocksdb": rocksdb}
 
 
@@ -95,8 +124,11 @@ def main() -> None:
             KEY_VALUE_TARGETS[engine](work, name)
             work.close()
         upgrade(engine)
+        for kind in KINDS:
+            segmented(engine, kind)
         if engine != "rocksdb":
             continue
+        many_segments(engine)
         for name in VERSIONED:
             versioned = VersionedWorkload(engine, name, COUNT)
             show(

@@ -1,4 +1,4 @@
-"""The engine benchmarks: a workload does the same on an engine as on its binding."""
+"""The benchmarks: a workload does the same on an engine, or a store, as on the binding."""
 
 from itertools import chain
 
@@ -6,6 +6,8 @@ import pytest
 
 from asv_benchmarks.benchmarks.bindings import BINDINGS, SpiTable
 from asv_benchmarks.benchmarks.engines import FILLS, READS, WORKLOADS, Keys, Pair, cell, markdown
+from asv_benchmarks.benchmarks.many_segments import ManySegments
+from asv_benchmarks.benchmarks.segmented import KINDS, SESSIONS, WINDOWS, make_workload
 from asv_benchmarks.benchmarks.workloads import VALUE
 from kstore_core.registry import installed_engines
 
@@ -50,3 +52,31 @@ def test_the_table_has_a_line_a_workload():
     assert len(lines) == 2 + len(WORKLOADS)
     assert cell(1234.4, None) == "1,234"
     assert cell(1234.4, 617.2) == "1,234 (2.00)"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_store_in_segments_and_the_bare_engine_read_the_same_rows(engine, kind):
+    work = make_workload(engine, kind, 20)
+    try:
+        each = WINDOWS if kind.startswith("window") else SESSIONS
+        for key in work.keys:
+            get, row = work.one[key]
+            assert get(row) in {value for _, _, value in work.rows}
+            assert work.bare.scan(work.ranges[key]) == len(list(work.store.fetch(key))) == each
+        assert work.bare.scan(work.everything) == len(work.rows) == 20 * each
+        work.get(work.keys)
+        ratios = work.put_ratio(1), work.put_ratio(1, each=True), work.get_ratio(1)
+        assert min(*ratios, work.fetch_ratio(1), work.all_ratio(1), work.in_turn_ratio(1)) > 0
+    finally:
+        work.close()
+    assert not work.scratch.exists()
+
+
+@pytest.mark.skipif("rocksdb" not in ENGINES, reason="no engine gives a segment a database")
+def test_many_segments_are_made_opened_and_read():
+    work = ManySegments("rocksdb", 103)
+    opened, fetched, most = work.open_and_fetch()
+    assert min(work.commit_seconds, work.bare_seconds(), opened, fetched) > 0
+    assert 0 < most < 1000
+    work.close()
