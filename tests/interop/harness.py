@@ -74,7 +74,7 @@ def build(cache: Path) -> str:
     Raises
     ------
     HarnessUnavailableError
-        java or mvn is missing or too old, or Maven cannot reach a repository.
+        java, javac or mvn is missing or too old, or Maven cannot reach a repository.
     subprocess.CalledProcessError
         The sources do not compile; Maven's output is in the note.
     """
@@ -92,7 +92,7 @@ def build(cache: Path) -> str:
 
 
 def require_java() -> None:
-    """Refuse a machine without the java that Kafka Streams 4 needs."""
+    """Refuse a machine without the java that Kafka Streams 4 needs, and its compiler."""
     java = shutil.which("java")
     if java is None:
         raise HarnessUnavailableError("java is not on the PATH")
@@ -100,6 +100,8 @@ def require_java() -> None:
     version = re.search(r'version "(\d+)', said)
     if version is None or int(version[1]) < JAVA_MAJOR:
         raise HarnessUnavailableError(f"java {JAVA_MAJOR} or newer is needed, not {said.strip()!r}")
+    if shutil.which("javac") is None:
+        raise HarnessUnavailableError("javac is not on the PATH: a JDK is needed, not a JRE alone")
 
 
 def fingerprint_of(project: Path) -> str:

@@ -274,6 +274,9 @@ def test_nothing_is_built_twice(
     assert build(cache) == classpath
 
 
+JAVA = "echo 'openjdk version \"21\"' >&2"
+
+
 def tool(directory: Path, name: str, script: str) -> None:
     path = directory / name
     path.write_text(f"#!/bin/sh\n{script}\n")
@@ -285,10 +288,12 @@ def tool(directory: Path, name: str, script: str) -> None:
     [
         ({}, "java is not on the PATH"),
         ({"java": "echo 'openjdk version \"11.0.2\"' >&2"}, "java 17 or newer is needed"),
-        ({"java": "echo 'openjdk version \"21\"' >&2"}, "mvn is not on the PATH"),
+        ({"java": JAVA}, "javac is not on the PATH"),
+        ({"java": JAVA, "javac": ""}, "mvn is not on the PATH"),
         (
             {
-                "java": "echo 'openjdk version \"21\"' >&2",
+                "java": JAVA,
+                "javac": "",
                 "mvn": "echo 'Could not transfer artifact x: Unknown host'; exit 1",
             },
             "Maven cannot reach its repository: Could not transfer artifact x",
@@ -308,7 +313,8 @@ def test_a_machine_that_cannot_run_it_says_why(
 def test_a_source_that_does_not_compile_is_a_failure_and_no_skip(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tool(tmp_path, "java", "echo 'openjdk version \"21\"' >&2")
+    tool(tmp_path, "java", JAVA)
+    tool(tmp_path, "javac", "")
     tool(tmp_path, "mvn", "echo '[ERROR] cannot find symbol'; exit 1")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(subprocess.CalledProcessError) as caught:

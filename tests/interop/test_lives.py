@@ -23,7 +23,7 @@ def test_the_same_life_leaves_the_same_rows(kafka: Harness, cell: Cell, kind: Ki
     # Reopened, Kafka's store of duplicates writes over those that there are (decision 18).
     sittings = 1 if kind.duplicates else 2
 
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=15, deadline=None)
     @given(st.lists(lives(kind), min_size=sittings, max_size=sittings))
     def live(drawn: list[list[Operation]]) -> None:
         with tempfile.TemporaryDirectory() as directory:
