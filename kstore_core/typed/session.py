@@ -11,7 +11,7 @@ from kstore_core.typed.scan import Scan
 from kstore_core.typed.segmented import ExpiringTable, SegmentedStore
 from kstore_core.typed.store import StoreHome
 from kstore_core.typed.values import values_of
-from kstore_core.typed.windowed_rows import SessionRows
+from kstore_core.typed.windowed_rows import SessionPoints, SessionRows
 from kstore_core.typed.writers import SessionWriter
 from kstore_core.types import AggregationWithHeaders, Time, Windowed, to_millis
 
@@ -21,7 +21,7 @@ K = TypeVar("K")
 A = TypeVar("A")
 
 
-class SessionStore(SegmentedStore[K], Generic[K, A]):
+class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
     """A session store. ``A`` is the aggregate, or the wrapper that its format gives it.
 
     A session reaches from the time of its first record to that of its last, both inclusive; it is
@@ -45,7 +45,7 @@ class SessionStore(SegmentedStore[K], Generic[K, A]):
         self._write = SessionWriter(
             values, table, clock, self._interval, home.touch, self._keys.make
         ).put
-        self._look_up = self._rows.look_up
+        self._bind(self._rows, self._reads)
 
     def put(self, session: Windowed[K], aggregate: Any, *, headers: Any = None) -> None:
         """Set the aggregate of a session; None removes it.
@@ -71,20 +71,6 @@ class SessionStore(SegmentedStore[K], Generic[K, A]):
     def remove(self, session: Windowed[K]) -> None:
         """Remove a session; one that is not there is no fault."""
         self.put(session, None)
-
-    def fetch_session(self, key: K, start: Time, end: Time) -> A | None:
-        """The aggregate of the session of ``key`` from ``start`` to ``end`` exactly, or None.
-
-        Raises
-        ------
-        TypeError
-            ``key`` is None.
-        ValueError
-            The start is negative, or the end lies before it.
-        """
-        session = Windowed(key, start, end)
-        found: A | None = self._look_up(self._reads, key, session.start, session.end)
-        return found
 
     def find_sessions(
         self,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from kstore_core.clock import StreamClock
-from kstore_core.errors import UnsupportedError
 from kstore_core.keys import MAX_TIME
 from kstore_core.spec import StoreSpec
 from kstore_core.typed.duplicates import DuplicateNumbers
@@ -13,7 +12,7 @@ from kstore_core.typed.scan import Scan
 from kstore_core.typed.segmented import ExpiringTable, SegmentedStore
 from kstore_core.typed.store import StoreHome
 from kstore_core.typed.values import values_of
-from kstore_core.typed.windowed_rows import WindowRows
+from kstore_core.typed.windowed_rows import WindowPoints, WindowRows
 from kstore_core.typed.writers import WindowWriter
 from kstore_core.types import (
     Time,
@@ -29,7 +28,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class WindowStore(SegmentedStore[K], Generic[K, V]):
+class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
     """A window store. ``V`` is the value, or the wrapper that its format gives it.
 
     A window has a start, not negative; its end, exclusive, is the start and the store's window
@@ -51,8 +50,7 @@ class WindowStore(SegmentedStore[K], Generic[K, V]):
         values = values_of(spec, home.slot)
         self._rows = WindowRows(values, self._keys, spec.window_size_ms)
         self._raw_key = values.raw_key
-        self._look_up = self._rows.look_up
-        self._retains_duplicates = spec.retain_duplicates
+        self._bind(self._rows, self._reads, spec.retain_duplicates)
         numbers = DuplicateNumbers(self._highest) if spec.retain_duplicates else None
         self._write = WindowWriter(
             values, table, clock, self._interval, home.touch, self._keys.make, numbers
@@ -92,26 +90,6 @@ class WindowStore(SegmentedStore[K], Generic[K, V]):
             The state is transactional and holds too much.
         """
         self._write(key, value, window_start, timestamp, headers)
-
-    def fetch_one(self, key: K, window_start: Time) -> V | None:
-        """The value of ``key`` in the window from ``window_start``, or None.
-
-        Raises
-        ------
-        TypeError
-            ``key`` is None.
-        ValueError
-            The window's start is negative.
-        UnsupportedError
-            The store retains duplicates, so there may be many.
-        """
-        if self._retains_duplicates:
-            raise UnsupportedError(
-                f"the store {self.name!r} retains duplicates, so a window has many values; use "
-                "fetch(key, window_start, window_start)"
-            )
-        found: V | None = self._look_up(self._reads, key, window_start)
-        return found
 
     def fetch(
         self,

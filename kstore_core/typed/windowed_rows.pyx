@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Between a user's keys with their windows or sessions and stored rows."""
+"""Between a user's keys with their windows or sessions and stored rows; and reads of one row."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
@@ -10,7 +10,10 @@ from kstore_core.typed.reads cimport Reads
 from kstore_core.typed.values cimport Values
 from kstore_core.typed.writers cimport window_start
 
-__all__ = ["SessionRows", "WindowRows"]
+from kstore_core.errors import UnsupportedError
+from kstore_core.types import Windowed
+
+__all__ = ["SessionPoints", "SessionRows", "WindowPoints", "WindowRows"]
 
 
 cdef class WindowRows:
@@ -35,7 +38,7 @@ cdef class WindowRows:
         self.split = keys.split
         self.size_ms = size_ms
 
-    def look_up(self, Reads reads not None, key, start):
+    cdef object look_up(self, Reads reads, key, start):
         """The value of ``key`` in the window from ``start``, or None."""
         cdef int64_t first = window_start(start)
         cdef bytes raw = reads.find(self.values.raw_key(key), first, 0)
@@ -90,7 +93,7 @@ cdef class SessionRows:
         self.keys_first = keys.schema.prefix == NO_PREFIX
         self.split = keys.split
 
-    def look_up(self, Reads reads not None, key, int64_t start, int64_t end):
+    cdef object look_up(self, Reads reads, key, int64_t start, int64_t end):
         """The aggregate of a session, or None."""
         cdef bytes raw = reads.find(self.values.raw_key(key), end, start)
         return None if raw is None else self.values.read(raw)
@@ -110,6 +113,70 @@ cdef class SessionRows:
             [start for _, _, start in parts],
             [end for _, end, _ in parts],
         )
+
+
+cdef class WindowPoints:
+    """The method of a window store that reads one window."""
+
+    cdef WindowRows _window_rows
+    cdef Reads _window_reads
+    cdef bint _one_each
+
+    def __class_getitem__(cls, _):
+        return cls
+
+    def _bind(self, WindowRows rows not None, Reads reads not None, bint retains_duplicates):
+        self._window_rows = rows
+        self._window_reads = reads
+        self._one_each = not retains_duplicates
+
+    def fetch_one(self, key, window_start):
+        """The value of ``key`` in the window from ``window_start``, or None.
+
+        Raises
+        ------
+        TypeError
+            ``key`` is None.
+        ValueError
+            The window's start is negative.
+        UnsupportedError
+            The store retains duplicates, so there may be many.
+        """
+        if not self._one_each:
+            raise UnsupportedError(
+                f"the store {self.name!r} retains duplicates, so a window has many values; use "
+                "fetch(key, window_start, window_start)"
+            )
+        return self._window_rows.look_up(self._window_reads, key, window_start)
+
+
+cdef class SessionPoints:
+    """The method of a session store that reads one session."""
+
+    cdef SessionRows _session_rows
+    cdef Reads _session_reads
+
+    def __class_getitem__(cls, _):
+        return cls
+
+    def _bind(self, SessionRows rows not None, Reads reads not None):
+        self._session_rows = rows
+        self._session_reads = reads
+
+    def fetch_session(self, key, start, end):
+        """The aggregate of the session of ``key`` from ``start`` to ``end`` exactly, or None.
+
+        Raises
+        ------
+        TypeError
+            ``key`` is None.
+        ValueError
+            The start is negative, or the end lies before it.
+        """
+        if not (type(start) is int and type(end) is int and 0 <= start <= end <= INT64_MAX):
+            session = Windowed(key, start, end)
+            start, end = session.start, session.end
+        return self._session_rows.look_up(self._session_reads, key, start, end)
 
 
 cdef inline bint in_parts(bytes row, int width, Parts *parts) noexcept:
