@@ -37,7 +37,12 @@ class Difference:
 
 
 def _loses_versions(kind: Kind, operation: Operation, kafka: Any, kstore: Any) -> bool:
-    return operation["op"] == "query_versions" and _part_of(kafka, kstore)
+    """Versions are lost only that end after the range does."""
+    last = operation.get("to")
+    if operation["op"] != "query_versions" or last is None or not _part_of(kafka, kstore):
+        return False
+    lost = [version for version in kstore if version not in kafka]
+    return all(version["valid_to"] is not None and version["valid_to"] > last for version in lost)
 
 
 def _arbitrary_duplicate(kind: Kind, operation: Operation, kafka: Any, kstore: Any) -> bool:
