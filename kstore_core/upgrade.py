@@ -273,7 +273,8 @@ def _target(
     if isinstance(to, str):
         to = named(to, family)
     elif to is None:
-        to = max(of_shape(family), key=lambda f: len(f.upgrades))
+        reached = [f for f in of_shape(family) if f == before or before.name in f.upgrades]
+        to = max(reached, key=lambda f: len(f.upgrades))
     if before == to or before.name in to.upgrades:
         return to
     if to.name in before.upgrades:

@@ -127,6 +127,16 @@ def test_the_newest_format_is_meant_where_none_is_named(home):
     assert run(home).format is formats.TIMESTAMPED_HEADERS
 
 
+def test_a_format_that_no_upgrade_leads_from_is_the_newest(home):
+    spec = stores.window("s", 60_000, 10, time_ordered=True)
+    with home.open() as state:
+        state.open(spec).put(b"k", b"v", window_start=5)
+    done = run(home)
+    assert (done.before, done.format, done.moved) == (formats.PLAIN, formats.PLAIN, {})
+    with pytest.raises(SpecError, match="no upgrade leads from the format 'plain'"):
+        run(home, "headers")
+
+
 @pytest.mark.parametrize(
     ("name", "value_format"),
     [
