@@ -16,7 +16,8 @@ from kstore_core.offsets import CLOSED, OPEN, STATUS, Entries, StoreRecord, read
 from kstore_core.opening import open_table
 from kstore_core.segments import PrefixedSegments, SegmentedTable
 from kstore_core.segments.children import ChildSegments
-from kstore_core.segments.prefixes import ID_BYTES
+from kstore_core.segments.fitting import Fitting, end_keys
+from kstore_core.segments.prefixes import ID_BYTES, split_id
 from kstore_core.segments.storage import ChildStorage
 from kstore_core.spec import StoreSpec
 from kstore_core.staging import Staging, take
@@ -137,6 +138,11 @@ class OneDatabase:
     def open(self) -> Table:
         """The table of the rows; the database is marked as open."""
         in_segments = self._spec.shape in _IN_SEGMENTS
+        if in_segments:
+            fitting = Fitting(self._spec, self._database.path)
+            for key in end_keys(self._database, ID_BYTES):
+                number, within = split_id(key)
+                fitting.check([within], number)
         self._stored = open_table(
             self._database,
             self._staging,

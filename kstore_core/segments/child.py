@@ -63,6 +63,8 @@ class Child(Segment):
         While it is open.
     unsynced : bool
         A crash may lose rows of it.
+    fits : bool
+        Its rows have been seen to be of its time.
     """
 
     def __init__(self, number: int, name: str, home: ChildHome, *, exists: bool) -> None:
@@ -71,6 +73,7 @@ class Child(Segment):
         self.exists = exists
         self.database: Database | None = None
         self.unsynced = False
+        self.fits = False
         self._home = home
         self._stored: StoredTable | None = None
         self._asleep = SleepingDatabase(self, home.path / name)

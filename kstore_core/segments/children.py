@@ -20,6 +20,7 @@ from kstore_core.engine import Database, Durability, Engine
 from kstore_core.errors import EngineError, InconsistentStateError
 from kstore_core.opening import check_namespaces, open_table
 from kstore_core.segments.child import Child
+from kstore_core.segments.fitting import Fitting, end_keys
 from kstore_core.segments.names import is_dated, name_of, starts
 from kstore_core.segments.segment import Segment
 from kstore_core.segments.sleeping import SleepingDatabase
@@ -95,6 +96,7 @@ class ChildSegments:
         self._migrate_on_read = migrate_on_read
         self._interval = spec.segment_interval_ms
         self._to_drop: list[Child] = []
+        self._fitting: Fitting | None = None
         self._pid = os.getpid()
         nowhere = SleepingDatabase(_Nobody(), self.path)
         self.rows = StagedNamespace(staging, nowhere, spec.format.namespace, not read_only)
@@ -119,6 +121,33 @@ class ChildSegments:
 
     def _name(self, number: int) -> str:
         return name_of(self._spec.name, number * self._interval)
+
+    def check_rows(self, *, vouched: bool) -> None:
+        """Refuse rows of another store: now where a database is open, else when it is opened.
+
+        Parameters
+        ----------
+        vouched : bool
+            Whether the directory itself tells what the store is. If not, the oldest segment is
+            looked at too: a wrong interval is to be refused before anything expires.
+
+        Raises
+        ------
+        InconsistentStateError
+            A row that this store cannot have there.
+        """
+        starts = [number * self._interval for number in self.live]
+        self._fitting = Fitting(self._spec, self.path, starts)
+        for child in list(self.live.values()):
+            if child.database is not None:
+                self._check_rows(child, child.database)
+        if self.live and not vouched:
+            self.live[min(self.live)].wake()
+
+    def _check_rows(self, child: Child, database: Database) -> None:
+        if self._fitting is not None and not child.fits:
+            self._fitting.check(end_keys(database), child.id)
+            child.fits = True
 
     def rename(self) -> None:
         """Give segments with names of older versions those of today, if this is not read-only."""
@@ -186,6 +215,7 @@ class ChildSegments:
         )
         try:
             check_namespaces(database, self._spec.format, self._spec.family)
+            self._check_rows(child, database)
         except BaseException:
             database.close()
             raise

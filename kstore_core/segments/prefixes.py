@@ -14,7 +14,7 @@ from kstore_core.segments.prefixed import PrefixedTable
 from kstore_core.segments.segment import Segment
 from kstore_core.tables import Table, Write
 
-__all__ = ["ID_BYTES", "PrefixedSegments"]
+__all__ = ["ID_BYTES", "PrefixedSegments", "split_id"]
 
 _ID = struct.Struct(">q")
 _LAST_ID = 2**63 - 1
@@ -48,7 +48,7 @@ class PrefixedSegments:
         found: list[Segment] = []
         lo: bytes | None = b""
         while lo is not None and (row := self._below.first(lo)) is not None:
-            segment = self.segment(_id_of(row[0]))
+            segment = self.segment(split_id(row[0])[0])
             found.append(segment)
             lo = None if segment.id == _LAST_ID else _ID.pack(segment.id + 1)
         return found
@@ -85,11 +85,18 @@ class _PrefixedSegment(Segment):
         return PrefixedTable(self._below, _ID.pack(self.id), end)
 
 
-def _id_of(key: bytes) -> int:
+def split_id(key: bytes) -> tuple[int, bytes]:
+    """The id of the segment that a row lies in, and the row's key within it.
+
+    Raises
+    ------
+    InconsistentStateError
+        There is no id.
+    """
     number: int = _ID.unpack_from(key)[0] if len(key) >= _ID.size else -1
     if number < 0:
         raise InconsistentStateError(
             f"the key {key!r} has no segment before it, so these are not the rows of a window or "
             "session store; open it as the kind of store that it is"
         )
-    return number
+    return number, key[_ID.size :]

@@ -55,6 +55,7 @@ class ChildStorage:
         self._time_of = time_of
         self._interval = spec.segment_interval_ms
         self._stream_time: int | None = None
+        self._vouched = False
 
     def read_record(self) -> StoreRecord:
         """What the newest segments say of the store.
@@ -67,10 +68,18 @@ class ChildStorage:
         if record.stream_time is not None:
             record.stream_time = max(record.stream_time, children[0].id * self._interval)
         self._stream_time = record.stream_time
+        self._vouched = record.spec is not None
         return record
 
     def open(self) -> Table:
-        """The table of the rows; segments with names of older versions are given those of today."""
+        """The table of the rows; segments with names of older versions are given those of today.
+
+        Raises
+        ------
+        InconsistentStateError
+            Rows that this store cannot have there; nothing was changed.
+        """
+        self._segments.check_rows(vouched=self._vouched)
         self._segments.rename()
         return SegmentedTable(self._segments, self._time_of, self._interval)
 

@@ -1,0 +1,108 @@
+"""Whether rows are those of the store that they were opened as, by two rows of each namespace.
+
+A directory that Kafka Streams wrote keeps no description. Opened with another interval, shape or
+order than its own it would show some rows, miss others, and expire what is alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import gcd
+from pathlib import Path
+
+from kstore_core.clock import segment_id
+from kstore_core.engine import Database
+from kstore_core.errors import FormatError, InconsistentStateError
+from kstore_core.keys import rows_of
+from kstore_core.spec import StoreSpec
+from kstore_core.tables import OFFSETS
+
+__all__ = ["Fitting", "end_keys"]
+
+
+class Fitting:
+    """The rows that the segments of a store may hold.
+
+    Parameters
+    ----------
+    spec : StoreSpec
+    where : Path
+        Of the store.
+    starts : iterable of int
+        When its segments begin, ms; an interval that would fit is told by them.
+    """
+
+    def __init__(self, spec: StoreSpec, where: Path, starts: Iterable[int] = ()) -> None:
+        assert spec.segment_interval_ms is not None
+        self._spec = spec
+        self._where = where
+        self._starts = tuple(starts)
+        self._interval = spec.segment_interval_ms
+        self._time_of = rows_of(spec.shape, time_ordered=spec.time_ordered).segment_time
+
+    def check(self, keys: Iterable[bytes], number: int) -> None:
+        """Refuse keys of which one cannot be in the segment of this id.
+
+        Raises
+        ------
+        InconsistentStateError
+        """
+        start = number * self._interval
+        for key in keys:
+            time = _time(self._time_of, key)
+            if time is None or segment_id(time, self._interval) != number:
+                raise InconsistentStateError(
+                    f"the segment {self._spec.name}.{start} in {self._where} holds a row of "
+                    f"{'no time' if time is None else f'the time {time}'}, read as one of a "
+                    f"{_worded(self._spec.shape, self._spec.time_ordered)} store with "
+                    f"segment_interval_ms={self._interval}; nothing was changed. Open the store "
+                    f"as what it was written as{self._better(key, start, time)}"
+                )
+
+    def _better(self, key: bytes, start: int, time: int | None) -> str:
+        """What the row would fit."""
+        width = gcd(*self._starts)
+        if time is not None and 0 <= time - start < width:
+            return f": segment_interval_ms={width} would fit"
+        kinds = [
+            _worded(shape, ordered)
+            for shape in ("window", "session")
+            for ordered in (False, True)
+            for found in [_time(rows_of(shape, time_ordered=ordered).segment_time, key)]
+            if found is not None and segment_id(found, self._interval) * self._interval == start
+        ]
+        return f": a {' or a '.join(kinds)} store would fit" if kinds else ""
+
+
+def end_keys(database: Database, id_bytes: int = 0) -> list[bytes]:
+    """The first and the last key of each namespace that holds rows.
+
+    Parameters
+    ----------
+    id_bytes : int
+        How many bytes of a segment's id stand before a key; with them, the first key of the last
+        segment too.
+    """
+    found = []
+    for name in database.namespaces():
+        namespace = database.namespace(name)
+        last = None if name == OFFSETS else namespace.first(reverse=True)
+        if last is not None:
+            rows = [namespace.first(), last]
+            if id_bytes:
+                rows.append(namespace.first(last[0][:id_bytes]))
+            found += [row[0] for row in rows if row is not None]
+    return found
+
+
+def _time(time_of: Callable[[bytes], int], key: bytes) -> int | None:
+    """The time of a row, ms; None where it has none."""
+    try:
+        time = time_of(key)
+    except FormatError:
+        return None
+    return time if time >= 0 else None
+
+
+def _worded(shape: str, ordered: bool) -> str:
+    return f"time-ordered {shape}" if ordered else shape
