@@ -189,6 +189,16 @@ class Namespace(ABC):
         chunk = next(chunks, None)
         return chunk, None if chunk is None else chunks
 
+    def starts(
+        self, ranges: Sequence[tuple[bytes, bytes]], *, reverse: bool = False
+    ) -> list[tuple[Chunk | None, Iterator[Chunk] | None]] | None:
+        """The :meth:`start` of each range ``(lo, hi)``, all as of one moment, this call's.
+
+        None, as here, where nothing is saved by taking them together, or they are of several
+        moments.
+        """
+        return None
+
     def first(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> tuple[bytes, bytes] | None:

@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 from typing import final
 
-__all__ = ["OrderedRows", "OrderedScan", "OrderedView"]
+__all__ = ["OrderedRows", "OrderedScan", "OrderedView", "take"]
 
 @final
 class OrderedRows:
@@ -25,3 +25,7 @@ class OrderedScan:
     def __iter__(self) -> Iterator[tuple[list[bytes], list[bytes]]]: ...
     def __next__(self) -> tuple[list[bytes], list[bytes]]: ...
     def next_chunk(self) -> tuple[list[bytes], list[bytes]] | None: ...
+
+def take(
+    pairs: Iterator[tuple[bytes, bytes]], size: int, hi: bytes | None = None
+) -> tuple[list[bytes], list[bytes], bool]: ...

@@ -16,7 +16,7 @@ from libc.stdint cimport uint8_t, uint64_t
 from libc.stdlib cimport qsort
 from libc.string cimport memcmp
 
-__all__ = ["OrderedRows", "OrderedScan", "OrderedView"]
+__all__ = ["OrderedRows", "OrderedScan", "OrderedView", "take"]
 
 cdef object _GONE = object()
 cdef Py_ssize_t _CHUNK = 256  # rows in a chunk after a rebuild; a chunk of twice as many is split
@@ -52,6 +52,34 @@ cdef Py_ssize_t chunk_of(list firsts, bytes key) noexcept:
     if index < len(firsts) and compare(<bytes>firsts[index], key) == 0:
         return index
     return index - 1 if index > 0 else 0
+
+
+def take(pairs, Py_ssize_t size, bytes hi=None):
+    """Up to ``size`` rows of an iterator of ``(key, value)``, for engines whose binding gives such.
+
+    Parameters
+    ----------
+    pairs : iterator of (bytes, bytes)
+        Ascending where there is a ``hi``.
+    size : int
+        At least 1; not one pair more is taken from ``pairs``.
+    hi : bytes, optional
+        The rows end before it.
+
+    Returns
+    -------
+    tuple of (list of bytes, list of bytes, bool)
+        Keys, values, and whether there may be more of them.
+    """
+    cdef list keys = [], values = []
+    for key, value in pairs:
+        if hi is not None and compare(<bytes?>key, hi) >= 0:
+            break
+        keys.append(key)
+        values.append(value)
+        if len(keys) >= size:
+            return keys, values, True
+    return keys, values, False
 
 
 cdef struct Entry:

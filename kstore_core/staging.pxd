@@ -39,6 +39,8 @@ cdef class StagedNamespace:
     cdef int _stage(self, bytes key, bytes value, long long growth) except -1
     cdef int _stage_all(self, dict rows) except -1
     cdef tuple _take(self)
+    cdef bint _nothing_staged(self) noexcept
     cdef tuple _start(self, bytes lo, bytes hi, bint reverse)
+    cdef list _starts(self, list ranges, bint reverse)
     cpdef object get(self, bytes key)
     cpdef object put(self, bytes key, bytes value)

@@ -186,6 +186,9 @@ cdef class StagedNamespace:
             raise UnsupportedError("the engine cannot hold the empty key; nothing was written")
         return 0
 
+    cdef bint _nothing_staged(self) noexcept:
+        return not (self._rows.rows or self._ranges)
+
     cdef void _count(self, long long growth) noexcept:
         self._bytes += growth
         self._staging.staged_bytes += growth
@@ -196,11 +199,12 @@ cdef class StagedNamespace:
             self._check_open()
         if key is None:
             raise TypeError("a key is bytes, not None")
-        cdef object value = self._rows.rows.get(key, _MISSING)
-        if value is not _MISSING:
-            return value
-        if self._ranges and in_ranges(self._ranges, key):
-            return None
+        if not self._nothing_staged():
+            value = self._rows.rows.get(key, _MISSING)
+            if value is not _MISSING:
+                return value
+            if self._ranges and in_ranges(self._ranges, key):
+                return None
         try:
             return self._base_get(key)
         except Exception:
@@ -296,7 +300,7 @@ cdef class StagedNamespace:
     def scan(self, bytes lo=None, bytes hi=None, *, bint reverse=False):
         """Chunks of the rows with ``lo <= key < hi``, staged ones first, as of this call."""
         self._check_open()
-        if not self._rows.rows and not self._ranges:
+        if self._nothing_staged():
             return self.base.scan(lo, hi, reverse=reverse)
         return MergedScan(
             self._rows.view().scan(lo, hi, reverse),
@@ -308,16 +312,21 @@ cdef class StagedNamespace:
     cdef tuple _start(self, bytes lo, bytes hi, bint reverse):
         """The first chunk of a scan, or None, and a scan of what follows it, or None."""
         self._check_open()
-        if not self._rows.rows and not self._ranges:
+        if self._nothing_staged():
             return self.base.start(lo, hi, reverse=reverse)
         chunks = self.scan(lo, hi, reverse=reverse)
         chunk = next(chunks, None)
         return chunk, None if chunk is None else chunks
 
+    cdef list _starts(self, list ranges, bint reverse):
+        """The start of each range, all as of one moment; None where they have to be taken apart."""
+        self._check_open()
+        return self.base.starts(ranges, reverse=reverse) if self._nothing_staged() else None
+
     def first(self, bytes lo=None, bytes hi=None, *, bint reverse=False):
         """The first row of a scan, or None where it is empty."""
         self._check_open()
-        if not self._rows.rows and not self._ranges:
+        if self._nothing_staged():
             return self.base.first(lo, hi, reverse=reverse)
         for keys, values in self.scan(lo, hi, reverse=reverse):
             return keys[0], values[0]

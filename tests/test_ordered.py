@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from kstore_core.ordered import OrderedRows
+from kstore_core.ordered import OrderedRows, take
 
 KEYS = st.one_of(st.binary(max_size=2), st.integers(0, 2000).map(b"%05d".__mod__))
 ENDS = st.none() | KEYS
@@ -223,3 +223,16 @@ def test_threads_read_whole_moments_while_one_writes():
     for thread in threads:
         thread.join()
     assert failures == []
+
+
+def test_pairs_are_taken_up_to_a_size_and_an_end():
+    pairs = [(b"a", b"1"), (b"b", b"2"), (b"c", b"3")]
+    assert take(iter(pairs), 5) == ([b"a", b"b", b"c"], [b"1", b"2", b"3"], False)
+    assert take(iter(pairs), 5, b"c") == ([b"a", b"b"], [b"1", b"2"], False)
+    assert take(iter(pairs), 5, b"") == ([], [], False)
+    assert take(iter([]), 1) == ([], [], False)
+    left = iter(pairs)
+    assert take(left, 2, b"z") == ([b"a", b"b"], [b"1", b"2"], True)
+    assert list(left) == pairs[2:], "not one more is taken"
+    with pytest.raises(TypeError):
+        take(iter([("text", b"1")]), 5, b"z")

@@ -13,15 +13,15 @@ class KeyLayout:
 
 @final
 class KeyFilter:
-    def __new__(
-        cls,
+    def __init__(
+        self,
         layout: KeyLayout,
         key_from: bytes | None,
         key_to: bytes | None,
         earliest: int,
         latest: int,
         latest_start: int,
-    ) -> Self: ...
+    ) -> None: ...
     def chunks(
         self, rows: Iterator[tuple[list[bytes], list[bytes]]]
     ) -> Iterator[tuple[list[bytes], list[bytes]]]: ...

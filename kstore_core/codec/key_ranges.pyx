@@ -34,10 +34,6 @@ cdef class KeyLayout:
         without one, whose key comes first.
     """
 
-    cdef readonly int prefix
-    cdef readonly bint session
-    cdef int width
-
     def __cinit__(self, *, bint session, int prefix=NO_PREFIX):
         if not -1 <= prefix <= 1:
             raise ValueError(f"a prefix is -1, 0 or 1, not {prefix}")
@@ -98,18 +94,16 @@ cdef class KeyFilter:
         Of a session's start (ms); of no use to windows.
     """
 
-    cdef KeyLayout layout
-    cdef bytes key_from
-    cdef bytes key_to
-    cdef int64_t earliest
-    cdef int64_t latest
-    cdef int64_t latest_start
+    def __cinit__(self, *_):
+        self.prefix = NO_PREFIX         # of a filter that was never initialised
+        self.width = SESSION_WIDTH
 
-    def __cinit__(
+    def __init__(
         self, KeyLayout layout not None, bytes key_from, bytes key_to,
         int64_t earliest, int64_t latest, int64_t latest_start,
     ):
-        self.layout = layout
+        self.prefix = layout.prefix
+        self.width = layout.width
         self.key_from = key_from
         self.key_to = key_to
         self.earliest = earliest
@@ -120,7 +114,7 @@ cdef class KeyFilter:
         cdef Parts parts
         if not take_apart(
             <const uint8_t *>PyBytes_AS_STRING(row), PyBytes_GET_SIZE(row),
-            self.layout.prefix, self.layout.width, &parts
+            self.prefix, self.width, &parts
         ):
             return False
         return (
@@ -130,12 +124,26 @@ cdef class KeyFilter:
             and (self.key_to is None or compared(&parts, self.key_to) <= 0)
         )
 
-    def chunks(self, rows):
+    cpdef FilteredChunks chunks(self, rows):
         """The chunks of an iterator of ``(keys, values)``, without the strangers.
 
         Closing it closes what it reads.
         """
         return FilteredChunks(self, rows)
+
+
+cdef KeyFilter one_key(
+    KeyLayout layout, bytes key, int64_t earliest, int64_t latest, int64_t latest_start
+):
+    """A filter of the rows of one key, made without a call through Python."""
+    cdef KeyFilter rows = KeyFilter.__new__(KeyFilter)
+    rows.prefix = layout.prefix
+    rows.width = layout.width
+    rows.key_from = rows.key_to = key
+    rows.earliest = earliest
+    rows.latest = latest
+    rows.latest_start = latest_start
+    return rows
 
 
 cdef int compared(const Parts *parts, bytes key) noexcept:
@@ -150,9 +158,6 @@ cdef int compared(const Parts *parts, bytes key) noexcept:
 
 @cython.final
 cdef class FilteredChunks:
-    cdef KeyFilter rows
-    cdef object below
-
     def __cinit__(self, KeyFilter rows not None, below):
         self.rows = rows
         self.below = below

@@ -14,3 +14,8 @@ cdef class ValueTimestampHeaders:
     cdef readonly object value
     cdef readonly int64_t timestamp
     cdef readonly Headers headers
+
+
+cdef class AggregationWithHeaders:
+    cdef readonly object aggregation
+    cdef readonly Headers headers

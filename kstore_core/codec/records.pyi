@@ -1,5 +1,5 @@
 from types import GenericAlias
-from typing import Any, ClassVar, Generic, Self, TypeVar, final
+from typing import Any, ClassVar, Generic, TypeVar, final
 
 from kstore_core.codec.headers import Headers, _HeadersLike
 
@@ -56,7 +56,7 @@ class ValueTimestampHeaders(Generic[_V_co]):
 class AggregationWithHeaders(Generic[_V_co]):
     __match_args__ = ("aggregation", "headers")
     __hash__: ClassVar[None]  # type: ignore[assignment]
-    def __new__(cls, aggregation: _V_co, headers: _HeadersLike = None) -> Self: ...
+    def __init__(self, aggregation: _V_co, headers: _HeadersLike = None) -> None: ...
     @property
     def aggregation(self) -> _V_co: ...
     @property

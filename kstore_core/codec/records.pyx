@@ -144,12 +144,11 @@ cdef class AggregationWithHeaders:
         Headers are kept as the object they are; anything else makes new ones.
     """
 
-    cdef readonly object aggregation
-    cdef readonly Headers headers
-
     __match_args__ = ("aggregation", "headers")
 
-    def __cinit__(self, aggregation, headers=None):
+    def __init__(self, aggregation, headers=None):
+        if self.headers is not None:
+            raise TypeError("an AggregationWithHeaders does not change; make another")
         self.aggregation = aggregation
         self.headers = as_headers(headers)
 

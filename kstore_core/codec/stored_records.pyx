@@ -6,7 +6,11 @@ from libc.stdint cimport uint8_t
 from kstore_core.codec.buffers cimport View, copy_bytes, open_view
 from kstore_core.codec.faults cimport raise_fault
 from kstore_core.codec.headers cimport lazy_headers
-from kstore_core.codec.records cimport ValueAndTimestamp, ValueTimestampHeaders
+from kstore_core.codec.records cimport (
+    AggregationWithHeaders,
+    ValueAndTimestamp,
+    ValueTimestampHeaders,
+)
 from kstore_core.codec.values cimport read_parts
 from kstore_core.codec.wire cimport TRUNCATED_FIELD, Reader, load_i64, open_reader
 
@@ -41,5 +45,21 @@ cdef ValueTimestampHeaders headers_record(bytes row):
     record = ValueTimestampHeaders.__new__(ValueTimestampHeaders)
     record.value = copy_bytes(rest + 8, reader.end - rest - 8)
     record.timestamp = load_i64(rest)
+    record.headers = lazy_headers(row, reader.here - reader.start, size)
+    return record
+
+
+cdef AggregationWithHeaders aggregation_record(bytes row):
+    """The record of ``varint(H) headers[H] value``."""
+    cdef View view
+    cdef Reader reader
+    cdef Py_ssize_t size = 0
+    cdef const uint8_t *rest
+    cdef AggregationWithHeaders record
+    open_view(row, &view)
+    read_parts(&reader, &view, False, &size)
+    rest = reader.here + size
+    record = AggregationWithHeaders.__new__(AggregationWithHeaders)
+    record.aggregation = copy_bytes(rest, reader.end - rest)
     record.headers = lazy_headers(row, reader.here - reader.start, size)
     return record

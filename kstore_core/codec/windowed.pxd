@@ -9,4 +9,5 @@ cdef class Windowed:
     cdef bint made              # a second __init__ is refused: records do not change
 
 
+cdef int64_t millis(object time) except? -1
 cdef Windowed windowed(object key, int64_t start, int64_t end)

@@ -2,6 +2,7 @@
 """A part of a table, seen as one of its own: the rows whose keys begin with a prefix."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.string cimport memcpy
 
 from kstore_core.staging cimport StagedNamespace
 from kstore_core.tables import Bounds, NamespaceTable, Write
@@ -31,7 +32,7 @@ cdef class PrefixedTable:
     cpdef object get(self, bytes key):
         """The value of ``key``, or None."""
         if self._only is not None:
-            return self._only.get(self._prefix + key)
+            return self._only.get(joined(self._prefix, key))
         return self._below.get(self._prefix + key)
 
     cpdef object put_one(self, bytes key, bytes value):
@@ -55,12 +56,15 @@ cdef class PrefixedTable:
         """Delete ``lo <= key < hi``; ``hi`` None reaches to the end."""
         self._below.delete_range(self._prefix + lo, self._beyond(hi))
 
+    cdef bytes _from(self, bytes lo):
+        return self._prefix if lo is None else joined(self._prefix, lo)
+
     cdef bytes _beyond(self, bytes hi):
-        return self._end if hi is None else self._prefix + hi
+        return self._end if hi is None else joined(self._prefix, hi)
 
     def scan(self, bounds):
         """Chunks of rows in key order, as of this call."""
-        lo, hi = self._prefix + (bounds.lo or b""), self._beyond(bounds.hi)
+        lo, hi = self._from(bounds.lo), self._beyond(bounds.hi)
         if self._only is not None:
             chunks = self._only.scan(lo, hi, reverse=bounds.reverse)
         else:
@@ -69,22 +73,32 @@ cdef class PrefixedTable:
 
     cdef tuple _start(self, bytes lo, bytes hi, bint reverse):
         """The first chunk of a scan, or None, and a scan of what follows it, or None."""
-        cdef Py_ssize_t size = len(self._prefix)
-        cdef tuple begun
         if self._only is None:
             chunks = self.scan(Bounds(lo, hi, reverse))
             chunk = next(chunks, None)
             return chunk, None if chunk is None else chunks
-        lo = self._prefix if lo is None else self._prefix + lo
-        begun = self._only._start(lo, self._beyond(hi), reverse)
+        return self._bare(self._only._start(self._from(lo), self._beyond(hi), reverse))
+
+    cdef tuple _bare(self, tuple begun):
+        """A start of the table below, with the keys of this one."""
+        cdef Py_ssize_t size = len(self._prefix)
         chunk, rest = begun
         if chunk is None:
             return begun
         return _without(chunk, size), None if rest is None else _Unprefixed(rest, size)
 
+    cdef int _append(self, tuple chunk, list keys, list values) except -1:
+        """Add a chunk of the table below, with the keys of this one."""
+        cdef Py_ssize_t size = len(self._prefix)
+        cdef bytes key
+        for key in <list>chunk[0]:
+            keys.append(bare(key, size))
+        values.extend(<list>chunk[1])
+        return 0
+
     def first(self, bytes lo=None, bytes hi=None, *, bint reverse=False):
         """The first row of a scan, or None where it is empty."""
-        row = self._below.first(self._prefix + (lo or b""), self._beyond(hi), reverse=reverse)
+        row = self._below.first(self._from(lo), self._beyond(hi), reverse=reverse)
         return None if row is None else (row[0][len(self._prefix) :], row[1])
 
     def load(self, chunks):
@@ -120,11 +134,23 @@ cdef class _Unprefixed:
             close()
 
 
+cdef bytes joined(bytes prefix, bytes key):
+    if key is None:
+        raise TypeError("a key is bytes, not None")
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(prefix)
+    cdef bytes row = PyBytes_FromStringAndSize(NULL, size + PyBytes_GET_SIZE(key))
+    cdef char *here = PyBytes_AS_STRING(row)
+    memcpy(here, PyBytes_AS_STRING(prefix), size)
+    memcpy(here + size, PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key))
+    return row
+
+
 cdef tuple _without(tuple chunk, Py_ssize_t size):
     """A chunk without the first bytes of its keys."""
     cdef list keys = <list>chunk[0]
     cdef bytes key
-    return [
-        PyBytes_FromStringAndSize(PyBytes_AS_STRING(key) + size, PyBytes_GET_SIZE(key) - size)
-        for key in keys
-    ], chunk[1]
+    return [bare(key, size) for key in keys], chunk[1]
+
+
+cdef bytes bare(bytes key, Py_ssize_t size):
+    return PyBytes_FromStringAndSize(PyBytes_AS_STRING(key) + size, PyBytes_GET_SIZE(key) - size)

@@ -20,10 +20,13 @@ cdef class SegmentScan:
     cdef Segment _segment
     cdef object _chunk
     cdef object _rest
+    cdef bint _known
     cdef object __weakref__
 
     cdef int _next_segment(self) except -1
+    cdef int _come_to_next(self) except -1
     cdef tuple _begin(self, Segment segment)
+    cdef bint _begin_together(self) except -1
     cdef int _read_early(self, Segment segment) except -1
     cdef int _leave(self) except -1
     cdef int _release(self) except -1

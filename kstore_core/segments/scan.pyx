@@ -13,6 +13,9 @@ from kstore_core.staging cimport StagedNamespace
 __all__ = ["OpenScans", "SegmentScan"]
 
 
+cdef Py_ssize_t TOGETHER = 8  # what is begun at once, though its reader may want one row only
+
+
 cdef class OpenScans:
     """The scans of a table that have segments before them.
 
@@ -52,10 +55,13 @@ cdef class SegmentScan:
     lo, hi : bytes or None
         Of each segment's rows those with ``lo <= key < hi``.
     reverse : bool
+    joined : bool
+        Whether a chunk may hold rows of several segments.
     """
 
     def __cinit__(
-        self, OpenScans others not None, list segments not None, bytes lo, bytes hi, bint reverse
+        self, OpenScans others not None, list segments not None, bytes lo, bytes hi, bint reverse,
+        bint joined=False,
     ):
         self._others = others
         self._lo = lo
@@ -65,8 +71,9 @@ cdef class SegmentScan:
         if not reverse:
             segments.reverse()
         self._waiting = segments  # the next one is the last
-        if len(segments) > 1:
+        if len(segments) > 1 and not (joined and self._begin_together()):
             others._scans[id(self)] = ref(self)
+            self._known = True
         self._next_segment()
 
     def __iter__(self):
@@ -92,18 +99,59 @@ cdef class SegmentScan:
 
     cdef int _next_segment(self) except -1:
         """Come to the next segment, the last of those that wait."""
-        cdef Segment segment
+        if not self._known:
+            return self._come_to_next()
         with self._others._turn:
-            if self._waiting:
-                segment = <Segment>self._waiting[-1]
-                begun = self._begun.pop(segment.id, None) if self._begun else None
-                self._chunk, self._rest = self._begin(segment) if begun is None else begun
-                if self._rest is not None:
-                    self._segment = segment
-                self._waiting.pop()
+            self._come_to_next()
             if not self._waiting:  # nobody has to ask it to read early any more
                 self._others._scans.pop(id(self), None)
         return 0
+
+    cdef int _come_to_next(self) except -1:
+        cdef Segment segment
+        if self._waiting:
+            segment = <Segment>self._waiting[-1]
+            begun = self._begun.pop(segment.id, None) if self._begun else None
+            self._chunk, self._rest = self._begin(segment) if begun is None else begun
+            if self._rest is not None:
+                self._segment = segment
+            self._waiting.pop()
+        return 0
+
+    cdef bint _begin_together(self) except -1:
+        """Begin all segments at once where they are few and can be; tells whether they were."""
+        cdef Segment segment
+        cdef list ranges = [], begun, keys, values
+        cdef StagedNamespace rows = None
+        if len(self._waiting) > TOGETHER:
+            return False
+        for segment in reversed(self._waiting):
+            segment._touch()
+            if segment._part is None or segment._part._only is None:
+                return False
+            rows = segment._part._only
+            ranges.append((segment._part._from(self._lo), segment._part._beyond(self._hi)))
+        begun = rows._starts(ranges, self._reverse)
+        if begun is None:
+            return False
+        for _, rest in begun:
+            if rest is not None:
+                break
+        else:
+            keys, values = [], []
+            for chunk, _ in begun:
+                if chunk is not None:
+                    segment._part._append(<tuple>chunk, keys, values)
+            if keys:
+                self._chunk = keys, values
+            self._waiting = []
+            return True
+        for segment, start in zip(reversed(self._waiting), begun):
+            start = segment._part._bare(start)
+            if start[1] is not None:
+                segment.users += 1
+            self._begun[segment.id] = start
+        return True
 
     cdef tuple _begin(self, Segment segment):
         segment._touch()

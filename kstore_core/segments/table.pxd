@@ -11,7 +11,7 @@ cdef class SegmentedTable:
     cdef long long _interval
     cdef long long _first_live
     cdef dict _segments
-    cdef Segment _last
+    cdef list _recent
     cdef list _ids
     cdef OpenScans _scans
 
@@ -23,7 +23,8 @@ cdef class SegmentedTable:
     cdef list _within(self, long long lo, long long hi)
     cdef bytes find(self, long long number, bytes key)
     cdef SegmentScan between(
-        self, bytes lo, bytes hi, bint reverse, long long segment_lo, long long segment_hi
+        self, bytes lo, bytes hi, bint reverse, long long segment_lo, long long segment_hi,
+        bint joined,
     )
     cpdef object get(self, bytes key)
     cpdef object put_one(self, bytes key, bytes value)

@@ -20,6 +20,9 @@ from kstore_core.staging cimport StagedNamespace
 
 __all__ = ["SegmentedTable"]
 
+cdef enum:
+    RECENT = 15
+
 cdef long long FIRST = LLONG_MIN, LAST = LLONG_MAX
 
 
@@ -50,6 +53,7 @@ cdef class SegmentedTable:
         self._interval = interval_ms
         self._segments = {segment.id: segment for segment in home.segments()}
         self._ids = sorted(self._segments)
+        self._recent = [None] * (RECENT + 1)  # by the last bits of their ids
         self._first_live = FIRST
         self._scans = OpenScans(self.rows)
 
@@ -69,15 +73,15 @@ cdef class SegmentedTable:
 
     cdef Segment _numbered(self, long long number):
         """The segment of this id; None where there is none."""
-        cdef Segment segment = self._last  # most often the one of the call before
+        cdef Segment segment = <Segment>self._recent[number & RECENT]
         if segment is None or segment.id != number:
             segment = <Segment>self._segments.get(number)
             if segment is None or segment._get is None:
                 self.rows._check_open()
             if segment is None:
                 return None
+            self._recent[number & RECENT] = segment
         segment._touch()
-        self._last = segment
         return segment
 
     cdef Segment _to_write(self, long long number):
@@ -147,7 +151,7 @@ cdef class SegmentedTable:
         return values
 
     def scan(self, bounds):
-        """Chunks of rows in the order of ``(segment, key)``, as of this call.
+        """Chunks of rows in the order of ``(segment, key)``, each of one segment, as of this call.
 
         A segment is opened when the scan comes to it, or before somebody writes to it.
         """
@@ -155,14 +159,17 @@ cdef class SegmentedTable:
         return self.between(
             bounds.lo, bounds.hi, bounds.reverse,
             FIRST if lo is None else <long long>lo, LAST if hi is None else <long long>hi,
+            False,
         )
 
     cdef SegmentScan between(
-        self, bytes lo, bytes hi, bint reverse, long long segment_lo, long long segment_hi
+        self, bytes lo, bytes hi, bint reverse, long long segment_lo, long long segment_hi,
+        bint joined,
     ):
         """A scan of ``lo <= key < hi`` within each segment from one to another."""
         self.rows._check_open()
-        return SegmentScan(self._scans, self._within(segment_lo, segment_hi), lo, hi, reverse)
+        cdef list segments = self._within(segment_lo, segment_hi)
+        return SegmentScan(self._scans, segments, lo, hi, reverse, joined)
 
     def first(self, lo=None, hi=None, *, bint reverse=False):
         """The first row of a scan, or None where it is empty."""
@@ -265,7 +272,7 @@ cdef class SegmentedTable:
             return
         for segment in gone:
             self._scans.read_first(segment)
-        self._last = None
+        self._recent = [None] * (RECENT + 1)
         del self._ids[: len(gone)]  # first: what it names is there
         for segment in gone:
             del self._segments[segment.id]

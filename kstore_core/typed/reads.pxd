@@ -1,12 +1,16 @@
 from libc.stdint cimport int64_t
 
+from kstore_core.codec.key_ranges cimport KeyLayout
 from kstore_core.segments.table cimport SegmentedTable
-from kstore_core.typed.values cimport Values
+from kstore_core.staging cimport StagedNamespace
+from kstore_core.typed.scan cimport Scan
 
 
 cdef class Reads:
     cdef object _table
     cdef object _get
+    cdef StagedNamespace _rows
+    cdef KeyLayout _layout
     cdef SegmentedTable _segments   # where the table is one and nothing else, keys first
     cdef object _clock
     cdef object _keys
@@ -16,6 +20,10 @@ cdef class Reads:
 
     cdef int64_t first_seen(self) except? -1
     cdef bytes find(self, bytes key, int64_t first, int64_t second)
+    cdef Scan scan(
+        self, item, columns, bytes key_from, bytes key_to, int64_t earliest, int64_t latest,
+        int64_t latest_start, bint reverse
+    )
     cdef object _of_key(
         self, bytes key, int64_t earliest, int64_t latest, int64_t latest_start, bint reverse
     )

@@ -9,11 +9,10 @@ from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
 from kstore_core.codec.key_parts cimport NO_PREFIX
+from kstore_core.codec.key_ranges cimport KeyLayout, one_key
 from kstore_core.codec.wire cimport store_i32, store_i64
 from kstore_core.segments.table cimport SegmentedTable
-
-from kstore_core.codec.key_ranges import KeyFilter
-from kstore_core.typed.scan import Scan
+from kstore_core.typed.scan cimport Scan
 
 __all__ = ["Reads"]
 
@@ -36,6 +35,8 @@ cdef class Reads:
         self._get = table.get
         if type(table) is SegmentedTable and keys.schema.prefix == NO_PREFIX:
             self._segments = table
+        self._rows = table.rows
+        self._layout = keys.schema.layout
         self._clock = clock
         self._keys = keys
         self._interval = interval_ms
@@ -80,14 +81,24 @@ cdef class Reads:
         latest_start : int
             Of a session's start, ms.
         """
+        return self.scan(
+            item, columns, key_from, key_to, earliest, latest, latest_start, reverse
+        )
+
+    cdef Scan scan(
+        self, item, columns, bytes key_from, bytes key_to, int64_t earliest, int64_t latest,
+        int64_t latest_start, bint reverse
+    ):
+        """What :meth:`fetch` returns."""
+        cdef bint one = key_from is not None and (key_from is key_to or key_from == key_to)
         earliest = max(earliest, self.first_seen(), 0)
         if (
             earliest > latest
             or latest_start < 0
-            or (key_from is not None and key_to is not None and key_from > key_to)
+            or (not one and key_from is not None and key_to is not None and key_from > key_to)
         ):
             chunks = None
-        elif self._segments is not None and key_from is not None and key_from == key_to:
+        elif one and self._segments is not None:
             chunks = self._of_key(key_from, earliest, latest, latest_start, reverse)
         else:
             everyone = key_from is None and key_to is None
@@ -96,7 +107,7 @@ cdef class Reads:
                 self._interval, key_from, key_to, earliest, latest,
                 latest_start=latest_start, reverse=reverse,
             ).scan(self._table)
-        return Scan(self._table.rows, chunks, item, columns)
+        return Scan(self._rows, chunks, item, columns)
 
     cdef object _of_key(
         self, bytes key, int64_t earliest, int64_t latest, int64_t latest_start, bint reverse
@@ -106,11 +117,9 @@ cdef class Reads:
         chunks = self._segments.between(
             row_of(key, earliest, 0, self._session, False),
             row_of(key, latest, last, self._session, True),
-            reverse, earliest / self._interval, latest / self._interval,
+            reverse, earliest / self._interval, latest / self._interval, True,
         )
-        return KeyFilter(
-            self._keys.schema.layout, key, key, earliest, latest, latest_start
-        ).chunks(chunks)
+        return one_key(self._layout, key, earliest, latest, latest_start).chunks(chunks)
 
 
 cdef bytes row_of(bytes key, int64_t first, int64_t second, bint session, bint behind):

@@ -25,16 +25,6 @@ cdef class Scan:
         Makes a ``pyarrow.Table`` of the rows that are left: ``table(keys, values)``.
     """
 
-    cdef StagedNamespace _rows
-    cdef object _chunks
-    cdef object _item
-    cdef object _table
-    cdef list _keys
-    cdef list _values
-    cdef Py_ssize_t _at
-    cdef Py_ssize_t _size
-    cdef bint _open
-
     def __cinit__(self, StagedNamespace rows, chunks, item, table):
         self._rows = rows
         self._chunks = chunks

@@ -72,19 +72,6 @@ class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
         """Remove a session; one that is not there is no fault."""
         self.put(session, None)
 
-    def find_sessions(
-        self,
-        key: K,
-        earliest_end: Time | None,
-        latest_start: Time | None,
-        *,
-        reverse: bool = False,
-    ) -> Scan[Windowed[K], A]:
-        """The sessions of ``key`` that end at ``earliest_end`` or later and begin at
-        ``latest_start`` or earlier: those that meet this span of time."""
-        raw = self._raw_key(key)
-        return self._meeting(raw, raw, earliest_end, latest_start, reverse)
-
     def find_sessions_range(
         self,
         key_from: K | None,
@@ -100,7 +87,17 @@ class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
         """
         first = None if key_from is None else self._raw_key(key_from)
         last = None if key_to is None else self._raw_key(key_to)
-        return self._meeting(first, last, earliest_end, latest_start, reverse)
+        rows = self._rows
+        return self._fetch(
+            rows.item,
+            rows.table,
+            first,
+            last,
+            _millis(earliest_end, 0),
+            MAX_TIME,
+            latest_start=_millis(latest_start, MAX_TIME),
+            reverse=reverse,
+        )
 
     def find_sessions_between(
         self, earliest_end: Time | None, latest_end: Time | None, *, reverse: bool = False
@@ -113,34 +110,11 @@ class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
         earliest, latest = _millis(earliest_end, 0), _millis(latest_end, MAX_TIME)
         return self._fetch(rows.item, rows.table, None, None, earliest, latest, reverse=reverse)
 
-    def fetch(self, key: K, *, reverse: bool = False) -> Scan[Windowed[K], A]:
-        """All sessions of ``key`` that can be seen."""
-        return self.find_sessions(key, None, None, reverse=reverse)
-
     def fetch_range(
         self, key_from: K | None, key_to: K | None, *, reverse: bool = False
     ) -> Scan[Windowed[K], A]:
         """All sessions of the keys ``key_from <= key <= key_to`` that can be seen."""
         return self.find_sessions_range(key_from, key_to, None, None, reverse=reverse)
-
-    def _meeting(
-        self,
-        key_from: bytes | None,
-        key_to: bytes | None,
-        earliest_end: Time | None,
-        latest_start: Time | None,
-        reverse: bool,
-    ) -> Scan[Windowed[K], A]:
-        return self._fetch(
-            self._rows.item,
-            self._rows.table,
-            key_from,
-            key_to,
-            _millis(earliest_end, 0),
-            MAX_TIME,
-            latest_start=_millis(latest_start, MAX_TIME),
-            reverse=reverse,
-        )
 
 
 def _millis(time: Time | None, otherwise: int) -> int:

@@ -5,11 +5,18 @@ from cpython.bytes cimport PyBytes_CheckExact
 from cpython.unicode cimport PyUnicode_AsUTF8String
 from libc.stdint cimport int64_t
 
-from kstore_core.codec.records cimport ValueAndTimestamp, ValueTimestampHeaders
-from kstore_core.codec.stored_records cimport headers_record, timestamped_record
+from kstore_core.codec.records cimport (
+    AggregationWithHeaders,
+    ValueAndTimestamp,
+    ValueTimestampHeaders,
+)
+from kstore_core.codec.stored_records cimport (
+    aggregation_record,
+    headers_record,
+    timestamped_record,
+)
 
 from kstore_core.codec import (
-    AggregationWithHeaders,
     Headers,
     VersionedRecord,
     VersionedRecordWithHeaders,
@@ -377,8 +384,10 @@ cdef class SessionHeadersValues(Values):
         return raw_key, None if data is None else encode_aggregation_with_headers(data, headers)
 
     cpdef object read(self, bytes raw):
-        data, headers = <tuple>decode_aggregation_with_headers(raw)
-        return AggregationWithHeaders.make(self.value.read(data, headers), headers)
+        cdef AggregationWithHeaders record = aggregation_record(raw)
+        if self.value.kind != AS_BYTES:
+            record.aggregation = self.value.read(record.aggregation, record.headers)
+        return None if record.aggregation is None else record
 
     cpdef tuple item(self, bytes raw_key, object raw):
         record = self.read(raw)

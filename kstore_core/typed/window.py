@@ -91,28 +91,6 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
         """
         self._write(key, value, window_start, timestamp, headers)
 
-    def fetch(
-        self,
-        key: K,
-        from_ts: Time | None = None,
-        to_ts: Time | None = None,
-        *,
-        reverse: bool = False,
-    ) -> Scan[int, V]:
-        """The windows of ``key`` with ``from_ts <= start <= to_ts``, as (start, value).
-
-        Raises
-        ------
-        ValueError
-            ``from_ts`` lies after ``to_ts``.
-        """
-        earliest, latest = _times(from_ts, to_ts)
-        raw = self._raw_key(key)
-        rows = self._rows
-        return self._fetch(
-            rows.timed, rows.timed_table, raw, raw, earliest, latest, reverse=reverse
-        )
-
     def fetch_range(
         self,
         key_from: K | None,

@@ -4,6 +4,7 @@ import pyarrow as pa
 
 from kstore_core.keys import RowKeys
 from kstore_core.typed.reads import Reads
+from kstore_core.typed.scan import Scan
 from kstore_core.typed.values import Values
 from kstore_core.types import Time, Windowed
 
@@ -31,7 +32,24 @@ class SessionRows:
 class WindowPoints(Generic[_K, _R]):
     def _bind(self, rows: WindowRows, reads: Reads, retains_duplicates: bool) -> None: ...
     def fetch_one(self, key: _K, window_start: Time) -> _R | None: ...
+    def fetch(
+        self,
+        key: _K,
+        from_ts: Time | None = None,
+        to_ts: Time | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Scan[int, _R]: ...
 
 class SessionPoints(Generic[_K, _R]):
     def _bind(self, rows: SessionRows, reads: Reads) -> None: ...
     def fetch_session(self, key: _K, start: Time, end: Time) -> _R | None: ...
+    def find_sessions(
+        self,
+        key: _K,
+        earliest_end: Time | None,
+        latest_start: Time | None,
+        *,
+        reverse: bool = False,
+    ) -> Scan[Windowed[_K], _R]: ...
+    def fetch(self, key: _K, *, reverse: bool = False) -> Scan[Windowed[_K], _R]: ...

@@ -1,13 +1,13 @@
 # cython: language_level=3
-"""Between a user's keys with their windows or sessions and stored rows; and reads of one row."""
+"""Between a user's keys with their windows or sessions and stored rows; and reads of one key."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 
 from kstore_core.codec.key_parts cimport NO_PREFIX, Parts, take_apart
-from kstore_core.codec.windowed cimport windowed
+from kstore_core.codec.windowed cimport millis, windowed
 from kstore_core.typed.reads cimport Reads
-from kstore_core.typed.values cimport Values
+from kstore_core.typed.values cimport CUSTOM, Values
 from kstore_core.typed.writers cimport window_start
 
 from kstore_core.errors import UnsupportedError
@@ -50,8 +50,12 @@ cdef class WindowRows:
     cpdef tuple item(self, bytes row, object raw):
         """A stored row as ``(Windowed, value)``."""
         cdef Parts parts
+        cdef Values values = self.values
         cdef bytes raw_key = taken_apart(self.keys_first, row, 12, &parts, self.split)
-        key, value = self.values.item(raw_key, raw)
+        if values.key.kind != CUSTOM:
+            key, value = values.key.read(raw_key, None), values.read(raw)
+        else:
+            key, value = values.item(raw_key, raw)
         return windowed(key, parts.first, self.end_of(parts.first)), value
 
     cpdef tuple timed(self, bytes row, object raw):
@@ -101,8 +105,12 @@ cdef class SessionRows:
     cpdef tuple item(self, bytes row, object raw):
         """A stored row as ``(Windowed, aggregate)``."""
         cdef Parts parts
+        cdef Values values = self.values
         cdef bytes raw_key = taken_apart(self.keys_first, row, 16, &parts, self.split)
-        key, value = self.values.item(raw_key, raw)
+        if values.key.kind != CUSTOM:
+            key, value = values.key.read(raw_key, None), values.read(raw)
+        else:
+            key, value = values.item(raw_key, raw)
         return windowed(key, parts.second, parts.first), value
 
     def table(self, rows, raws):
@@ -116,10 +124,12 @@ cdef class SessionRows:
 
 
 cdef class WindowPoints:
-    """The method of a window store that reads one window."""
+    """The methods of a window store that read one key."""
 
     cdef WindowRows _window_rows
     cdef Reads _window_reads
+    cdef object _timed
+    cdef object _timed_table
     cdef bint _one_each
 
     def __class_getitem__(cls, _):
@@ -127,6 +137,8 @@ cdef class WindowPoints:
 
     def _bind(self, WindowRows rows not None, Reads reads not None, bint retains_duplicates):
         self._window_rows = rows
+        self._timed = rows.timed
+        self._timed_table = rows.timed_table
         self._window_reads = reads
         self._one_each = not retains_duplicates
 
@@ -149,18 +161,38 @@ cdef class WindowPoints:
             )
         return self._window_rows.look_up(self._window_reads, key, window_start)
 
+    def fetch(self, key, from_ts=None, to_ts=None, *, bint reverse=False):
+        """The windows of ``key`` with ``from_ts <= start <= to_ts``, as (start, value).
+
+        Raises
+        ------
+        ValueError
+            ``from_ts`` lies after ``to_ts``.
+        """
+        cdef int64_t earliest = millis_or(from_ts, 0), latest = millis_or(to_ts, INT64_MAX)
+        if earliest > latest and from_ts is not None:
+            raise ValueError(f"from_ts {earliest} lies after to_ts {latest}")
+        cdef bytes raw = self._window_rows.values.raw_key(key)
+        return self._window_reads.scan(
+            self._timed, self._timed_table, raw, raw, earliest, latest, INT64_MAX, reverse
+        )
+
 
 cdef class SessionPoints:
-    """The method of a session store that reads one session."""
+    """The methods of a session store that read one key."""
 
     cdef SessionRows _session_rows
     cdef Reads _session_reads
+    cdef object _item
+    cdef object _item_table
 
     def __class_getitem__(cls, _):
         return cls
 
     def _bind(self, SessionRows rows not None, Reads reads not None):
         self._session_rows = rows
+        self._item = rows.item
+        self._item_table = rows.table
         self._session_reads = reads
 
     def fetch_session(self, key, start, end):
@@ -173,10 +205,32 @@ cdef class SessionPoints:
         ValueError
             The start is negative, or the end lies before it.
         """
-        if not (type(start) is int and type(end) is int and 0 <= start <= end <= INT64_MAX):
-            session = Windowed(key, start, end)
-            start, end = session.start, session.end
-        return self._session_rows.look_up(self._session_reads, key, start, end)
+        cdef int64_t first = millis(start), last = millis(end)
+        if not 0 <= first <= last:
+            Windowed(key, start, end)  # says why not
+        return self._session_rows.look_up(self._session_reads, key, first, last)
+
+    def find_sessions(self, key, earliest_end, latest_start, *, bint reverse=False):
+        """The sessions of ``key`` that end at ``earliest_end`` or later and begin at
+        ``latest_start`` or earlier: those that meet this span of time."""
+        return self._find(
+            key, millis_or(earliest_end, 0), millis_or(latest_start, INT64_MAX), reverse
+        )
+
+    def fetch(self, key, *, bint reverse=False):
+        """All sessions of ``key`` that can be seen."""
+        return self._find(key, 0, INT64_MAX, reverse)
+
+    cdef _find(self, key, int64_t earliest_end, int64_t latest_start, bint reverse):
+        cdef bytes raw = self._session_rows.values.raw_key(key)
+        return self._session_reads.scan(
+            self._item, self._item_table, raw, raw, earliest_end, INT64_MAX, latest_start, reverse
+        )
+
+
+cdef int64_t millis_or(object time, int64_t otherwise) except? -1:
+    """A time as the stores take it, ms; ``otherwise`` for None."""
+    return otherwise if time is None else millis(time)
 
 
 cdef inline bint in_parts(bytes row, int width, Parts *parts) noexcept:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import lmdb
 
 from kstore_core.engine import Chunk, Namespace
+from kstore_core.ordered import take
 from kstore_lmdb import living
 from kstore_lmdb.errors import Reason, doing
 from kstore_lmdb.moment import Moment
@@ -95,23 +96,36 @@ class LMDBNamespace(Namespace):
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> tuple[Chunk | None, Iterator[Chunk] | None]:
         """The first chunk of a scan, and a scan of what follows it, or None."""
-        if reverse or not lo or hi is None:
+        if lo is None or hi is None:
             return super().start(lo, hi, reverse=reverse)
-        keys: list[bytes] = []
-        values: list[bytes] = []
+        begun = self.starts([(lo, hi)], reverse=reverse)
+        return super().start(lo, hi, reverse=reverse) if begun is None else begun[0]
+
+    def starts(
+        self, ranges: Sequence[tuple[bytes, bytes]], *, reverse: bool = False
+    ) -> list[tuple[Chunk | None, Iterator[Chunk] | None]] | None:
+        """The start of each range by one cursor; None for what is backward or has an open end."""
+        if reverse:
+            return None
+        begun: list[tuple[Chunk | None, Iterator[Chunk] | None]] = []
         moment = self._moment()
-        with moment.lock, self._guard:
-            cursor = moment.read().cursor(moment.handles[self.name])
-            if cursor.set_range(lo):
-                for key, value in cursor.iternext():
-                    if key >= hi:
-                        break
-                    keys.append(key)
-                    values.append(value)
-                    if len(keys) == LARGER_CHUNK:
-                        rest = Scan(self.name, moment, key + b"\0", hi, reverse, self._guard)
-                        return (keys, values), rest
-        return (keys, values) if keys else None, None
+        try:
+            with moment.lock:
+                cursor = moment.read().cursor(moment.handles[self.name])
+                for lo, hi in ranges:
+                    if not lo:
+                        return None
+                    if not cursor.set_range(lo):
+                        begun.append((None, None))
+                        continue
+                    keys, values, more = take(cursor.iternext(), LARGER_CHUNK, hi)
+                    rest = None
+                    if more:
+                        rest = Scan(self.name, moment, keys[-1] + b"\0", hi, reverse, self._guard)
+                    begun.append(((keys, values) if keys else None, rest))
+        except Exception:  # noqa: BLE001
+            return None  # a scan meets the same fault and explains it
+        return begun
 
     def first(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False

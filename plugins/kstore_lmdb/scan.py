@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
-from itertools import islice
 from weakref import ref
 
 from kstore_core.engine import Chunk
+from kstore_core.ordered import take
 from kstore_lmdb.errors import Reason, doing
 from kstore_lmdb.moment import Moment
 
@@ -116,17 +115,12 @@ class Scan:
         if self._generation != self._moment.generation:
             self._position()
         assert self._rows is not None
-        rows = list(islice(self._rows, self._size))
-        keys = [key for key, _ in rows]
-        values = [value for _, value in rows]
-        over = len(rows) < self._size
-        if keys:
-            if self._reverse:
-                kept = len(keys)
-                while kept and keys[kept - 1] < self._lo:
-                    kept -= 1
-            else:
-                kept = len(keys) if self._hi is None else bisect_left(keys, self._hi)
+        keys, values, more = take(self._rows, self._size, None if self._reverse else self._hi)
+        over = not more
+        if keys and self._reverse:
+            kept = len(keys)
+            while kept and keys[kept - 1] < self._lo:
+                kept -= 1
             if kept < len(keys):
                 over = True
                 del keys[kept:], values[kept:]

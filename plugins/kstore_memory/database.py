@@ -93,7 +93,18 @@ class MemoryNamespace(Namespace):
     ) -> tuple[Chunk | None, Iterator[Chunk] | None]:
         self._life.check()
         with self._lock:
-            scan = self.rows.view().scan(lo, hi, reverse)
+            view = self.rows.view()
+        return self._started(view.scan(lo, hi, reverse))
+
+    def starts(
+        self, ranges: Sequence[tuple[bytes, bytes]], *, reverse: bool = False
+    ) -> list[tuple[Chunk | None, Iterator[Chunk] | None]]:
+        self._life.check()
+        with self._lock:
+            view = self.rows.view()
+        return [self._started(view.scan(lo, hi, reverse)) for lo, hi in ranges]
+
+    def _started(self, scan: OrderedScan) -> tuple[Chunk | None, Iterator[Chunk] | None]:
         chunk = scan.next_chunk()
         return chunk, None if scan.done else self._life.chunks(scan)
 

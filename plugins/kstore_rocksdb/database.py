@@ -140,11 +140,15 @@ class RocksDBDatabase(Database):
         with self._lock:
             self._check()
             namespaces = [self._namespaces[name] for name in batch]
-            with doing("write a batch", self.path):
-                attempt = 0
-                while not self._write_unless_stalled(namespaces, batch.values()):
-                    self._stalls.wait(attempt)
-                    attempt += 1
+            try:
+                with doing("write a batch", self.path):
+                    attempt = 0
+                    while not self._write_unless_stalled(namespaces, batch.values()):
+                        self._stalls.wait(attempt)
+                        attempt += 1
+            finally:
+                for namespace in namespaces:
+                    namespace.renew()
 
     def load(
         self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]
@@ -198,6 +202,8 @@ class RocksDBDatabase(Database):
             with doing("sync", self.path):
                 if self._durability == "changelog":
                     self._flush()
+                    for namespace in self._namespaces.values():  # what they pin is on disk now
+                        namespace.renew()
                 elif not self.read_only:
                     self._root.flush_wal(True)
 
@@ -285,6 +291,7 @@ class RocksDBDatabase(Database):
             options.set_move_files(True)
             with doing(f"load {name!r}", self.path):
                 self.namespace(name).native.ingest_external_file(files, options)
+            self.namespace(name).renew()
 
 
 def _close(native: Rdict, *, flush: bool) -> None:

@@ -15,6 +15,7 @@ from kstore_rocksdb.living import leak
 
 __all__ = [
     "GROWTH",
+    "HASTY",
     "SMALLEST_CHUNK",
     "FamilyScan",
     "OpenScans",
@@ -30,6 +31,10 @@ __all__ = [
 SMALLEST_CHUNK = 16
 LARGEST_CHUNK = 1024
 GROWTH = 4
+
+HASTY = ReadOptions()
+"""Of iterators without an upper bound: they fail where many deleted rows follow one another."""
+HASTY.set_max_skippable_internal_keys(256)
 
 OpenScans = dict[int, "ref[Scan]"]
 """The scans of one namespace that are not at their end, by identity."""

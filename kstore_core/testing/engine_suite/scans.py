@@ -26,10 +26,11 @@ KEYS = [
 ROWS = {key: b"value of " + key for key in KEYS}
 BOUNDS = [None, b"", b"\x00", b"\x00\x01", b"a", b"a\x00", b"a\x00\x01", b"\x7f\xff\xff", b"\x80",
           b"\xff", b"\xff\xff\xff", b"\xff" * 4]  # fmt: skip
+RANGES = [(5, 9), (0, 0), (9, 5), (3, 700), (1999, 2500), (3000, 4000), (0, 2000), (6, 8)]
 
 
 class ScanPromises(EnginePart):
-    """``scan``, ``start`` and ``first``."""
+    """``scan``, ``start``, ``starts`` and ``first``."""
 
     @BOTH_WAYS
     def test_rows_come_in_the_order_of_unsigned_bytes(self, reverse: bool) -> None:
@@ -139,6 +140,26 @@ class ScanPromises(EnginePart):
             f"{promise}; so is what follows a start",
         )
         assert len(read(namespace)) == 1999, "a later scan sees what was written"
+
+    @BOTH_WAYS
+    def test_starts_are_those_of_each_range(self, reverse: bool) -> None:
+        rows = numbered(2000)
+        database = self.filled(ROWS | rows)
+        namespace = database.namespace("default")
+        bounds = [(b"%08d" % lo, b"%08d" % hi) for lo, hi in RANGES]
+        bounds += product(filter(None, BOUNDS), filter(None, BOUNDS))
+        begun = namespace.starts(bounds, reverse=reverse)
+        if begun is None:
+            return  # nothing is saved by it
+        database.write({"default": Rows(deleted_ranges=[(b"", None)])})
+        put(database, dict.fromkeys(rows, b"changed"))
+        assert len(begun) == len(bounds), "a start for each range"
+        for (lo, hi), start in zip(bounds, begun, strict=True):
+            same(
+                read(joined(start)),
+                within(ROWS | rows, lo, hi, reverse=reverse),
+                f"starts gives what start({lo!r}, {hi!r}, reverse={reverse}) gave at its call",
+            )
 
     @BOTH_WAYS
     def test_a_scan_is_as_of_its_call_when_rows_are_loaded(self, reverse: bool) -> None:

@@ -32,7 +32,8 @@ class ThreadPromises(EnginePart):
                 failures.append(error)
 
         threads = [
-            threading.Thread(target=read_on, args=(look,)) for look in (_scan, _look, _moment)
+            threading.Thread(target=read_on, args=(look,))
+            for look in (_scan, _starts, _look, _moment)
         ]
         for thread in threads:
             thread.start()
@@ -89,6 +90,14 @@ def _scan(database: Database) -> None:
         rows = read(database.namespace("default").scan(reverse=reverse))
         assert [key for key, _ in rows] == (KEYS[::-1] if reverse else KEYS), "a row is missing"
         assert len({value for _, value in rows}) == 1, "a scan sees a batch whole or not at all"
+
+
+def _starts(database: Database) -> None:
+    ranges = [(key, key + b"\0") for key in KEYS[::25]]
+    begun = database.namespace("default").starts(ranges)
+    chunks = [chunk for chunk, _ in begun or () if chunk is not None]
+    assert begun is None or len(chunks) == len(ranges), "a row is missing"
+    assert len({value for _, value in read(chunks)}) <= 1, "starts are all of one moment"
 
 
 def _look(database: Database) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 from kstore_core.testing import WrappedDatabase, WrappedNamespace, WrappedSnapshot
@@ -77,6 +78,42 @@ class GivesTheLastForTheFirst(WrappedNamespace):
 class StartsAndForgetsTheRest(WrappedNamespace):
     def start(self, lo=None, hi=None, *, reverse=False):
         return next(self.inner.scan(lo, hi, reverse=reverse), None), None
+
+
+@planted("test_starts_are_those_of_each_range", lives_catch=False)
+class SortsTheRangesOfStarts(WrappedNamespace):
+    def starts(self, ranges, *, reverse=False):
+        return [self.inner.start(lo, hi, reverse=reverse) for lo, hi in sorted(ranges)]
+
+
+@planted("test_starts_are_those_of_each_range", lives_catch=False)
+class StartsLaterThanCalled(WrappedNamespace):
+    """What follows the first row is of another moment."""
+
+    def starts(self, ranges, *, reverse=False):
+        return [self.begin(lo, hi, reverse) for lo, hi in ranges]
+
+    def begin(self, lo, hi, reverse):
+        row = self.inner.first(lo, hi, reverse=reverse)
+        if row is None:
+            return None, None
+        return ([row[0]], [row[1]]), self.go_on(row[0], lo, hi, reverse)
+
+    def go_on(self, last, lo, hi, reverse):
+        lo, hi = (lo, last) if reverse else (last + b"\0", hi)
+        yield from self.inner.scan(lo, hi, reverse=reverse)
+
+
+@planted("test_readers_beside_a_writer_see_whole_batches", lives_catch=False)
+class TakesStartsApart(WrappedNamespace):
+    """A batch may be written between two of them."""
+
+    def starts(self, ranges, *, reverse=False):
+        begun = []
+        for lo, hi in ranges:
+            begun.append(self.inner.start(lo, hi, reverse=reverse))
+            time.sleep(0.001)
+        return begun
 
 
 @planted("test_a_scan_is_as_of_its_call")
