@@ -344,5 +344,7 @@ def check_name(name: str) -> None:
         raise SpecError(
             f"{name!r} is not a store name: 1 to 249 of A-Z a-z 0-9 . _ -, and neither . nor .."
         )
+    if name == ".kstore.lock":
+        raise SpecError(f"{name!r} is not a store name: kstore locks the state directory by it")
     if ".checkpoint".startswith(name):
         raise SpecError(f"{name!r} is not a store name: Kafka Streams keeps it for its own files")

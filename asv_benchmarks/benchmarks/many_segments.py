@@ -17,7 +17,7 @@ from typing import Any
 from kstore_core import open_state, stores
 from kstore_core.errors import EngineUnavailableError
 from kstore_core.registry import engine_class, installed_engines, make_engine
-from kstore_core.segments.children import MAX_OPEN
+from kstore_core.segments.children import max_open
 
 from .workloads import HEADERS, VALUE, seconds
 
@@ -60,7 +60,7 @@ class ManySegments:
         (self.scratch / "bare").mkdir()
         begin = time.perf_counter()
         for number in range(self.count):
-            if len(opened) == MAX_OPEN:
+            if len(opened) == max_open():
                 close(opened.popleft())
             database = Rdict(
                 str(self.scratch / "bare" / str(number)),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from operator import attrgetter, itemgetter
@@ -28,10 +29,26 @@ from kstore_core.spec import StoreSpec
 from kstore_core.staging import StagedNamespace, Staging, reserve
 from kstore_core.tables import NamespaceTable, StoredTable, Write
 
-__all__ = ["MAX_OPEN", "ChildSegments"]
+__all__ = ["MAX_OPEN", "ChildSegments", "max_open"]
 
 MAX_OPEN = 64
-"""How many databases of a store are open at a time, unless more of them are read at once."""
+"""How many databases of a store are open at a time at most, however many files may be open."""
+
+_LEAST_OPEN = 4
+_SHARE = 32
+
+
+def max_open() -> int:
+    """How many databases of a store are open at a time, unless more of them are read at once.
+
+    One takes some eight file descriptors, so it is at most a 32nd of those that the process may
+    have: two stores with all of theirs open leave half of them.
+    """
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if allowed == resource.RLIM_INFINITY:
+        return MAX_OPEN
+    return min(MAX_OPEN, max(_LEAST_OPEN, allowed // _SHARE))
+
 
 _log = logging.getLogger("kstore_core")
 
@@ -238,13 +255,17 @@ class ChildSegments:
             store=self._spec.name,
         )
 
-    def _make_room(self) -> None:
+    def _make_room(self, wanted: int = 1) -> None:
+        """Close what was used longest ago, so that so many more may be opened."""
         opened = [child for child in self._all() if child.database is not None]
-        if len(opened) >= MAX_OPEN:
-            idle = [child for child in opened if not child.users]
-            for child in sorted(idle, key=attrgetter("used")):
-                if child.sleep():
-                    return
+        too_many = len(opened) + wanted - max_open()
+        if too_many <= 0:
+            return
+        idle = [child for child in opened if not child.users]
+        for child in sorted(idle, key=attrgetter("used")):
+            too_many -= child.sleep()
+            if not too_many:
+                return
 
     def _all(self) -> Iterable[Child]:
         return [*self.live.values(), *self.expired, *self._to_drop]
@@ -252,7 +273,10 @@ class ChildSegments:
     # The end of them.
 
     def drop(self, children: Sequence[Child]) -> None:
-        """Drop what has expired; what a scan still reads, by the close at the latest."""
+        """Drop what has expired; what a scan still reads, by the close at the latest.
+
+        It ends a commit, so what scans kept open beyond their number is closed, too.
+        """
         with self.lock:
             for child in children:
                 self.expired.remove(child)
@@ -261,6 +285,7 @@ class ChildSegments:
                 self._to_drop.remove(child)
                 child.close()
                 self._drop(child)
+            self._make_room(0)
 
     def _drop(self, child: Child) -> None:
         if not child.exists:

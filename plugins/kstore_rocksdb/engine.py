@@ -31,6 +31,9 @@ _DOOMED = ".kstore-dropped~"
 """Where a child is while it is deleted. No store has such a name, and nothing but segments may be
 beside a segment: Kafka Streams does not open a store that it finds anything else in."""
 
+_LONGEST = 255 - len(".1700000000000")
+"""How long the name of a store with children may be: file systems take 255 bytes a directory."""
+
 
 class RocksDBEngine(Engine):
     """Databases in ``<root>/rocksdb/<store>/`` and ``<root>/<store>/<child>/``, as Kafka has them.
@@ -78,9 +81,15 @@ class RocksDBEngine(Engine):
             )
 
     def children(self, root: Path, store: str) -> list[str]:
-        """The directories under ``<root>/<store>``, where Kafka has a store's segments, sorted."""
-        folder = _inside(root, store)
-        if store == _FOLDER or not folder.is_dir():
+        """The directories under ``<root>/<store>``, where Kafka has a store's segments, sorted.
+
+        Raises
+        ------
+        SpecError
+            No store of this name can have any.
+        """
+        folder = _parent(root, store)
+        if not folder.is_dir():
             return []
         with os.scandir(folder) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir())
@@ -148,12 +157,23 @@ class RocksDBEngine(Engine):
         return type(self), (self.options,)  # a cache belongs to its process
 
 
-def _child(root: Path, store: str, child: str) -> Path:
+def _parent(root: Path, store: str) -> Path:
     if store == _FOLDER:
         raise SpecError(
             f"a store of segments cannot be named {store!r}: {root / store} is where the stores "
             "without segments lie. Give it another name"
         )
+    if len(store) > _LONGEST:
+        raise SpecError(
+            f"a store of segments has a name of at most {_LONGEST} characters, for a directory is "
+            f"named by it and by when the segment begins; {store!r} has {len(store)}. Give it a "
+            "shorter one"
+        )
+    return _inside(root, store)
+
+
+def _child(root: Path, store: str, child: str) -> Path:
+    _parent(root, store)
     return _inside(root, store, child)
 
 

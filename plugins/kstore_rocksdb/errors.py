@@ -6,6 +6,8 @@ The binding raises bare ``Exception`` for nearly everything, so the text decides
 from __future__ import annotations
 
 import os
+import re
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -34,11 +36,17 @@ __all__ = [
     "translate",
 ]
 
+_SCRATCH = re.compile(r"\S*/kstore-read-[a-z0-9_]{8}\b")
+"""Where a database is opened for reading; nobody knows that directory, and it is gone soon."""
+
+_SEGMENT = re.compile(r"[.:-][0-9]+")
+
 Reason = Callable[[], EngineError]
 """Why a handle may not be used any more, made anew for each use."""
 
 _DAMAGED = ("Corruption", "file is too short", "No such file or directory")
 _FULL = ("No space left", "Disk quota exceeded", "File too large")
+_DESCRIPTORS = "Too many open files"
 _LOCKED = ("lock hold by current process", "While lock file")
 
 
@@ -57,7 +65,7 @@ def translate(error: Exception, action: str, path: Path) -> Exception:
     if isinstance(error, KStoreError):
         return error
     error.__traceback__ = None  # its frames hold native handles, which would hold the LOCK
-    text = str(error)
+    text = _SCRATCH.sub(lambda _: str(path), str(error))
     if "raw mode only support bytes" in text:
         return TypeError(f"rocksdb database {path}: cannot {action}: keys and values are bytes")
     if isinstance(error, (TypeError, ValueError)):
@@ -75,6 +83,12 @@ def translate(error: Exception, action: str, path: Path) -> Exception:
     if any(mark in text for mark in _FULL):
         return StorageFullError(
             f"{what}. What was committed before is intact: make room and commit again"
+        )
+    if _DESCRIPTORS in text:
+        return EngineError(
+            f"{what}. The process may have {resource.getrlimit(resource.RLIMIT_NOFILE)[0]} files "
+            "open: allow more (ulimit -n), close scans and stores that are not needed, or lower "
+            "the option max_open_files. What was committed before is intact"
         )
     if any(mark in text for mark in _DAMAGED):
         return CorruptionError(
@@ -151,5 +165,10 @@ def forked(path: Path) -> Reason:
 
 
 def _directory(path: Path) -> Path:
-    """The state directory of a database in ``<state directory>/rocksdb/<store>``."""
-    return path.parent.parent if path.parent.name == "rocksdb" else path
+    """The state directory of a database in ``<state directory>/rocksdb/<store>``, or of a segment
+    ``<state directory>/<store>/<store>.<start>``."""
+    folder = path.parent.name
+    inside = folder == "rocksdb" or (
+        path.name.startswith(folder) and _SEGMENT.fullmatch(path.name, len(folder))
+    )
+    return path.parent.parent if inside else path

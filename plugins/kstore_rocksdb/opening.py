@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -75,13 +76,15 @@ def open_for_reading(
     Raises
     ------
     FileNotFoundError
-        There is no database.
+        There is no database, or it is dropped meanwhile.
     CorruptionError
-        Its files cannot be trusted.
+        Its files cannot be trusted, or ``CURRENT`` is missing beside files that hold rows.
     """
     living.begin()
     if not is_database(path):
-        raise FileNotFoundError(errno.ENOENT, "no RocksDB database here", str(path))
+        with suppress(FileNotFoundError):  # it has just been dropped
+            _refuse_remains(path)
+        raise _none_at(path)
     native = NativeOptions(options, cache, read_only=True)
 
     def use(scratch: Path) -> RocksDBDatabase:
@@ -96,8 +99,17 @@ def open_for_reading(
             on_close=partial(shutil.rmtree, scratch, ignore_errors=True),
         )
 
-    with doing("open it for reading", path):
-        return with_scratch(path, use)
+    try:
+        with doing("open it for reading", path):
+            return with_scratch(path, use)
+    except CorruptionError as error:
+        if path.exists():
+            raise
+        raise _none_at(path) from error  # files were missing because it was being dropped
+
+
+def _none_at(path: Path) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, "no RocksDB database here", str(path))
 
 
 def _open(path: Path, native: NativeOptions, access: AccessType) -> tuple[Rdict, list[str]]:
@@ -121,7 +133,7 @@ def _refuse_remains(path: Path) -> None:
         for entry in path.iterdir()
         if entry.suffix == ".sst" or (entry.suffix == ".log" and entry.stat().st_size)
     )
-    if remains:
+    if remains and not is_database(path):  # or somebody has made it meanwhile
         raise CorruptionError(
             f"rocksdb database {path} has lost its CURRENT file, but still has rows in "
             f"{len(remains)} files ({remains[0]}, …). Nothing was changed: put the file back from "

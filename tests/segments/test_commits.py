@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+
 import pytest
 
 from kstore_core import open_state, stores
@@ -98,7 +100,7 @@ def test_offsets_that_are_forgotten_are_forgotten_everywhere(tmp_path, engine):
 
 
 def test_more_segments_in_one_commit_than_may_be_open(tmp_path, engine, monkeypatch):
-    count = children.MAX_OPEN + 6
+    count = children.max_open() + 6
     opened = []
     open_database = children.ChildSegments.open_database
 
@@ -119,8 +121,36 @@ def test_more_segments_in_one_commit_than_may_be_open(tmp_path, engine, monkeypa
     assert len(found) == count
     told = [record.offsets == {PARTITION: 1} for _, record in sorted(found.items())]
     assert told[-1]
-    assert sum(told) == children.MAX_OPEN
+    assert sum(told) == children.max_open()
     assert all(record.offsets in ({}, {PARTITION: 1}) for record in found.values())
+
+
+def test_what_a_scan_kept_open_is_closed_by_the_next_commit(tmp_path, engine, few_open):
+    with open_state(tmp_path, engine=engine) as state:
+        store = state.open(window_spec())
+        for number in range(6):
+            for key in range(300):  # more than a scan reads at once
+                store.put(b"%d" % key, b"old", window_start=number * INTERVAL)
+    with open_state(tmp_path, engine=engine) as state:
+        store = state.open(window_spec())
+        scan = store.all()
+        next(scan)
+        for number in range(6):
+            store.put(b"k", b"new", window_start=number * INTERVAL)
+        assert sum(child.database is not None for child in homes_children(state)) == 6
+        scan.close()
+        state.commit()
+        assert sum(child.database is not None for child in homes_children(state)) == 2
+        assert [value for _, value in store.all()].count(b"new") == 6
+
+
+@pytest.mark.parametrize(
+    ("allowed", "wanted"),
+    [(64, 4), (256, 8), (1024, 32), (2**20, 64), (resource.RLIM_INFINITY, 64)],
+)
+def test_fewer_are_open_where_the_process_may_open_few_files(monkeypatch, allowed, wanted):
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (allowed, allowed))
+    assert children.max_open() == wanted
 
 
 def homes_children(state):

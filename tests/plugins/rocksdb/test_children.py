@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kstore_core.errors import EngineLockedError, SpecError
-from kstore_rocksdb import RocksDBEngine
+from kstore_core import open_state, stores
+from kstore_core.errors import CorruptionError, EngineError, EngineLockedError, SpecError
+from kstore_rocksdb import RocksDBEngine, readonly
+from kstore_rocksdb.errors import translate
 from tests.golden import unpack
 from tests.plugins.rocksdb.support import put, scanned
 
@@ -79,8 +81,9 @@ def test_a_child_lies_inside_of_its_store(tmp_path: Path, name: str) -> None:
 
 def test_the_folder_of_the_other_stores_has_no_children(tmp_path: Path) -> None:
     ENGINE.open(tmp_path, "s").close()
-    assert ENGINE.children(tmp_path, "rocksdb") == []
     assert ENGINE.parents(tmp_path) == []
+    with pytest.raises(SpecError, match="another name"):
+        ENGINE.children(tmp_path, "rocksdb")
     with pytest.raises(SpecError, match="another name"):
         ENGINE.open_child(tmp_path, "rocksdb", "rocksdb.0")
 
@@ -99,3 +102,56 @@ def test_kafkas_segments_are_children(tmp_path: Path) -> None:
     database = ENGINE.open_child(root, "window_headers", names[0], read_only=True)
     assert "keyValueWithTimestampAndHeaders" in database.namespaces()
     database.close()
+
+
+def test_a_child_that_has_lost_its_current_file_is_no_dropped_one(tmp_path: Path) -> None:
+    make(tmp_path, "w.10", (b"k", b"10"))
+    (tmp_path / "w" / "w.10" / "CURRENT").unlink()
+    for read_only in (True, False):
+        with pytest.raises(CorruptionError, match="lost its CURRENT"):
+            ENGINE.open_child(tmp_path, "w", "w.10", read_only=read_only)
+
+
+def test_a_child_that_is_dropped_while_it_is_opened_for_reading_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path, "w.10", (b"k", b"10"))
+
+    def fill(scratch: Path, source: Path) -> None:
+        ENGINE.drop_child(tmp_path, "w", "w.10")
+
+    monkeypatch.setattr(readonly, "_fill", fill)
+    with pytest.raises(FileNotFoundError):
+        ENGINE.open_child(tmp_path, "w", "w.10", read_only=True)
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_what_cannot_be_opened_is_named_with_a_command_that_works(
+    tmp_path: Path, read_only: bool
+) -> None:
+    make(tmp_path, "w.10", (b"k", b"10"))
+    (tmp_path / "w" / "w.10" / "CURRENT").write_text("rubbish")
+    with pytest.raises(CorruptionError) as caught:
+        ENGINE.open_child(tmp_path, "w", "w.10", read_only=read_only)
+    assert str(caught.value).endswith(f"kstore inspect {tmp_path}")
+    assert "kstore-read-" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "why"), [("rocksdb", "without segments"), ("x" * 242, "at most")])
+def test_a_store_whose_children_have_no_place_is_refused_when_it_is_opened(
+    tmp_path: Path, name: str, why: str
+) -> None:
+    with open_state(tmp_path, engine=ENGINE) as state, pytest.raises(SpecError, match=why):
+        state.open(stores.window(name, 10, 1))
+    with open_state(tmp_path, engine=ENGINE) as state:
+        store = state.open(stores.window("x" * 241, 10, 1))
+        store.put(b"k", b"v", window_start=1_700_000_000_000)
+    with pytest.raises(SpecError, match="locks the state directory"):
+        stores.window(".kstore.lock", 10, 1)
+
+
+def test_too_many_open_files_says_what_to_do() -> None:
+    error = translate(Exception("IO error: Too many open files"), "open it", Path("/p/w/w.1"))
+    assert type(error) is EngineError
+    assert "ulimit -n" in str(error)
+    assert "max_open_files" in str(error)
