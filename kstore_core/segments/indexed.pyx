@@ -79,6 +79,7 @@ cdef class IndexedTable:
         cdef Py_ssize_t most = MOST_TIMES_STAGED * (len(key) + SEGMENT_BYTES)
         if value is not None:
             most += len(value)
+        self.rows._check_writable()  # in a fork whoever had the turn may be gone for good
         with self._turn:
             if self._scans:
                 self._keep(key, index)
@@ -94,6 +95,7 @@ cdef class IndexedTable:
     def write(self, writes):
         """Write rows and their index rows, in their order: all of them, or none."""
         cdef list rows = []
+        self.rows._check_writable()
         with self._turn:
             for key, value, context in writes:
                 index = self._pairs.index_of(key)
@@ -115,6 +117,7 @@ cdef class IndexedTable:
 
     def load(self, chunks):
         """Bulk load rows that ascend by ``(segment, key)`` past the staging; returns how many."""
+        self.rows._check_writable()
         with self._turn:
             self._read_ahead()
             return self.below.load(self._with_index(chunks)) // 2
@@ -228,8 +231,8 @@ cdef class IndexScan:
 
     def __next__(self):
         cdef tuple chunk
+        self._table.rows._check_open()
         with self._table._turn:
-            self._table.rows._check_open()
             chunk = self._ahead.popleft() if self._ahead else self._next_chunk()
         if chunk is None:
             raise StopIteration

@@ -14,12 +14,14 @@ cdef class SegmentedTable:
     cdef list _recent
     cdef list _ids
     cdef OpenScans _scans
+    cdef object _turn
 
     cdef long long _id_of(self, bytes key) except? -1
     cdef Segment _of(self, bytes key)
     cdef Segment _numbered(self, long long number)
     cdef Segment _to_write(self, long long number)
     cdef int _adopt(self, Segment segment) except -1
+    cdef int _expire(self, long long first_live) except -1
     cdef list _within(self, long long lo, long long hi)
     cdef bytes find(self, long long number, bytes key)
     cdef SegmentScan between(

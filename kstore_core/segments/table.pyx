@@ -13,6 +13,7 @@ from libc.limits cimport LLONG_MAX, LLONG_MIN
 from bisect import bisect_left, bisect_right, insort
 from itertools import groupby
 from operator import itemgetter
+from threading import RLock
 
 from kstore_core.segments.scan cimport OpenScans, SegmentScan
 from kstore_core.segments.segment cimport Segment
@@ -22,6 +23,8 @@ __all__ = ["SegmentedTable"]
 
 cdef enum:
     RECENT = 15
+    MOST_TIMES_STAGED = 4   # a row, and the removal of an older one, behind their segment's id
+    SEGMENT_BYTES = 8
 
 cdef long long FIRST = LLONG_MIN, LAST = LLONG_MAX
 
@@ -56,6 +59,7 @@ cdef class SegmentedTable:
         self._recent = [None] * (RECENT + 1)  # by the last bits of their ids
         self._first_live = FIRST
         self._scans = OpenScans(self.rows)
+        self._turn = RLock()
 
     def __repr__(self):
         return f"<SegmentedTable of {len(self._ids)} segments>"
@@ -80,13 +84,15 @@ cdef class SegmentedTable:
                 self.rows._check_open()
             if segment is None:
                 return None
-            self._recent[number & RECENT] = segment
+            segment._touch()
+            if number >= self._first_live:  # another thread may have had it expire meanwhile
+                self._recent[number & RECENT] = segment
+            return segment
         segment._touch()
         return segment
 
     cdef Segment _to_write(self, long long number):
         """The segment to which a row is written; None where it has expired."""
-        self.rows._check_open()
         if number < self._first_live:
             return None
         cdef Segment segment = <Segment>self._segments.get(number)
@@ -190,38 +196,57 @@ cdef class SegmentedTable:
         self.rows._check_open()
         return self._home.approximate_count()
 
-    # Writes. What is written to a segment that has expired is gone with it.
+    # Writes. What is written to a segment that has expired is gone with it. They and expiry take
+    # turns, but for a put to a segment that is open: nothing lets another thread in before it is
+    # staged, unless there is a scan to be told of it or something to be spilled for it.
 
     cpdef object put_one(self, bytes key, bytes value):
         """Set ``key``; None deletes."""
-        cdef Segment segment = self._to_write(self._id_of(key))
-        if segment is None:
-            self.rows._check_writable()
-            return
-        segment._put(key, value)
-        self._adopt(segment)
+        cdef long long number = self._id_of(key)
+        cdef Segment segment
+        cdef Py_ssize_t most = MOST_TIMES_STAGED * (len(key) + SEGMENT_BYTES)
+        if value is not None:
+            most += len(value)
+        self.rows._check_writable()
+        if number >= self._first_live and not self._scans._scans:
+            segment = <Segment>self._segments.get(number)
+            if (
+                segment is not None
+                and segment._get is not None
+                and self.rows._staging._has_room(most)
+            ):
+                segment._touch()
+                segment._put(key, value)
+                return
+        with self._turn:
+            segment = self._to_write(number)
+            if segment is not None:
+                segment._put(key, value)
+                self._adopt(segment)
 
     def write(self, writes):
         """Write rows, in their order: all of them, or none where they are refused."""
         cdef dict groups = {}
         cdef Segment segment
         self.rows._check_writable()
-        for write in writes:
-            segment = self._to_write(self._id_of(write[0]))
-            if segment is not None:
-                groups.setdefault(segment, []).append(write)
-        self._home.write(groups)
-        for segment in groups:
-            self._adopt(segment)
+        with self._turn:
+            for write in writes:
+                segment = self._to_write(self._id_of(write[0]))
+                if segment is not None:
+                    groups.setdefault(segment, []).append(write)
+            self._home.write(groups)
+            for segment in groups:
+                self._adopt(segment)
 
     def delete_range(self, bytes lo not None, bytes hi):
         """Delete ``lo <= key < hi`` from every segment; ``hi`` None reaches to the end."""
         cdef Segment segment
         self.rows._check_writable()
-        for segment in self._within(FIRST, LAST):
-            segment._touch()
-            self._scans.read_first(segment)
-            segment._call("delete_range", (lo, hi))
+        with self._turn:
+            for segment in self._within(FIRST, LAST):
+                segment._touch()
+                self._scans.read_first(segment)
+                segment._call("delete_range", (lo, hi))
 
     def load(self, chunks):
         """Bulk load rows that ascend by ``(segment, key)`` past the staging; returns how many.
@@ -235,14 +260,17 @@ cdef class SegmentedTable:
         cdef long long last = -1
         cdef Py_ssize_t count = 0
         self.rows._check_writable()
-        for number, run in groupby(self._runs(chunks), itemgetter(0)):
-            if number < last:
-                raise ValueError(f"rows of segment {number} come after those of segment {last}")
-            last = number
-            segment = self._to_write(number)
-            if segment is not None:
-                self._adopt(segment)
-                count += segment.load(map(itemgetter(1, 2), run))
+        with self._turn:
+            for number, run in groupby(self._runs(chunks), itemgetter(0)):
+                if number < last:
+                    raise ValueError(
+                        f"rows of segment {number} come after those of segment {last}"
+                    )
+                last = number
+                segment = self._to_write(number)
+                if segment is not None:
+                    self._adopt(segment)
+                    count += segment.load(map(itemgetter(1, 2), run))
         return count
 
     def _runs(self, chunks):
@@ -263,18 +291,27 @@ cdef class SegmentedTable:
         They are dropped for good by the commit that follows; what ends without one brings them
         back. Scans that are open go on reading them.
         """
+        with self._turn:
+            if first_live > self._first_live:
+                self._expire(first_live)
+
+    cdef int _expire(self, long long first_live) except -1:
         cdef Segment segment
-        if first_live <= self._first_live:
-            return
-        self._first_live = first_live
+        cdef long long before = self._first_live
         cdef list gone = self._within(FIRST, first_live - 1)
+        self._first_live = first_live  # nothing more is put there
+        try:
+            for segment in gone:
+                self._scans.read_first(segment)
+        except BaseException:
+            self._first_live = before
+            raise
         if not gone:
-            return
-        for segment in gone:
-            self._scans.read_first(segment)
+            return 0
         self._recent = [None] * (RECENT + 1)
-        del self._ids[: len(gone)]  # first: what it names is there
+        del self._ids[: len(gone)]
         for segment in gone:
             del self._segments[segment.id]
         self.dropped += len(gone)
         self._home.expire(first_live)
+        return 0

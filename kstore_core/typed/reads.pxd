@@ -18,7 +18,7 @@ cdef class Reads:
     cdef int64_t _hidden
     cdef bint _session
 
-    cdef int64_t first_seen(self) except? -1
+    cdef int64_t last_hidden(self) except? -2
     cdef bytes find(self, bytes key, int64_t first, int64_t second)
     cdef Scan scan(
         self, item, columns, bytes key_from, bytes key_to, int64_t earliest, int64_t latest,

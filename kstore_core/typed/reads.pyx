@@ -43,9 +43,10 @@ cdef class Reads:
         self._hidden = keys.hidden
         self._session = keys.schema.session
 
-    cdef int64_t first_seen(self) except? -1:
-        """The earliest time of a row that can be seen, ms."""
-        return <int64_t>self._clock.horizon + self._hidden
+    cdef int64_t last_hidden(self) except? -2:
+        """The latest time of a row that cannot be seen, ms; -1 where all can be."""
+        cdef int64_t horizon = self._clock.horizon
+        return -1 if horizon < 0 else horizon - 1 + self._hidden
 
     cdef bytes find(self, bytes key, int64_t first, int64_t second):
         """The value of the row of ``key`` and these times, not negative, or None.
@@ -55,7 +56,8 @@ cdef class Reads:
         first, second : int
             A window's start and its number, a session's end and its start.
         """
-        if first < self.first_seen():
+        if first <= self.last_hidden():
+            self._rows._check_open()
             return None
         if self._segments is not None:
             return self._segments.find(
@@ -91,14 +93,17 @@ cdef class Reads:
     ):
         """What :meth:`fetch` returns."""
         cdef bint one = key_from is not None and (key_from is key_to or key_from == key_to)
-        earliest = max(earliest, self.first_seen(), 0)
+        cdef int64_t hidden = self.last_hidden()
         if (
-            earliest > latest
+            hidden >= latest
+            or earliest > latest
             or latest_start < 0
             or (not one and key_from is not None and key_to is not None and key_from > key_to)
         ):
-            chunks = None
-        elif one and self._segments is not None:
+            self._rows._check_open()
+            return Scan(self._rows, None, item, columns)
+        earliest = max(earliest, hidden + 1)
+        if one and self._segments is not None:
             chunks = self._of_key(key_from, earliest, latest, latest_start, reverse)
         else:
             everyone = key_from is None and key_to is None

@@ -11,7 +11,6 @@ from kstore_core.typed.values cimport CUSTOM, Values
 from kstore_core.typed.writers cimport window_start
 
 from kstore_core.errors import UnsupportedError
-from kstore_core.types import Windowed
 
 __all__ = ["SessionPoints", "SessionRows", "WindowPoints", "WindowRows"]
 
@@ -206,8 +205,10 @@ cdef class SessionPoints:
             The start is negative, or the end lies before it.
         """
         cdef int64_t first = millis(start), last = millis(end)
-        if not 0 <= first <= last:
-            Windowed(key, start, end)  # says why not
+        if first < 0:
+            raise ValueError(f"a session's start is {first}; it must not be negative")
+        if last < first:
+            raise ValueError(f"a session's end {last} lies before its start {first}")
         return self._session_rows.look_up(self._session_reads, key, first, last)
 
     def find_sessions(self, key, earliest_end, latest_start, *, bint reverse=False):

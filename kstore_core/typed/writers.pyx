@@ -1,15 +1,18 @@
-# cython: language_level=3
+# cython: language_level=3, cdivision=True
 """How window and session stores write: what is too late is refused here, and nowhere below.
 
-One call a write, from the user's values to the staged row, in arrival order.
+One call a write, from the user's values to the staged row, in arrival order. Threads that write to
+one store take turns where a write asks or moves the clock; most need neither.
 """
 
 from libc.stdint cimport int64_t
 
+from threading import RLock
+
 from kstore_core.codec.windowed cimport Windowed
+from kstore_core.staging cimport StagedNamespace
 from kstore_core.typed.values cimport RecordSlot, Values
 
-from kstore_core.clock import segment_id
 from kstore_core.types import to_millis
 
 __all__ = ["SessionWriter", "WindowWriter", "window_start"]
@@ -35,19 +38,27 @@ cdef class Writer:
     cdef Values values
     cdef object make
     cdef object clock
-    cdef object interval
-    cdef object first_live
+    cdef int64_t retention
+    cdef int64_t interval
+    cdef int64_t first_live
+    cdef StagedNamespace rows
+    cdef object turn
     cdef object put_one
     cdef object expire
     cdef RecordSlot slot
     cdef object touch
 
-    def __init__(self, Values values not None, table, clock, interval_ms, touch, make):
+    def __init__(
+        self, Values values not None, table, clock, int64_t interval_ms, touch, make
+    ):
         self.values = values
         self.make = make
         self.clock = clock
+        self.retention = clock.retention_ms
         self.interval = interval_ms
-        self.first_live = segment_id(clock.horizon, interval_ms)
+        self.first_live = <int64_t>clock.horizon / interval_ms
+        self.rows = table.rows
+        self.turn = RLock()
         self.put_one = table.put_one
         self.expire = table.expire
         self.slot = values.slot
@@ -55,28 +66,34 @@ cdef class Writer:
 
     cdef int write(self, bytes row, object raw, int64_t time) except -1:
         """Write a row where it is in time, and let go of the segments that it makes expire."""
-        cdef int64_t observed = self.clock.observed
-        if time <= observed:
-            # Most writes are no older than the retention, and need not ask for their segment.
-            if time < <int64_t>self.clock.horizon and not self.clock.accepts_segment(
-                time, self.interval
-            ):
-                return 0
+        if <int64_t>self.clock.horizon <= time <= <int64_t>self.clock.observed:
             self.put_one(row, raw)
         else:
-            self.clock.advance(time)
-            try:
-                self.put_one(row, raw)
-            except BaseException:
-                self.clock.rewind(observed)
-                raise
-            first_live = segment_id(self.clock.horizon, self.interval)
-            if first_live != self.first_live:
-                self.first_live = first_live
-                self.expire(first_live)
+            self.rows._check_writable()  # in a fork whoever had the turn may be gone for good
+            with self.turn:
+                if not self.write_in_turn(row, raw, time):
+                    return 0
         if self.slot.current is not None:
             self.touch()
         return 0
+
+    cdef bint write_in_turn(self, bytes row, object raw, int64_t time) except -1:
+        """Write a row that is newer than stream time or older than the horizon; tells whether."""
+        cdef int64_t horizon
+        if time <= <int64_t>self.clock.observed:
+            if not self.clock.accepts_segment(time, self.interval):
+                return False
+            self.put_one(row, raw)
+            return True
+        self.put_one(row, raw)
+        # At once: until the call below no other thread comes between the row and its time.
+        horizon = time - self.retention
+        self.clock.observed = time
+        self.clock.horizon = horizon
+        if horizon / self.interval != self.first_live:
+            self.expire(horizon / self.interval)
+            self.first_live = horizon / self.interval
+        return True
 
 
 cdef class WindowWriter(Writer):
@@ -100,9 +117,12 @@ cdef class WindowWriter(Writer):
         raw_key, raw = self.values.row(key, value, timestamp, headers)
         if self.numbers is None:
             self.write(self.make(raw_key, start), raw, start)
-        elif raw is not None:
-            number = self.numbers.next(raw_key, start)
-            self.write(self.make(raw_key, start, number), raw, start)
+            return
+        self.rows._check_writable()
+        if raw is not None:
+            with self.turn:
+                number = self.numbers.next(raw_key, start)
+                self.write(self.make(raw_key, start, number), raw, start)
 
 
 cdef class SessionWriter(Writer):
