@@ -20,11 +20,11 @@ from kstore_core.draining import BATCH_ROWS, drain
 from kstore_core.engine import Database, Engine, Rows
 from kstore_core.errors import FormatDowngradeError, SpecError, StateError
 from kstore_core.formats import FORMATS, ValueFormat, named, of_shape
-from kstore_core.offsets import CLOSED, OPEN, STATUS, read_record
+from kstore_core.offsets import CLOSED, OPEN, STATUS
 from kstore_core.opening import DEFAULT
-from kstore_core.segments.names import starts
+from kstore_core.segments.names import by_id, starts
 from kstore_core.segments.prefixes import ID_BYTES
-from kstore_core.spec import Shape
+from kstore_core.spec import Shape, StoredSpec
 from kstore_core.state import open_state
 from kstore_core.tables import OFFSETS
 
@@ -145,12 +145,13 @@ def upgrade(
     done: Upgraded | None = None
     family = ""
     with open_state(path, engine=engine, lock_timeout_s=lock_timeout_s) as state:
-        databases = _databases(engine, state.path, store)
+        spec = state.stored_spec(store)
+        databases = _databases(engine, state.path, store, spec)
         in_segments = store in engine.parents(state.path)
         for number, open_one in enumerate(databases):
             with _opened(open_one) as database:
                 if done is None:
-                    family, before = _kind_of(database, shape, time_ordered, in_segments)
+                    family, before = _kind_of(database, spec, shape, time_ordered, in_segments)
                     done = Upgraded(store, before, _target(database, to, before, family))
                 moved, dropped = drain(
                     database,
@@ -168,12 +169,35 @@ def upgrade(
     return done
 
 
-def _databases(engine: Engine, root: Path, store: str) -> list[Callable[[], Database]]:
-    """How the databases of a store are opened: that of all its rows, or one a segment."""
+def _databases(
+    engine: Engine, root: Path, store: str, spec: StoredSpec | None
+) -> list[Callable[[], Database]]:
+    """How the databases of a store are opened: that of all its rows, or one a segment.
+
+    A directory that holds no database yet is not the newest: nothing in it tells what the store is.
+
+    Raises
+    ------
+    InconsistentStateError
+        Two are the same segment, or one is none of this store.
+    """
     if store not in engine.parents(root):
         return [partial(engine.open, root, store)]
-    names = starts(store, engine.children(root, store), root / store)
-    return [partial(engine.open_child, root, store, name) for name in reversed(names)]
+    found = starts(store, engine.children(root, store), root / store)
+    if spec is not None and spec.segment_interval_ms is not None:
+        by_id(store, found, root / store, spec.segment_interval_ms)
+    names = [*reversed(found)]
+    while names and not _is_there(engine, root, store, names[0]):
+        del names[0]
+    return [partial(engine.open_child, root, store, name) for name in names]
+
+
+def _is_there(engine: Engine, root: Path, store: str, name: str) -> bool:
+    try:
+        engine.open_child(root, store, name, read_only=True).close()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 @contextmanager
@@ -213,10 +237,13 @@ class _Said:
 
 
 def _kind_of(
-    database: Database, shape: Shape | None, time_ordered: bool | None, in_segments: bool
+    database: Database,
+    spec: StoredSpec | None,
+    shape: Shape | None,
+    time_ordered: bool | None,
+    in_segments: bool,
 ) -> tuple[str, ValueFormat]:
     """The store's family, and the newest format that the stored spec and the namespaces tell of."""
-    spec = read_record(database.namespace(OFFSETS)).spec
     known = {f.namespace for f in FORMATS.values()}
     found = known & {DEFAULT, *database.namespaces()}
     where = f"the store at {database.path}"

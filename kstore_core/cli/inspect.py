@@ -15,6 +15,7 @@ from kstore_core.cli.output import print_fields, print_json
 from kstore_core.cli.places import places
 from kstore_core.cli.rendering import shown_duration, shown_time
 from kstore_core.cli.segments import documents
+from kstore_core.errors import CorruptionError
 
 __all__ = ["inspect"]
 
@@ -37,7 +38,7 @@ def inspect(path: Path, engine: str | None, as_json: bool) -> None:
     """Print which stores a directory holds, and what each of them is.
 
     Of a store that Spark wrote, PATH may be the root: then its shards are inspected. Exit code 1 if
-    there is no store.
+    there is no store, 4 if a segment is damaged: the others are printed all the same.
     """
     found = places(path)
     directories = [_directory(directory, engine) for directory in found.directories]
@@ -50,6 +51,10 @@ def inspect(path: Path, engine: str | None, as_json: bool) -> None:
             _print(directory)
     if not any(directory["stores"] for directory in directories):
         raise NotFoundError(f"{path} holds no store")
+    for store in (store for directory in directories for store in directory["stores"]):
+        for segment in store["segment_list"] or ():
+            if segment["damage"]:
+                raise CorruptionError(segment["damage"])
 
 
 def _directory(root: Path, engine: str | None) -> dict[str, Any]:
@@ -163,7 +168,7 @@ def _retention(store: dict[str, Any]) -> str:
 
 
 def _segment(segment: dict[str, Any]) -> str:
-    rows = f"about {segment['rows']} rows"
+    rows = "damaged" if segment["damage"] else f"about {segment['rows']} rows"
     if segment["id"] is None:
         return f"from {shown_time(segment['start'])}: {rows}"
     state = {None: "", True: ", expired", False: ", live"}[segment["expired"]]

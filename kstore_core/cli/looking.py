@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,12 +12,12 @@ from kstore_core import formats
 from kstore_core.cli.errors import NotFoundError
 from kstore_core.cli.segments import SeenSegment, shared_segments
 from kstore_core.engine import Database, Engine
-from kstore_core.errors import SpecError
+from kstore_core.errors import CorruptionError, SpecError
 from kstore_core.formats import ValueFormat
 from kstore_core.lock import LOCK_FILE
-from kstore_core.offsets import StoreRecord, read_record
+from kstore_core.offsets import StoreRecord, merged_record, read_record
 from kstore_core.opening import DEFAULT
-from kstore_core.segments.names import starts
+from kstore_core.segments.names import by_id, starts
 from kstore_core.segments.storage import read_children
 from kstore_core.state import StateDirectory, open_state
 from kstore_core.tables import OFFSETS
@@ -109,22 +110,51 @@ def look(state: StateDirectory, store: str, *, whole: bool = False) -> Sight:
 
 
 def _seen_by_segment(engine: Engine, root: Path, store: str, *, whole: bool) -> Sight:
-    record = read_children(engine, root, store)
-    names = list(starts(store, engine.children(root, store), root / store).items())
+    found = starts(store, engine.children(root, store), root / store)
+    record = _record(engine, root, store, found, whole=whole)
+    if record.spec is not None and record.spec.segment_interval_ms is not None:
+        by_id(store, found, root / store, record.spec.segment_interval_ms)
     segments: list[SeenSegment] = []
     counts: Counter[str] = Counter()
     first: dict[str, bytes] = {}
-    for name, start in names if whole or record.spec is None else names[-1:]:
-        with suppress(FileNotFoundError):  # it has been dropped meanwhile, or was never finished
+    for name in found if whole or record.spec is None else [*found][-1:]:
+        try:
             with closing(engine.open_child(root, store, name, read_only=True)) as database:
                 seen = _seen(database, store)
-            rows = sum(count for space, count in seen.namespaces.items() if space != OFFSETS)
-            key = next((key for space, key in seen.first.items() if space != OFFSETS), None)
-            segments.append(SeenSegment(start, rows, name, key))
-            counts.update(seen.namespaces)
-            first |= seen.first
+        except FileNotFoundError:  # it has been dropped meanwhile, or was never finished
+            continue
+        except CorruptionError as error:
+            if not whole:
+                raise
+            segments.append(SeenSegment(found[name], 0, name, damage=str(error)))
+            continue
+        rows = sum(count for space, count in seen.namespaces.items() if space != OFFSETS)
+        key = next((key for space, key in seen.first.items() if space != OFFSETS), None)
+        segments.append(SeenSegment(found[name], rows, name, key))
+        counts.update(seen.namespaces)
+        first |= seen.first
     namespaces = {space: counts[space] for space in sorted(counts)}
     return Sight(store, namespaces, record, first, tuple(segments))
+
+
+def _record(
+    engine: Engine, root: Path, store: str, names: Iterable[str], *, whole: bool
+) -> StoreRecord:
+    """What the newest segments say; where one is damaged and all are looked at, what the others
+    say."""
+    try:
+        return read_children(engine, root, store)
+    except CorruptionError:
+        if not whole:
+            raise
+    records = []
+    for name in names:
+        with (
+            suppress(FileNotFoundError, CorruptionError),
+            closing(engine.open_child(root, store, name, read_only=True)) as database,
+        ):
+            records.append(_seen(database, store).record)
+    return merged_record(reversed(records))
 
 
 def _seen(database: Database, store: str) -> Sight:

@@ -33,12 +33,15 @@ class SeenSegment:
         Of its database; empty where it has none of its own.
     first : bytes or None
         The first key in its database; None where it holds no row, or has none of its own.
+    damage : str or None
+        Why its database cannot be read.
     """
 
     start: int
     rows: int
     name: str = ""
     first: bytes | None = None
+    damage: str | None = None
 
     def lies_at(self, interval_ms: int, store: str) -> bool:
         """Whether a segment of this width can begin where this one does."""
@@ -80,11 +83,12 @@ def documents(
     found = []
     for segment in segments:
         row: dict[str, Any] = dict.fromkeys(("id", "start", "end", "rows", "expired"))
-        row |= {"start": segment.start, "rows": segment.rows}
+        row |= {"start": segment.start, "rows": None if segment.damage else segment.rows}
         if interval is not None:
             row["id"] = segment_id(segment.start, interval)
             row["end"] = segment.start + interval
             if retention is not None and stream_time is not None:
                 row["expired"] = row["id"] < segment_id(stream_time - retention, interval)
+        row["damage"] = segment.damage
         found.append(row)
     return found

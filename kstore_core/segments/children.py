@@ -18,11 +18,11 @@ from threading import RLock
 from typing import Any, cast
 
 from kstore_core.engine import Database, Durability, Engine
-from kstore_core.errors import EngineError, InconsistentStateError
+from kstore_core.errors import EngineError
 from kstore_core.opening import check_namespaces, open_table
 from kstore_core.segments.child import Child
 from kstore_core.segments.fitting import Fitting, end_keys
-from kstore_core.segments.names import is_dated, name_of, starts
+from kstore_core.segments.names import by_id, name_of, starts
 from kstore_core.segments.segment import Segment
 from kstore_core.segments.sleeping import SleepingDatabase
 from kstore_core.spec import StoreSpec
@@ -120,21 +120,13 @@ class ChildSegments:
         self._list()
 
     def _list(self) -> None:
-        children = self._engine.children(self._root, self._spec.name)
-        for name, start in starts(self._spec.name, children, self.path).items():
-            number = start // self._interval
-            if start % self._interval and not is_dated(self._spec.name, name):
-                raise InconsistentStateError(
-                    f"the segment {name!r} in {self.path} does not begin at a multiple of "
-                    f"segment_interval_ms={self._interval}; nothing was changed. Open the store "
-                    "with the interval that it was written with"
-                )
-            if number in self.live:
-                raise InconsistentStateError(
-                    f"{self.live[number].name!r} and {name!r} in {self.path} are both the segment "
-                    f"{self._name(number)!r}; nothing was changed. Take one of them away"
-                )
-            self.live[number] = Child(number, name, self, exists=True)
+        found = starts(
+            self._spec.name, self._engine.children(self._root, self._spec.name), self.path
+        )
+        names = by_id(self._spec.name, found, self.path, self._interval)
+        self.live = {
+            number: Child(number, name, self, exists=True) for number, name in names.items()
+        }
 
     def _name(self, number: int) -> str:
         return name_of(self._spec.name, number * self._interval)

@@ -10,11 +10,12 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from kstore_core.errors import InconsistentStateError
 
-__all__ = ["is_dated", "name_of", "starts"]
+__all__ = ["by_id", "is_dated", "name_of", "starts"]
 
 _log = logging.getLogger("kstore_core")
 
@@ -48,10 +49,48 @@ def starts(store: str, children: Iterable[str], where: object) -> dict[str, int]
     for child in children:
         start = _start(store, child, where)
         if start is None:
-            _log.warning("%s in %s is left out: it names no time of a segment", child, where)
+            _leave_out(child, str(where))
         else:
             found[child] = start
     return dict(sorted(found.items(), key=lambda named: named[1]))
+
+
+@lru_cache
+def _leave_out(child: str, where: str) -> None:
+    """Say it once, however often the names are read."""
+    _log.warning("%s in %s is left out: it names no time of a segment", child, where)
+
+
+def by_id(store: str, found: Mapping[str, int], where: object, interval_ms: int) -> dict[int, str]:
+    """The names of segments by their ids.
+
+    Parameters
+    ----------
+    found : mapping of str to int
+        What :func:`starts` gives.
+
+    Raises
+    ------
+    InconsistentStateError
+        A segment of this width cannot begin where one does, or two are the same one.
+    """
+    names: dict[int, str] = {}
+    for name, start in found.items():
+        number = start // interval_ms
+        if start % interval_ms and not is_dated(store, name):
+            raise InconsistentStateError(
+                f"the segment {name!r} in {where} does not begin at a multiple of "
+                f"segment_interval_ms={interval_ms}; nothing was changed. Open the store with the "
+                "interval that it was written with"
+            )
+        if number in names:
+            raise InconsistentStateError(
+                f"{names[number]!r} and {name!r} in {where} are both the segment "
+                f"{name_of(store, number * interval_ms)!r}; nothing was changed. Take one of them "
+                "away"
+            )
+        names[number] = name
+    return names
 
 
 def _start(store: str, child: str, where: object) -> int | None:

@@ -1,8 +1,11 @@
 """``kstore inspect`` on the segments of window and session stores."""
 
+import shutil
+
 import pytest
 
 from kstore_core import Windowed, open_state, serdes, stores
+from kstore_core.engine import Rows
 from kstore_core.registry import engine_class
 from tests.golden import manifest
 
@@ -40,9 +43,9 @@ def test_a_window_store_says_what_it_is(run, root):
     assert clicks["offsets"] == [{"topic": "changelog", "partition": 0, "offset": 7}]
     assert clicks["segments"] == 3
     assert clicks["segment_list"] == [
-        {"id": 0, "start": 0, "end": 20_000, "rows": 1, "expired": False},
-        {"id": 1, "start": 20_000, "end": 40_000, "rows": 2, "expired": False},
-        {"id": 3, "start": 60_000, "end": 80_000, "rows": 1, "expired": False},
+        {"id": 0, "start": 0, "end": 20_000, "rows": 1, "expired": False, "damage": None},
+        {"id": 1, "start": 20_000, "end": 40_000, "rows": 2, "expired": False, "damage": None},
+        {"id": 3, "start": 60_000, "end": 80_000, "rows": 1, "expired": False, "damage": None},
     ]
 
 
@@ -51,7 +54,7 @@ def test_a_session_store_says_what_it_is(run, root):
     assert (visits["shape"], visits["format"]) == ("session", "plain")
     assert (visits["retention_ms"], visits["window_size_ms"]) == (3_600_000, None)
     assert visits["segment_list"] == [
-        {"id": 0, "start": 0, "end": 1_800_000, "rows": 1, "expired": False}
+        {"id": 0, "start": 0, "end": 1_800_000, "rows": 1, "expired": False, "damage": None}
     ]
 
 
@@ -119,3 +122,53 @@ def test_a_plain_store_of_segments_without_a_spec(run, tmp_path):
     assert (store["shape"], store["format"], store["segments"]) == ("window or session", None, 1)
     said = "a window or session store, plain by its namespaces: reading it needs --shape"
     assert said in run("inspect", tmp_path).out
+
+
+@pytest.fixture
+def minutes(tmp_path):
+    """A window store in three segments of a minute."""
+    root = tmp_path / "0_0"
+    with open_state(root, engine="rocksdb") as state:
+        store = state.open(stores.window("w", 1_000_000, 10, segment_interval_ms=60_000))
+        for start in (0, 60_000, 120_000):
+            store.put(b"k", b"v", window_start=start)
+    return root
+
+
+@pytest.mark.parametrize("name", ["w:60000", "w.60001"])
+def test_what_no_store_opens_with_is_not_passed_over(run, minutes, name):
+    shutil.copytree(minutes / "w" / "w.60000", minutes / "w" / name)
+    for command in (["inspect", minutes], ["dump", minutes, "w"], ["upgrade", minutes, "w"]):
+        ran = run(*command)
+        assert (ran.code, name in ran.err) == (4, True)
+
+
+@pytest.mark.parametrize("spec", ["kept", "lost"])
+def test_an_empty_directory_is_not_the_newest_segment(run, minutes, spec):
+    if spec == "lost":
+        engine = engine_class("rocksdb")()
+        for child in engine.children(minutes, "w"):
+            database = engine.open_child(minutes, "w", child)
+            database.write({"offsets": Rows([b"kstore.spec"], [None])})
+            database.namespace("keyValueWithTimestamp")
+            database.close()
+    empty = minutes / "w" / "w.600000"
+    empty.mkdir()
+    more = ["--shape", "window"] if spec == "lost" else []
+    ran = run("upgrade", minutes, "w", *more)
+    assert (ran.code, ran.err) == (0, "")
+    assert not list(empty.iterdir())
+
+
+@pytest.mark.parametrize("damaged", [60_000, 120_000])
+def test_a_damaged_segment_does_not_hide_the_others(run, minutes, damaged):
+    (minutes / "w" / f"w.{damaged}" / "CURRENT").write_text("rubbish")
+    ran = run("inspect", minutes, "--json")
+    assert ran.code == 4
+    assert f"kstore inspect {minutes}" in ran.err
+    (store,) = ran.document["directories"][0]["stores"]
+    assert [row["start"] for row in store["segment_list"] if row["damage"]] == [damaged]
+    assert [row["rows"] for row in store["segment_list"]].count(1) == 2
+    text = run("inspect", minutes).out
+    assert text.count("about 1 rows, live") == 2
+    assert "damaged" in text
