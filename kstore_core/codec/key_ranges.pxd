@@ -30,6 +30,7 @@ cdef class FilteredChunks:
     cdef object below
 
 
+cdef int compared(const Parts *parts, bytes key) noexcept
 cdef KeyFilter one_key(
     KeyLayout layout, bytes key, int64_t earliest, int64_t latest, int64_t latest_start
 )

@@ -5,6 +5,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 
 from kstore_core.codec.key_parts cimport NO_PREFIX, Parts, take_apart
+from kstore_core.codec.key_ranges cimport compared
 from kstore_core.codec.windowed cimport millis, windowed
 from kstore_core.typed.reads cimport Reads
 from kstore_core.typed.values cimport CUSTOM, Values
@@ -15,7 +16,42 @@ from kstore_core.errors import UnsupportedError
 __all__ = ["SessionPoints", "SessionRows", "WindowPoints", "WindowRows"]
 
 
-cdef class WindowRows:
+cdef class _Rows:
+    """What the rows of both kinds have in common."""
+
+    cdef readonly Values values
+    cdef bint keys_first
+    cdef object split
+    cdef bytes last_key     # rows come by key: most have that of the row before them
+
+    def __cinit__(self, Values values not None, keys not None, *_):
+        self.values = values
+        self.keys_first = keys.schema.prefix == NO_PREFIX
+        self.split = keys.split
+
+    cdef bytes raw_key(self, bytes row, int width, Parts *parts):
+        """The bytes of the user's key in a row; fills in its times."""
+        cdef bytes key
+        if not (self.keys_first and in_parts(row, width, parts)):
+            key, parts.first, parts.second = <tuple>self.split(row)
+            return key
+        key = self.last_key
+        if key is None or compared(parts, key) != 0:
+            key = PyBytes_FromStringAndSize(<const char *>parts.key, parts.key_size)
+            self.last_key = key
+        return key
+
+    cdef tuple item_of(self, bytes raw_key, object raw, int64_t start, int64_t end):
+        """A stored row as its user has it."""
+        cdef Values values = self.values
+        if values.key.kind != CUSTOM:
+            key, value = values.key.read(raw_key, None), values.read(raw)
+        else:
+            key, value = values.item(raw_key, raw)
+        return windowed(key, start, end), value
+
+
+cdef class WindowRows(_Rows):
     """The rows of a window store.
 
     Parameters
@@ -26,15 +62,9 @@ cdef class WindowRows:
         What is added to a window's start to tell its end, which is at most 2**63 - 1.
     """
 
-    cdef readonly Values values
-    cdef bint keys_first
-    cdef object split
     cdef int64_t size_ms
 
-    def __cinit__(self, Values values not None, keys not None, int64_t size_ms):
-        self.values = values
-        self.keys_first = keys.schema.prefix == NO_PREFIX
-        self.split = keys.split
+    def __cinit__(self, values, keys, int64_t size_ms):
         self.size_ms = size_ms
 
     cdef object look_up(self, Reads reads, key, start):
@@ -49,13 +79,8 @@ cdef class WindowRows:
     cpdef tuple item(self, bytes row, object raw):
         """A stored row as ``(Windowed, value)``."""
         cdef Parts parts
-        cdef Values values = self.values
-        cdef bytes raw_key = taken_apart(self.keys_first, row, 12, &parts, self.split)
-        if values.key.kind != CUSTOM:
-            key, value = values.key.read(raw_key, None), values.read(raw)
-        else:
-            key, value = values.item(raw_key, raw)
-        return windowed(key, parts.first, self.end_of(parts.first)), value
+        cdef bytes raw_key = self.raw_key(row, 12, &parts)
+        return self.item_of(raw_key, raw, parts.first, self.end_of(parts.first))
 
     cpdef tuple timed(self, bytes row, object raw):
         """A stored row of one key as ``(window start, value)``."""
@@ -78,7 +103,7 @@ cdef class WindowRows:
         return self.table(rows, raws).drop_columns(["key", "end"])
 
 
-cdef class SessionRows:
+cdef class SessionRows(_Rows):
     """The rows of a session store.
 
     Parameters
@@ -86,15 +111,6 @@ cdef class SessionRows:
     values : Values
     keys : RowKeys
     """
-
-    cdef readonly Values values
-    cdef bint keys_first
-    cdef object split
-
-    def __cinit__(self, Values values not None, keys not None):
-        self.values = values
-        self.keys_first = keys.schema.prefix == NO_PREFIX
-        self.split = keys.split
 
     cdef object look_up(self, Reads reads, key, int64_t start, int64_t end):
         """The aggregate of a session, or None."""
@@ -104,13 +120,8 @@ cdef class SessionRows:
     cpdef tuple item(self, bytes row, object raw):
         """A stored row as ``(Windowed, aggregate)``."""
         cdef Parts parts
-        cdef Values values = self.values
-        cdef bytes raw_key = taken_apart(self.keys_first, row, 16, &parts, self.split)
-        if values.key.kind != CUSTOM:
-            key, value = values.key.read(raw_key, None), values.read(raw)
-        else:
-            key, value = values.item(raw_key, raw)
-        return windowed(key, parts.second, parts.first), value
+        cdef bytes raw_key = self.raw_key(row, 16, &parts)
+        return self.item_of(raw_key, raw, parts.second, parts.first)
 
     def table(self, rows, raws):
         """Stored rows as a ``pyarrow.Table``: key, start, end, and the columns of the value."""
@@ -238,15 +249,6 @@ cdef inline bint in_parts(bytes row, int width, Parts *parts) noexcept:
     return take_apart(
         <const uint8_t *>PyBytes_AS_STRING(row), PyBytes_GET_SIZE(row), NO_PREFIX, width, parts
     )
-
-
-cdef bytes taken_apart(bint keys_first, bytes row, int width, Parts *parts, split):
-    """The user's key in a row; fills in its times. By way of ``split`` where keys are not first."""
-    cdef bytes key
-    if keys_first and in_parts(row, width, parts):
-        return PyBytes_FromStringAndSize(<const char *>parts.key, parts.key_size)
-    key, parts.first, parts.second = <tuple>split(row)
-    return key
 
 
 cdef object _with_times(object table, list starts, list ends):
