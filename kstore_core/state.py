@@ -74,8 +74,8 @@ def open_state(
     transactional : bool
         Never write before the commit: a write beyond ``uncommitted_max_bytes`` is refused.
     read_only : bool
-        Write nothing, lock nothing; may be used while another process writes, and sees the stores
-        as they were committed when each was opened.
+        Write nothing but LMDB's table of readers, lock nothing; may be used while another process
+        writes, and sees the stores as they were committed when each was opened.
     options : mapping, optional
         The engine's; with an engine object they belong to its constructor.
     changelog : None

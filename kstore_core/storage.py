@@ -91,8 +91,16 @@ def open_storage(
     segments = ChildSegments(engine, root, spec, staging, **how)
     if read_only and not segments.live:
         segments.close()
-        raise StateError(f"{root} has no store {spec.name!r}")
+        raise _no_store(engine, root, spec.name)
     return ChildStorage(spec, segments, _segment_time(spec))
+
+
+def _no_store(engine: Engine, root: Path, name: str) -> StateError:
+    there = sorted({*engine.stores(root), *engine.parents(root)})
+    return StateError(
+        f"{root} has no store {name!r}; it has: {', '.join(there) or 'none'}. Only a directory "
+        "that is not opened with read_only=True makes one"
+    )
 
 
 def _segment_time(spec: StoreSpec) -> Callable[[bytes], int]:
@@ -127,7 +135,7 @@ class OneDatabase:
         try:
             self._database = self._open_database()
         except FileNotFoundError as error:
-            raise StateError(f"{root} has no store {spec.name!r}: {error}") from error
+            raise _no_store(engine, root, spec.name) from error
 
     def read_record(self) -> StoreRecord:
         """What the offsets namespace says."""

@@ -317,7 +317,7 @@ def test_reading_writes_nothing(home):
                 write()
         assert store.get(b"k") is None
         assert rates.stream_time == 5
-        with pytest.raises(StateError, match="has no store 'other'"):
+        with pytest.raises(StateError, match=r"has no store 'other'; it has: .+ read_only=True"):
             state.open(OTHER)
     assert (fingerprint(home.path) if home.path.exists() else None) == before
 
