@@ -154,6 +154,8 @@ cdef class SegmentScan:
         return True
 
     cdef tuple _begin(self, Segment segment):
+        if segment.gone:  # before a scan that did not wait for it had the turn
+            return None, None
         segment._touch()
         return segment._start(self._lo, self._hi, self._reverse)
 

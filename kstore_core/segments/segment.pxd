@@ -7,6 +7,7 @@ cdef class Segment:
     cdef readonly object table
     cdef readonly unsigned long long used
     cdef readonly Py_ssize_t users
+    cdef bint gone                  # expired, so that it may be dropped
     cdef object _get
     cdef object _put
     cdef StagedNamespace _rows      # where the table is a namespace and nothing else

@@ -46,7 +46,11 @@ cdef class Segment:
         _uses += 1
         self.used = _uses
         if self._get is None:
-            table = self.open()
+            self.users += 1
+            try:
+                table = self.open()
+            finally:
+                self.users -= 1
             self.table = table
             self._put = table.put_one
             self._rows = table.rows if type(table) is NamespaceTable else None

@@ -151,6 +151,8 @@ cdef class SegmentedTable:
             if segment is not None:
                 found.setdefault(segment, []).append(index)
         for segment, indices in found.items():
+            if segment.gone:  # while the next ones were opened
+                continue
             rows = segment._call("get_many", ([keys[index] for index in indices],))
             for index, value in zip(indices, rows):
                 values[index] = value
@@ -185,6 +187,8 @@ cdef class SegmentedTable:
         if reverse:
             segments.reverse()
         for segment in segments:
+            if segment.gone:
+                continue
             segment._touch()
             row = segment._call("first", (lo, hi), {"reverse": reverse})
             if row is not None:
@@ -311,6 +315,7 @@ cdef class SegmentedTable:
         self._recent = [None] * (RECENT + 1)
         del self._ids[: len(gone)]
         for segment in gone:
+            segment.gone = True
             del self._segments[segment.id]
         self.dropped += len(gone)
         self._home.expire(first_live)

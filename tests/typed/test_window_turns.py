@@ -137,3 +137,26 @@ def test_a_put_that_fails_takes_no_other_ones_time_back(home, at_open):
         assert outcomes[1] is None
         assert store.stream_time == 50
         assert [start for start, _ in store.fetch(b"k", 0, 50)] == [0, 50]
+
+
+@pytest.mark.parametrize("read", ["get", "get_many", "scan"])
+def test_a_read_of_a_segment_that_is_dropped_meanwhile_finds_nothing(home, at_open, read):
+    with home.open() as state:
+        table = state.open(window_spec()).table
+        for number in range(6):
+            table.put_one(row(number * INTERVAL), b"v")
+    with home.open() as state:
+        table = state.open(window_spec()).table
+        key = row(INTERVAL)
+        pause = at_open(1)
+        use = {
+            "get": lambda: table.get(key),
+            "get_many": lambda: table.get_many([key])[0],
+            "scan": lambda: rows_of(table, segment_lo=1, segment_hi=1) or None,
+        }[read]
+        outcomes = pause.run(use, lambda: (table.expire(3), state.commit()))
+        assert outcomes[0] in (None, b"v", [(key, b"v")])
+        assert outcomes[1] == (None, None)
+        state.commit()
+    with home.open() as state:
+        assert state.open(window_spec()).table.segments == (3, 4, 5)
