@@ -6,6 +6,7 @@ a function that takes Arrow columns is called.
 """
 
 from kstore_core.codec import segment_rows
+from kstore_core.codec.batch_head import BatchHead
 from kstore_core.codec.column_decoder import decode_column, split_column
 from kstore_core.codec.column_encoder import encode_column
 from kstore_core.codec.conversions import (
@@ -41,7 +42,19 @@ from kstore_core.codec.keys import (
     window_key,
     windowed_key,
 )
+from kstore_core.codec.log_arrow import arrow_to_log, log_to_arrow
+from kstore_core.codec.log_order import latest_records, records_in_time, split_by_key
+from kstore_core.codec.log_record import LogRecord
+from kstore_core.codec.log_rows import log_to_rows, rows_to_log
 from kstore_core.codec.partitioner import murmur2, partition
+from kstore_core.codec.record_batch_decoder import decode_record_batches, decode_record_columns
+from kstore_core.codec.record_batch_encoder import (
+    encode_compacted_batch,
+    encode_record_batch,
+    encode_record_columns,
+)
+from kstore_core.codec.record_batch_heads import find_batch, read_batch_head
+from kstore_core.codec.record_columns import RecordColumns
 from kstore_core.codec.records import (
     AggregationWithHeaders,
     ValueAndTimestamp,
@@ -74,14 +87,18 @@ from kstore_core.codec.windowed import Windowed
 
 __all__ = [
     "AggregationWithHeaders",
+    "BatchHead",
     "Header",
     "Headers",
     "HeadersBytesStore",
+    "LogRecord",
+    "RecordColumns",
     "ValueAndTimestamp",
     "ValueTimestampHeaders",
     "VersionedRecord",
     "VersionedRecordWithHeaders",
     "Windowed",
+    "arrow_to_log",
     "build_version_rows",
     "convert_from_plain_to_header_format",
     "convert_to_header_format",
@@ -90,6 +107,8 @@ __all__ = [
     "decode_column",
     "decode_headers",
     "decode_latest",
+    "decode_record_batches",
+    "decode_record_columns",
     "decode_unsigned_varint",
     "decode_value_and_timestamp",
     "decode_value_timestamp_headers",
@@ -97,17 +116,24 @@ __all__ = [
     "decode_varlong",
     "encode_aggregation_with_headers",
     "encode_column",
+    "encode_compacted_batch",
     "encode_headers",
     "encode_latest",
+    "encode_record_batch",
+    "encode_record_columns",
     "encode_unsigned_varint",
     "encode_value_and_timestamp",
     "encode_value_timestamp_headers",
     "encode_varint",
     "encode_varlong",
     "explode_versions",
+    "find_batch",
     "has_empty_headers",
     "key_first_session_key",
     "key_first_window_key",
+    "latest_records",
+    "log_to_arrow",
+    "log_to_rows",
     "murmur2",
     "partition",
     "raw_aggregation",
@@ -115,8 +141,12 @@ __all__ = [
     "raw_plain_value",
     "raw_timestamp",
     "raw_timestamped_value",
+    "read_batch_head",
+    "records_in_time",
+    "rows_to_log",
     "segment_rows",
     "session_key",
+    "split_by_key",
     "split_column",
     "split_key_first_session_key",
     "split_key_first_window_key",
