@@ -6,7 +6,6 @@ The record classes are extension types of :mod:`kstore_core.codec`; here they ha
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -28,7 +27,6 @@ __all__ = [
     "AggregationWithHeaders",
     "Header",
     "Headers",
-    "Position",
     "RecordContext",
     "Time",
     "ValueAndTimestamp",
@@ -47,9 +45,6 @@ NOT_PUT = -(2**63)
 
 Time = int | datetime
 """Milliseconds since the epoch, or an aware datetime."""
-
-Position = Mapping[str, Mapping[int, int]]
-"""Topic to partition to the last offset whose record has been applied."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)

@@ -38,6 +38,8 @@ def stored(spec):
         stores.window("s", 60_000, 0, True),
         SESSION,
         SESSION_HEADERS,
+        stores.window("s", 60_000, 500, time_ordered=True),
+        stores.session_with_headers("s", 60_000, time_ordered=True, indexed=False),
     ],
     ids=str,
 )
@@ -46,6 +48,7 @@ def test_a_spec_reads_back_from_its_description(spec):
     assert description.describes(spec)
     assert description.spec() == spec
     description.check(spec, "here")
+    assert StoredSpec.of(spec) == description
 
 
 def test_a_description_with_a_custom_serde_tells_its_name_only():
@@ -64,7 +67,11 @@ def test_a_description_with_a_custom_serde_tells_its_name_only():
         description.spec()
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"5", b'"x"', b"\xff", b"{}", b'{"version":1}'])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{", b"[]", b"5", b'"x"', b"\xff", b"{}", b'{"version":1}', b"[" * 10_000],
+    ids=lambda data: repr(data[:20]),
+)
 def test_a_damaged_description_is_refused(data):
     with pytest.raises(SpecError, match=r"kstore\.spec is damaged"):
         StoredSpec.parse(data)
@@ -186,11 +193,22 @@ def test_a_commit_stores_the_spec_and_a_reopen_finds_it(home):
         state.open(VERSIONED)
         assert state.stored_spec("s") is None
         state.commit()
+        said = state.stored_spec("s")
+        assert said.describes(VERSIONED)
     with home.open() as state:
-        assert state.stored_spec("s").describes(VERSIONED)
+        assert state.stored_spec("s") == said
         assert state.open(VERSIONED).spec == VERSIONED
     with home.open(read_only=True) as state:
         assert state.stored_spec("s").spec() == VERSIONED
+
+
+def test_the_spec_of_a_store_in_segments_is_told_when_rows_of_it_are_written(home):
+    with home.open(uncommitted_max_bytes=100) as state:
+        store = state.open(WINDOW)
+        store.put(b"k", b"v", window_start=5)
+        assert state.stored_spec("s") is None
+        store.put(b"k", bytes(100), window_start=20_000)  # it does not fit any more: a spill
+        assert state.stored_spec("s").describes(WINDOW)
 
 
 def test_a_changed_retention_and_serde_are_stored_anew(home):
@@ -265,6 +283,7 @@ def test_the_stored_spec_moves_up_with_the_first_commit(home):
         assert state.stored_spec("s").format is formats.PLAIN
         assert store.get(b"k").timestamp == -1
         state.commit()
+        assert state.stored_spec("s").describes(HEADERS)
     with home.open() as state:
         assert state.stored_spec("s").describes(HEADERS)
         with pytest.raises(FormatDowngradeError):

@@ -82,7 +82,8 @@ def test_reading_needs_a_directory(tmp_path):
     [
         ({"durability": "forever"}, ValueError),
         ({"durability": None}, ValueError),
-        ({"changelog": "topic"}, UnsupportedError),
+        ({"changelog": "logs", "read_only": True}, UnsupportedError),
+        ({"changelog": 5}, TypeError),
         ({"colour": "red"}, TypeError),
         ({"path": 5}, TypeError),
         ({"path": None}, TypeError),

@@ -1,0 +1,28 @@
+"""Directories that are made, and whose names are to survive a power cut."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+__all__ = ["make_directory", "sync_directory"]
+
+
+def make_directory(directory: Path, *, synced: bool) -> None:
+    """Make a directory and those above it, where they are missing; `synced` for a power cut."""
+    made = [folder for folder in (directory, *directory.parents) if not folder.exists()]
+    directory.mkdir(parents=True, exist_ok=True)
+    if synced:
+        for folder in made or [directory]:
+            with contextlib.suppress(PermissionError):  # one that may be entered and not listed
+                sync_directory(folder.parent)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make new and renamed files of a directory survive a power cut."""
+    file = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

@@ -1,0 +1,8 @@
+"""What a store is: a frozen, picklable description that travels and is kept with the data."""
+
+from kstore_core.spec.describing import SPEC_VERSION, Shape
+from kstore_core.spec.names import check_name, is_name
+from kstore_core.spec.store_spec import StoreSpec
+from kstore_core.spec.stored_spec import StoredSpec
+
+__all__ = ["SPEC_VERSION", "Shape", "StoreSpec", "StoredSpec", "check_name", "is_name"]

@@ -1,0 +1,33 @@
+"""Which names a store may have."""
+
+from __future__ import annotations
+
+import re
+
+from kstore_core.errors import SpecError
+
+__all__ = ["check_name", "is_name"]
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def is_name(name: object) -> bool:
+    """Whether Kafka's rule allows ``name`` for a store."""
+    return isinstance(name, str) and bool(_NAME.fullmatch(name)) and name not in (".", "..")
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that Kafka would refuse, or that leaves its directory.
+
+    Raises
+    ------
+    SpecError
+    """
+    if not is_name(name):
+        raise SpecError(
+            f"{name!r} is not a store name: 1 to 249 of A-Z a-z 0-9 . _ -, and neither . nor .."
+        )
+    if name == ".kstore.lock":
+        raise SpecError(f"{name!r} is not a store name: kstore locks the state directory by it")
+    if ".checkpoint".startswith(name):
+        raise SpecError(f"{name!r} is not a store name: Kafka Streams keeps it for its own files")

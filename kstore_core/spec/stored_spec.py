@@ -1,0 +1,174 @@
+"""The description that a state directory keeps, and whether a store may be opened as another."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from kstore_core import formats, serdes
+from kstore_core.errors import FormatDowngradeError, SpecError
+from kstore_core.formats import ValueFormat
+from kstore_core.spec.describing import SAID, SPEC_VERSION, TIMES, Shape, described, family
+from kstore_core.spec.store_spec import StoreSpec
+
+__all__ = ["StoredSpec"]
+
+_FIXED = {
+    "segment_interval_ms": "its rows lie in segments of the former",
+    "window_size_ms": "the ends of its windows would be others",
+    "retain_duplicates": "its rows were written with the former",
+    "time_ordered": "its rows lie in the order of the former",
+    "indexed": "its rows were written with the former",
+}
+"""What does not change while a store lives, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSpec:
+    """A description as a state directory holds it: serdes are names, which may be unknown here."""
+
+    name: str
+    shape: str
+    format: ValueFormat
+    key: str
+    value: str
+    history_retention_ms: int | None = None
+    segment_interval_ms: int | None = None
+    retention_ms: int | None = None
+    window_size_ms: int | None = None
+    retain_duplicates: bool = False
+    time_ordered: bool = False
+    indexed: bool = False
+
+    @classmethod
+    def parse(cls, data: bytes) -> StoredSpec:
+        """From the JSON under ``kstore.spec``.
+
+        Raises
+        ------
+        FormatDowngradeError
+            A newer kstore wrote it.
+        SpecError
+            It is damaged.
+        """
+        try:
+            stored = json.loads(data)
+            version = stored["version"]
+            if version > SPEC_VERSION:
+                raise FormatDowngradeError(
+                    f"the store's description has version {version}, and this kstore reads up to "
+                    f"{SPEC_VERSION}; open it with the kstore that wrote it, or a newer one"
+                )
+            return cls(
+                name=_typed(stored, "name", str),
+                shape=_typed(stored, "shape", str),
+                format=formats.by_name(_typed(stored, "format", str)),
+                key=_typed(stored, "key", str),
+                value=_typed(stored, "value", str),
+                **{name: _typed(stored, name, int, None) for name in TIMES},
+                **{name: _typed(stored, name, bool, False) for name in SAID},
+            )
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise SpecError(
+                f"the description stored under kstore.spec is damaged: {error}"
+            ) from error
+
+    @classmethod
+    def of(cls, spec: StoreSpec) -> StoredSpec:
+        """What a state directory holds once ``spec`` is committed there."""
+        kept = {name: getattr(spec, name) for name in (*TIMES, *SAID)}
+        return cls(spec.name, spec.shape, spec.format, spec.key.name, spec.value.name, **kept)
+
+    @property
+    def family(self) -> str:
+        """As :attr:`StoreSpec.family`."""
+        return family(self)
+
+    def describe(self) -> dict[str, Any]:
+        """What is kept in the state directory, as JSON types."""
+        return described(self, self.key, self.value)
+
+    def spec(self) -> StoreSpec:
+        """The description with its serdes.
+
+        Raises
+        ------
+        SpecError
+            A serde is not one of the built-in ones.
+        """
+        return StoreSpec(
+            self.name,
+            cast("Shape", self.shape),
+            self.format,
+            serdes.by_name(self.key),
+            serdes.by_name(self.value),
+            self.history_retention_ms,
+            self.segment_interval_ms,
+            self.retention_ms,
+            self.window_size_ms,
+            self.retain_duplicates,
+            self.time_ordered,
+            self.indexed,
+        )
+
+    def of_bytes(self) -> StoreSpec:
+        """The description with serdes that take bytes as they are, and have the names of these."""
+        known = replace(self, key="bytes", value="bytes").spec()
+        key, value = (
+            serdes.BuiltInSerde(name, "binary", bytes, bytes) for name in (self.key, self.value)
+        )
+        return replace(known, key=key, value=value)
+
+    def describes(self, spec: StoreSpec) -> bool:
+        """Whether ``spec`` says the same."""
+        return self.describe() == spec.describe()
+
+    def check(self, spec: StoreSpec, where: str) -> None:
+        """Refuse to open this store as ``spec`` where the two cannot be reconciled.
+
+        The format may move along an upgrade edge; retention and serdes may change.
+
+        Raises
+        ------
+        SpecError
+            Another shape, segment interval, window size, order or say on duplicates or the index;
+            a format to which no upgrade leads.
+        FormatDowngradeError
+            The stored format is newer.
+        """
+        if self.shape != spec.shape:
+            raise SpecError(
+                f"{where} is a {self.shape} store and was opened as {spec.shape}; "
+                "a store does not change its shape. Open it as what it is, or use another name"
+            )
+        for name, why in _FIXED.items():
+            kept, asked = getattr(self, name), getattr(spec, name)
+            if kept != asked:
+                raise SpecError(
+                    f"{where} has {name}={kept} and was opened with {asked}; {why}. "
+                    f"Pass {name}={kept}"
+                )
+        if self.format == spec.format or self.format.name in spec.format.upgrades_from:
+            return
+        if spec.format.name not in self.format.upgrades_from:
+            raise SpecError(
+                f"{where} has the format {self.format.name!r} and was opened as "
+                f"{spec.format.name!r}; no upgrade leads from the one to the other. Open it as "
+                f"{self.format.name!r}, or put its records into a new store"
+            )
+        raise FormatDowngradeError(
+            f"{where} has the format {self.format.name!r} and was opened as "
+            f"{spec.format.name!r}; a store is not downgraded in place. Open it as "
+            f"{self.format.name!r}, or write it anew in the older format: kstore migrate PATH "
+            f"STORE --to {spec.format.name}"
+        )
+
+
+def _typed(stored: dict[str, Any], name: str, wanted: type, *default: Any) -> Any:
+    if default and name not in stored:
+        return default[0]
+    value = stored[name]
+    if type(value) is not wanted:
+        raise TypeError(f"{name} is {value!r}")
+    return value

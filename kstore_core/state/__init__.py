@@ -1,0 +1,15 @@
+"""The state directory: one task's stores, the record that is being worked on, and the commit."""
+
+from kstore_core.state.directory import StateDirectory
+from kstore_core.state.opening import (
+    DEFAULT_CACHE_MAX_BYTES,
+    DEFAULT_UNCOMMITTED_MAX_BYTES,
+    open_state,
+)
+
+__all__ = [
+    "DEFAULT_CACHE_MAX_BYTES",
+    "DEFAULT_UNCOMMITTED_MAX_BYTES",
+    "StateDirectory",
+    "open_state",
+]

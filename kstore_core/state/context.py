@@ -1,0 +1,33 @@
+"""The input record that writes come from, as its reader tells it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kstore_core.codec import Headers
+from kstore_core.offsets import check_integer, check_partition
+from kstore_core.types import RecordContext, Time, to_millis
+
+__all__ = ["context_of"]
+
+
+def context_of(
+    topic: str | None, partition: int, offset: int, timestamp: Time | None, headers: Any
+) -> RecordContext:
+    """The context of a record; what it says is checked.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A topic that is not a str, a number that is not an int or does not fit, a naive time.
+    """
+    if topic is not None:
+        check_partition(topic, partition)
+    check_integer("an offset", offset, -1, 2**63)
+    return RecordContext(
+        topic,
+        int(partition),
+        int(offset),
+        None if timestamp is None else to_millis(timestamp),
+        headers if isinstance(headers, Headers) else Headers(headers),
+    )

@@ -1,0 +1,474 @@
+"""The stores of one task: opened, restored, committed together, and closed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from kstore_core.changelog import Changelog
+from kstore_core.committed import CommittedEngine, HeldView, Hold, Moments, SharedView
+from kstore_core.engine import Durability, Engine
+from kstore_core.errors import SpecError, StateError, UnsupportedError
+from kstore_core.layers import CacheBudget
+from kstore_core.lock import DirectoryLock
+from kstore_core.metrics import Metric, MetricsRegistry
+from kstore_core.migration import check_not_moving
+from kstore_core.offsets import Partition, StoreRecord, check_offsets, common_offsets
+from kstore_core.open_store import OpenStore
+from kstore_core.restore_log import RestoreListener
+from kstore_core.restore_rows import Restored
+from kstore_core.spec import StoredSpec, StoreSpec
+from kstore_core.staging import Staging
+from kstore_core.state.checkpoints import write_checkpoint
+from kstore_core.state.contents import read_store, store_names
+from kstore_core.state.context import context_of
+from kstore_core.state.figures import StateFigures
+from kstore_core.state.handle import Held, StateHandle
+from kstore_core.state.logs import StateLogs
+from kstore_core.typed.values import RecordSlot
+from kstore_core.types import RecordContext, Time
+
+__all__ = ["StateDirectory"]
+
+_FLUSHES = 1000
+"""In how many rounds what listeners write comes to rest, or else never does."""
+
+
+class StateDirectory(StateHandle):
+    """The stores of one task, committed together. Made by :func:`~kstore_core.state.open_state`.
+
+    Attributes
+    ----------
+    path : Path
+    engine : Engine
+    read_only : bool
+    metrics : MetricsRegistry
+        Where its stores are measured, those that are.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        engine: Engine,
+        lock: Held | None,
+        staging: Staging,
+        cache: CacheBudget,
+        *,
+        metrics: MetricsRegistry,
+        durability: Durability,
+        read_only: bool,
+        migrate_on_read: bool,
+        logs: StateLogs | None = None,
+        on_restore: RestoreListener | None = None,
+    ) -> None:
+        self.path = path
+        self.read_only = read_only
+        self.engine = engine
+        self._lock = lock
+        self._staging = staging
+        self._cache = cache
+        self.metrics = metrics
+        self._figures = StateFigures(path)
+        self._is_measured = False
+        self._durability = durability
+        self._migrate_on_read = migrate_on_read
+        self._logs = logs or StateLogs()
+        self._on_restore = on_restore
+        self._slot = RecordSlot()
+        self._moments = Moments() if staging.transactional and not read_only else None
+        self._views = SharedView()
+        self._stores: dict[str, OpenStore] = {}
+        self._opening = threading.RLock()
+        self._recording = threading.RLock()
+        self._turn = threading.RLock()
+        self._is_open()
+
+    def __repr__(self) -> str:
+        state = "open" if self._open else "closed"
+        return f"<StateDirectory {str(self.path)!r} on {self.engine.name}, {state}>"
+
+    @property
+    def staged_bytes(self) -> int:
+        """Keys and values that are written and not committed, in bytes."""
+        return self._staging.staged_bytes
+
+    def open(self, spec: StoreSpec, *, migrate_on_read: bool | None = None) -> Any:
+        """Open a store, making it where it is missing; opening it again gives the same object.
+
+        A store on disk of an older format is upgraded row by row: see docs/upgrade.md.
+
+        Parameters
+        ----------
+        migrate_on_read : bool, optional
+            Of this store; left out, the directory's.
+
+        Returns
+        -------
+        KeyValueStore, VersionedStore, WindowStore or SessionStore
+
+        Raises
+        ------
+        SpecError
+            The store on disk is of another shape or segment interval, or the name is open already
+            with another spec or another ``migrate_on_read``.
+        FormatDowngradeError
+            The store on disk is of a newer format.
+        InconsistentStateError
+            It is of another kind, or of two older formats at once; or a migration was interrupted
+            while it was put in its place.
+        StateError
+            The directory is read-only and has no such store.
+        """
+        self._check()
+        if not isinstance(spec, StoreSpec):
+            raise TypeError(f"a store is opened by a StoreSpec of kstore_core.stores, not {spec!r}")
+        with self._opening:
+            self._check()
+            known = self._stores.get(spec.name)
+            if known is None:
+                return self._open_first(
+                    spec, self._migrate_on_read if migrate_on_read is None else migrate_on_read
+                ).store
+        if known.spec != spec:
+            raise SpecError(
+                f"the store {spec.name!r} is open already with another spec: {known.spec}"
+            )
+        if migrate_on_read not in (None, known.migrate_on_read):
+            raise SpecError(
+                f"the store {spec.name!r} is open already with "
+                f"migrate_on_read={known.migrate_on_read}; close the state directory first"
+            )
+        return known.store
+
+    def _open_first(self, spec: StoreSpec, migrate_on_read: bool) -> OpenStore:
+        made = self._opened(spec, migrate_on_read)
+        self._stores[spec.name] = made
+        made.home.view = weakref.WeakMethod(self._hold_view)
+        self._publish()
+        if spec.metrics is not None and not self._is_measured:
+            self.metrics.add(self)
+            self._is_measured = True
+        return made
+
+    def _opened(self, spec: StoreSpec, migrate_on_read: bool) -> OpenStore:
+        if self.engine.capabilities.persistent:
+            check_not_moving(self.path, spec.name)
+        log = self._logs.open(spec, self.path, self._durability, self._stores)
+        try:
+            return OpenStore(
+                spec,
+                self.path,
+                self.engine,
+                self._staging,
+                self._slot,
+                self._cache,
+                self._figures.tags,
+                durability=self._durability,
+                read_only=self.read_only,
+                migrate_on_read=migrate_on_read,
+                log=log,
+                on_restore=self._on_restore,
+            )
+        except BaseException:
+            self._logs.let_go(log)
+            raise
+
+    def restore(
+        self,
+        spec: StoreSpec,
+        changelog: Changelog,
+        *,
+        listener: RestoreListener | None = None,
+    ) -> Restored:
+        """Restore a store from a changelog, from the offset on that it contains; and commit it.
+
+        It is opened if it is not open. Batches are committed as they come, each with its offset, so
+        a restore that is killed goes on where it was; so does one from a log that has grown.
+
+        Parameters
+        ----------
+        listener : callable, optional
+            Told how far it is.
+
+        Returns
+        -------
+        Restored
+            What became of the records.
+
+        Raises
+        ------
+        InconsistentStateError
+            The log begins behind the offset, or ends before it.
+        StateError
+            Something is written and not committed; the store has a changelog of its own; or it
+            retains duplicates and was opened before.
+        SpecError
+            The log has records that such a store cannot hold.
+        FormatError, CorruptionError
+            The log is damaged; batches before that are restored.
+        """
+        self._check()
+        if self.read_only:
+            raise UnsupportedError(f"{self.path} was opened with read_only=True")
+        if self.staged_bytes:
+            raise StateError(
+                f"{self.path} has {self.staged_bytes} bytes that are written and not committed; "
+                "commit them before a restore, or close the state to discard them"
+            )
+        is_new = spec.name not in self._stores
+        self.open(spec)
+        with self._turn:
+            self._check()
+            restored = self._stores[spec.name].restore(changelog, listener, is_new=is_new)
+        self._publish()
+        return restored
+
+    def stores(self) -> list[str]:
+        """The names of the stores that are open or on disk, sorted."""
+        self._check()
+        return store_names(self.engine, self.path, self._stores)
+
+    def stored_spec(self, name: str) -> StoredSpec | None:
+        """What the directory says of a store; None where Kafka wrote it, or it is new.
+
+        Raises
+        ------
+        StateError
+            There is no such store.
+        """
+        return self._record_of(name).spec
+
+    def offsets(self, name: str | None = None) -> dict[Partition, int]:
+        """The last committed offset of each partition whose effects are contained.
+
+        Over all stores the least one: of a partition that any of them does not know there is none,
+        but for their own changelogs. A store without offsets contains nothing, so beside it there
+        are none at all. With a name, that store's.
+        """
+        self._check()
+        if name is not None:
+            return self._record_of(name).known_offsets
+        return common_offsets({store: self._record_of(store) for store in self.stores()})
+
+    def _record_of(self, name: str) -> StoreRecord:
+        self._check()
+        if name in self._stores:
+            return self._stores[name].home.record
+        return read_store(self.engine, self.path, name, self._stores)
+
+    @contextlib.contextmanager
+    def record(
+        self,
+        *,
+        topic: str | None = None,
+        partition: int = -1,
+        offset: int = -1,
+        timestamp: Time | None = None,
+        headers: Any = (),
+    ) -> Iterator[RecordContext]:
+        """The input record that the writes within this block come from.
+
+        Positions move on to it. It lends its timestamp and headers to a key-value put that gives
+        none; a versioned put says its own.
+
+        Raises
+        ------
+        TypeError, ValueError
+            A topic that is not a str, a number that is not an int or does not fit, a naive time.
+        StateError
+            Another thread works on a record of this state.
+        """
+        self._check()
+        context = context_of(topic, partition, offset, timestamp, headers)
+        if not self._recording.acquire(blocking=False):
+            raise StateError(
+                f"another thread works on a record of {self.path}, whose time and headers your "
+                "writes would get; let one thread work on records, or give each a state directory"
+            )
+        before, self._slot.current = self._slot.current, context
+        try:
+            yield context
+        finally:
+            self._slot.current = before
+            self._recording.release()
+
+    def flush(self) -> None:
+        """Have caches write down what they hold, which tells their listeners; nothing is committed.
+
+        Raises
+        ------
+        StateError
+            Listeners answer each flush with another write, without an end.
+        """
+        self._check()
+        for _ in range(_FLUSHES):
+            flushed = [store.flush() for store in list(self._stores.values())]
+            if not any(flushed):
+                return
+        raise StateError(
+            f"after {_FLUSHES} flushes the listeners of {', '.join(self._stores)} still write to "
+            "stores whose listeners write; let one of them end it"
+        )
+
+    def commit(self, offsets: Mapping[Partition, int | None] | None = None) -> None:
+        """Write all staged rows, and with them offsets, position and stream time.
+
+        Returns when they are as durable as asked. A store's rows and offsets are one atomic batch;
+        of a store on disk in segments, each segment's rows are, and offsets follow all rows. Where
+        one store fails, what it has staged stays staged, and a later commit writes it; after a full
+        disk it opens the database anew, which ends the scans that are open.
+
+        Parameters
+        ----------
+        offsets : mapping of (topic, partition) to int or None, optional
+            The last offset that is now contained. Left out, those of before are kept; None for one
+            forgets it; an empty mapping forgets all.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Offsets that could not be read back; nothing was written.
+        StorageFullError, EngineError
+            The engine failed; nothing of that store's batch was written.
+        """
+        self._check()
+        if self.read_only:
+            raise UnsupportedError(f"{self.path} was opened with read_only=True")
+        check_offsets(offsets)
+        self.flush()
+        with self._turn:
+            self._check()
+            with self._noted():
+                for store in list(self._stores.values()):
+                    store.commit(offsets)
+            self._publish()
+
+    def _noted(self) -> contextlib.AbstractContextManager[None]:
+        """Notes for other processes a commit that is not one batch of one database."""
+        stores = list(self._stores.values())
+        one = len(stores) < 2 and all(store.database is not None for store in stores)
+        if one or not isinstance(self._lock, DirectoryLock):
+            return contextlib.nullcontext()
+        return self._lock.change()
+
+    def _publish(self) -> None:
+        """Have those who read what is committed see the stores as they are now."""
+        if self._moments is not None:
+            stores = list(self._stores.items())
+            self._moments.publish(
+                {name: store.database for name, store in stores if store.database is not None}
+            )
+            self._views.forget()
+
+    def committed(self) -> StateDirectory:
+        """The directory as it was committed last, to be read by this or any other thread.
+
+        Of a transactional state. It is read-only, shows one moment of all stores that are open,
+        whatever is written and committed meanwhile, and waits for nobody; take another one to see
+        more. A window or session store on an engine with a database for each segment is seen
+        segment by segment as it was committed when each was first looked at. It ends with this
+        state; close it, or use ``with``.
+
+        Raises
+        ------
+        UnsupportedError
+            The state is not transactional, or it is read-only, as the result of this is.
+        """
+        return self._view_of(self._newest())
+
+    def _hold_view(self) -> HeldView:
+        """A view of the last commit that is shared by those who ask one question of it."""
+        return self._views.hold(self._newest(), self._view_of)
+
+    def _newest(self) -> Hold:
+        """The moment of the last commit."""
+        self._check()
+        if self._moments is None:
+            raise UnsupportedError(
+                f"{self.path} was not opened for writing with transactional=True; without it rows "
+                "may be written before they are committed, so there is no telling them apart. "
+                "Open it so, or read with read_only=True"
+            )
+        return self._moments.hold()
+
+    def _view_of(self, hold: Hold) -> StateDirectory:
+        return StateDirectory(
+            self.path,
+            CommittedEngine(self.engine, hold.moment),
+            hold,
+            Staging(0),
+            CacheBudget(0),
+            metrics=MetricsRegistry(),  # or its figures would stand beside those of this one
+            durability="process",
+            read_only=True,
+            migrate_on_read=False,
+        )
+
+    def checkpoint(self, dest: str | os.PathLike[str]) -> list[str]:
+        """Copy all stores of the directory, as they are committed, to a new state directory.
+
+        Other threads may go on writing; a commit waits until the copy is made. Of a directory that
+        is open read-only the copy shows one commit of whoever writes it. What is staged is not in
+        it; what was spilled before its commit is, without offsets, as after a crash.
+
+        Parameters
+        ----------
+        dest : path-like
+            It is there once it is whole.
+
+        Returns
+        -------
+        list of str
+            The names of the stores.
+
+        Raises
+        ------
+        FileExistsError
+            There is something at ``dest``.
+        SpecError
+            It lies in the state directory.
+        UnsupportedError
+            The engine keeps its rows in memory, or makes no copies.
+        EngineError
+            Another process commits faster than its databases can be opened.
+        """
+        self._check()
+        with self._turn:
+            self._check()
+            opened = {} if self.read_only else dict(self._stores)
+            place = Path(dest).absolute()
+            place = place.parent.resolve() / place.name
+            return write_checkpoint(self.engine, self.path, opened, place)
+
+    def close(self) -> None:
+        """Close the stores and let the next writer in; what is not committed is discarded.
+
+        What another thread opens, commits or copies is waited for. Closing twice is fine, and
+        finishes a close that was interrupted. In a fork of the process that opened it, it lets go
+        of what was inherited and changes nothing.
+        """
+        self._open = False
+        self.metrics.remove(self)
+        with contextlib.ExitStack() as stack:
+            if os.getpid() == self._pid:  # else whoever has the turn is not in this process
+                with self._opening:
+                    pass
+                stack.enter_context(self._turn)
+            if self._lock is not None:
+                stack.callback(self._lock.release)
+            for log in self._logs.opened:
+                stack.callback(log.close)
+            for store in self._stores.values():
+                stack.callback(store.close)
+            if self._moments is not None:
+                stack.callback(self._moments.publish, {})
+            stack.callback(self._views.forget)
+
+    def measure(self) -> Iterable[Metric]:
+        """What is measured of the stores, and of the directory as a whole; see docs/metrics.md."""
+        return self._figures.read(list(self._stores.values()), self.staged_bytes)

@@ -1,0 +1,51 @@
+"""The figures of a state directory: its stores' own, and those of all together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from kstore_core.metrics import Metric, Rate
+from kstore_core.open_store import OpenStore
+
+__all__ = ["StateFigures"]
+
+
+class StateFigures:
+    """What is read of the stores of one state directory.
+
+    Parameters
+    ----------
+    path : Path
+        The state directory's.
+
+    Attributes
+    ----------
+    tags : dict of str to str
+        That say which directory it is, and which thread's.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.tags = {
+            "thread-id": threading.current_thread().name,
+            "task-id": path.name,
+            "state-dir": str(path),
+        }
+        self._dropped = Rate()
+
+    def read(self, stores: Sequence[OpenStore], staged_bytes: int) -> Iterator[Metric]:
+        """The figures, as they are now."""
+        for store in stores:
+            if store.home.measures is not None:
+                yield from store.home.measures.read()
+        dropped = sum(store.late for store in stores)
+        caches = [store.home.cache for store in stores if store.home.cache is not None]
+        budgets = {id(cache.budget): cache.budget.used_bytes for cache in caches}
+        for name, value in (
+            ("dropped-records-total", dropped),
+            ("dropped-records-rate", self._dropped.read(dropped)),
+            ("uncommitted-bytes", staged_bytes),
+            ("cache-size-bytes-total", sum(budgets.values())),
+        ):
+            yield Metric(name, self.tags, value)
