@@ -1,0 +1,136 @@
+"""What logs of all kinds do with records until they are sent: keep them, in their order."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+from kstore_core.codec import RecordColumns
+from kstore_core.errors import (
+    ForkedHandleError,
+    InconsistentStateError,
+    StoreClosedError,
+    UnsupportedError,
+)
+from kstore_core.handle import Handle
+
+if TYPE_CHECKING:
+    from kstore_core.codec.headers import _HeadersLike
+
+__all__ = ["LogHandle"]
+
+
+class LogHandle(Handle):
+    """A log that is open: base of `FileChangelog` and `KafkaChangelog`.
+
+    Parameters
+    ----------
+    name : str
+        Which log, for messages.
+    read_only : bool
+        Send nothing.
+    linger_bytes : int
+        Keys, values and headers that wait for a commit; beyond it they are sent before.
+    """
+
+    def __init__(self, name: str, *, read_only: bool, linger_bytes: int) -> None:
+        self._name = name
+        self.read_only = read_only
+        self._linger_bytes = linger_bytes
+        self._guard = threading.Lock()
+        self._pending = RecordColumns()
+
+    def __repr__(self) -> str:
+        state = "open" if self._open else "closed"
+        return f"<{type(self).__name__} {self._name!r}, {state}>"
+
+    @property
+    def pending_bytes(self) -> int:
+        """Keys, values and headers that wait for a commit."""
+        return self._pending.payload_bytes
+
+    def append(
+        self, key: bytes, value: bytes | None, timestamp: int, headers: _HeadersLike = None
+    ) -> None:
+        """Add a record. It is sent with the next commit, or with more than `linger_bytes`.
+
+        Parameters
+        ----------
+        key : bytes
+        value : bytes or None
+            None is a tombstone.
+        timestamp : int
+            Milliseconds since the epoch; -1 when unknown.
+        headers : Headers, iterable of (str, bytes-like or None), or None, optional
+
+        Raises
+        ------
+        TypeError, FormatError
+            As `encode_headers` does; TypeError without a key.
+        StorageFullError, UnsupportedError, EngineError
+            See `commit`. Nothing is lost: what waits still waits.
+        """
+        self._check_writer()
+        if key is None:
+            raise TypeError("a changelog's record has a key, not None")
+        with self._sending():
+            self._pending.append(self._next_offset(), timestamp, key, value, headers)
+            if self._pending.payload_bytes > self._linger_bytes:
+                self._send_pending()
+
+    def extend(self, records: RecordColumns) -> None:
+        """Add many records; they get the log's offsets in place of their own. See `append`."""
+        self._check_writer()
+        if records.null_keys:
+            raise TypeError(f"{records.null_keys} records have no key; a changelog's have one")
+        with self._sending():
+            self._pending.extend(records, self._next_offset())
+            if self._pending.payload_bytes > self._linger_bytes:
+                self._send_pending()
+
+    def discard(self) -> None:
+        """Forget what waits."""
+        self._check_writer()
+        with self._guard:
+            self._pending = RecordColumns()
+
+    def _next_offset(self) -> int:
+        """The offset of the next record that waits, among those that do."""
+        return self._pending.next_offset
+
+    def _sending(self) -> contextlib.AbstractContextManager[object]:
+        """One thread at a time."""
+        return self._guard
+
+    @abstractmethod
+    def _send_pending(self) -> object:
+        """Send what waits; nothing waits any more."""
+
+    def _check_reaches(self, offset: int, end: int) -> None:
+        """Refuse to read from an offset that is behind the log's end."""
+        if offset > end:
+            raise InconsistentStateError(
+                f"{self._name} ends at offset {end}, and is to be read from {offset}: it is the "
+                "log of something else, or has lost its end. Restore the store anew, from a log "
+                "that has all of it"
+            )
+
+    def _check(self) -> None:
+        if not self._open:
+            raise StoreClosedError(f"the changelog {self._name} has been closed")
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise ForkedHandleError(
+                f"{self._name} was opened by process {self._pid} and is used in {os.getpid()}, a "
+                "fork of it; open the changelog in the process that uses it"
+            )
+
+    def _check_writer(self) -> None:
+        self._check()
+        if self.read_only:
+            raise UnsupportedError(f"{self._name} was opened with read_only=True")
+        self._check_process()

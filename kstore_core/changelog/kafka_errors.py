@@ -1,0 +1,102 @@
+"""What the errors of confluent-kafka mean here, by their names."""
+
+from __future__ import annotations
+
+from kstore_core.errors import (
+    CorruptionError,
+    EngineError,
+    EngineLockedError,
+    InconsistentStateError,
+    KStoreError,
+    SpecError,
+    StateError,
+)
+
+__all__ = ["REFUSED", "UNREACHABLE", "meaning"]
+
+REFUSED = frozenset({"_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "_SSL"})
+"""Waiting is of no use."""
+
+UNREACHABLE = frozenset(
+    {"_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_MSG_TIMED_OUT", "_RESOLVE"}
+)
+"""Goes by when a broker comes back."""
+
+_Meaning = tuple[type[KStoreError], str]
+
+_NO_TOPIC: _Meaning = (StateError, "there is no such topic or partition; create it")
+_FENCED: _Meaning = (EngineLockedError, "another producer has taken over; stop one of them")
+_LOST: _Meaning = (
+    EngineError,
+    "the producer cannot go on, and its log was closed; open the state again",
+)
+_DAMAGED: _Meaning = (CorruptionError, "these bytes are damaged; check the brokers' disks")
+_REPLICAS: _Meaning = (
+    EngineError,
+    "fewer replicas are in sync than min.insync.replicas asks for; bring brokers back",
+)
+_TOO_LARGE: _Meaning = (
+    EngineError,
+    "a record is larger than the topic takes; raise its max.message.bytes and commit again",
+)
+_TOO_FAR: _Meaning = (
+    EngineError,
+    "a record's time is too far ahead; raise the topic's message.timestamp.after.max.ms and commit",
+)
+_EXPIRED: _Meaning = (
+    InconsistentStateError,
+    "what is to be read has expired; move the store's directory away, and restore all that is left",
+)
+
+_MEANINGS: dict[str, _Meaning] = {
+    "UNKNOWN_TOPIC_OR_PART": _NO_TOPIC,
+    "_UNKNOWN_TOPIC": _NO_TOPIC,
+    "_UNKNOWN_PARTITION": _NO_TOPIC,
+    "MSG_SIZE_TOO_LARGE": _TOO_LARGE,
+    "INVALID_TIMESTAMP": _TOO_FAR,
+    "NOT_ENOUGH_REPLICAS": _REPLICAS,
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND": _REPLICAS,
+    "INVALID_PRODUCER_EPOCH": _FENCED,
+    "PRODUCER_FENCED": _FENCED,
+    "_FENCED": _FENCED,
+    "_AUTO_OFFSET_RESET": _EXPIRED,
+    "OFFSET_OUT_OF_RANGE": _EXPIRED,
+    "OUT_OF_ORDER_SEQUENCE_NUMBER": _LOST,
+    "UNKNOWN_PRODUCER_ID": _LOST,
+    "_FATAL": _LOST,
+    "_BAD_MSG": _DAMAGED,
+    "_BAD_COMPRESSION": _DAMAGED,
+    "INVALID_MSG": _DAMAGED,
+    "_INVALID_ARG": (SpecError, "correct the settings"),
+}
+
+
+def meaning(name: str, where: str, timeout_s: float) -> KStoreError:
+    """The error that one of Kafka's becomes.
+
+    Parameters
+    ----------
+    name : str
+        As librdkafka names it.
+    where : str
+        What was done, where, and what the brokers or the library say.
+    timeout_s : float
+        How long was waited.
+    """
+    if name in REFUSED:
+        return EngineError(
+            f"{where}: the brokers do not accept who asks; check the credentials and "
+            "security.protocol in the settings"
+        )
+    if name.endswith("_AUTHORIZATION_FAILED"):
+        return EngineError(
+            f"{where}: give this user the right to it (Describe and Read to restore, Write to log, "
+            "Create for new topics, DescribeConfigs to check them)"
+        )
+    if name in UNREACHABLE:
+        return EngineError(
+            f"{where}: no answer within {timeout_s:g} s; check that the brokers run, and can be "
+            "reached by the names that they advertise"
+        )
+    kind, advice = _MEANINGS.get(name, (EngineError, ""))
+    return kind(f"{where}: {advice}" if advice else where)

@@ -1,0 +1,178 @@
+"""The name and the settings of a store's changelog topic: Kafka Streams' own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from kstore_core.codec.compression import CODECS
+from kstore_core.errors import SpecError
+from kstore_core.spec import StoreSpec
+
+__all__ = ["ADDITIONAL_RETENTION_MS", "LogConfig", "changelog_topic", "check_topic", "topic_config"]
+
+ADDITIONAL_RETENTION_MS = 86_400_000
+"""How much longer a log keeps history than its store, ms: for clocks that do not agree."""
+
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_MAX_MS = 2**63 - 1
+_MIB = 1024 * 1024
+
+
+def changelog_topic(application_id: str, store: str) -> str:
+    """``<application id>-<store>-changelog``.
+
+    Raises
+    ------
+    SpecError
+        Kafka would not take the name, or a part of it is empty.
+    """
+    if not application_id or not store:
+        raise SpecError(
+            f"no changelog topic of the application {application_id!r}, store {store!r}"
+        )
+    return check_topic(f"{application_id}-{store}-changelog")
+
+
+def check_topic(name: str) -> str:
+    """The name, if Kafka would take it for a topic's: 1 to 249 of ``A-Za-z0-9._-``, not dots.
+
+    Raises
+    ------
+    SpecError
+        It would not.
+    """
+    if not _TOPIC.fullmatch(name) or name in (".", ".."):
+        raise SpecError(
+            f"{name!r} cannot be the name of a topic: 1 to 249 of A-Za-z0-9._- are needed"
+        )
+    return name
+
+
+def topic_config(
+    spec: StoreSpec,
+    overrides: Mapping[str, str] | None = None,
+    *,
+    additional_retention_ms: int = ADDITIONAL_RETENTION_MS,
+) -> dict[str, str]:
+    """The settings of a store's changelog topic, as Kafka Streams creates it.
+
+    Parameters
+    ----------
+    spec : StoreSpec
+    overrides : mapping of str to str, optional
+        Settings that win.
+    additional_retention_ms : int
+        Of window and session stores: Kafka's ``windowstore.changelog.additional.retention.ms``.
+
+    Returns
+    -------
+    dict of str to str
+        By Kafka's names: key-value stores are compacted; versioned ones too, but not before their
+        history and a day are over; of windows and sessions also what is older than that is deleted.
+        A window store that retains duplicates is not compacted, for it has many rows a key.
+    """
+    config = {"message.timestamp.type": "CreateTime", "cleanup.policy": "compact"}
+    if spec.shape == "versioned":
+        assert spec.history_retention_ms is not None
+        lag = min(spec.history_retention_ms + ADDITIONAL_RETENTION_MS, _MAX_MS)
+        config["min.compaction.lag.ms"] = str(lag)
+    elif spec.shape in ("window", "session"):
+        assert spec.retention_ms is not None
+        policy = "delete" if spec.retain_duplicates else "compact,delete"
+        config["cleanup.policy"] = policy
+        config["retention.ms"] = str(min(spec.retention_ms + additional_retention_ms, _MAX_MS))
+    return config | dict(overrides or {})
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """How a log in files is kept. The defaults are Kafka's, save for smaller segments.
+
+    Attributes
+    ----------
+    compact : bool
+        Whether of records with equal keys only the last is kept.
+    retention_ms : int or None
+        How old, by its newest record, a closed segment may get; None for ever.
+    min_compaction_lag_ms : int
+        How old a record is at least before compaction may take it.
+    delete_retention_ms : int
+        How long a tombstone is kept after compaction has met it first, so that who reads from the
+        start in the meantime sees it.
+    segment_bytes : int
+        A segment is closed before it gets larger. Only closed ones are compacted or deleted.
+    compression : str
+        "none", "gzip", "snappy", "lz4" or "zstd".
+    """
+
+    compact: bool = True
+    retention_ms: int | None = None
+    min_compaction_lag_ms: int = 0
+    delete_retention_ms: int = 86_400_000
+    segment_bytes: int = 64 * _MIB
+    compression: str = "none"
+
+    def __post_init__(self) -> None:
+        for name in ("min_compaction_lag_ms", "delete_retention_ms"):
+            if getattr(self, name) < 0:
+                raise SpecError(f"{name} is {getattr(self, name)}; 0 or more is needed")
+        if self.segment_bytes < 1:
+            raise SpecError(f"segment_bytes is {self.segment_bytes}; 1 or more is needed")
+        if self.compression not in CODECS:
+            raise SpecError(f"compression {self.compression!r}: one of {', '.join(CODECS)}")
+
+    @classmethod
+    def of_topic(cls, config: Mapping[str, str]) -> Self:
+        """The settings that Kafka's names say.
+
+        Raises
+        ------
+        SpecError
+            A setting that files do not know, or a value that it cannot have.
+        """
+        policy = "compact"
+        retention_ms: int | None = None
+        numbers: dict[str, int] = {}
+        compression = "none"
+        for name, value in config.items():
+            if name == "cleanup.policy":
+                policy = value
+            elif name == "retention.ms":
+                number = _number(name, value)
+                retention_ms = None if number == -1 else number
+            elif name in _NUMBERS:
+                numbers[_NUMBERS[name]] = _number(name, value)
+            elif name == "compression.type":
+                compression = {"producer": "none", "uncompressed": "none"}.get(value, value)
+            elif (name, value) != ("message.timestamp.type", "CreateTime"):
+                raise SpecError(
+                    f"a changelog in files has no setting {name}={value}; there are: "
+                    f"cleanup.policy, retention.ms, {', '.join(_NUMBERS)}, compression.type, "
+                    "message.timestamp.type=CreateTime"
+                )
+        policies = {part.strip() for part in policy.split(",")}
+        if not policies <= {"compact", "delete"}:
+            raise SpecError(f"cleanup.policy={policy}: compact, delete or both are needed")
+        return cls(
+            compact="compact" in policies,
+            retention_ms=retention_ms if "delete" in policies else None,
+            compression=compression,
+            **numbers,
+        )
+
+
+_NUMBERS = {
+    "min.compaction.lag.ms": "min_compaction_lag_ms",
+    "delete.retention.ms": "delete_retention_ms",
+    "segment.bytes": "segment_bytes",
+}
+
+
+def _number(name: str, value: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise SpecError(f"{name}={value}: an integer is needed") from None

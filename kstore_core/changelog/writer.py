@@ -1,0 +1,172 @@
+"""Batches into files: the one place that writes to a log's last segment."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from kstore_core.changelog.segment import MAX_OFFSET_DELTA, Segment, list_segments
+from kstore_core.changelog.tail import Tail
+from kstore_core.codec import BatchHead, read_batch_head
+from kstore_core.directories import sync_directory
+from kstore_core.engine import Durability
+from kstore_core.errors import EngineError, StorageFullError
+
+__all__ = ["LogWriter", "explained"]
+
+
+class LogWriter:
+    """Appends batches behind the tail of a log.
+
+    Parameters
+    ----------
+    directory : Path
+    tail : Tail
+        Where the log ends.
+    segment_bytes : int
+        A segment is closed before it gets larger.
+    durability : Durability
+        With "power" `sync` is what makes a write last; with "changelog" closing a segment is.
+
+    Attributes
+    ----------
+    tail : Tail
+        Where the log ends now.
+    lost : bool
+        The disk has refused to sync: where the log ends only a new open finds out.
+    """
+
+    def __init__(
+        self, directory: Path, tail: Tail, *, segment_bytes: int, durability: Durability
+    ) -> None:
+        self.tail = tail
+        self._directory = directory
+        self._segment_bytes = segment_bytes
+        self._durability = durability
+        self._file: int | None = None
+        self._unsynced = False
+        self.lost = False
+
+    def write(self, data: bytes) -> None:
+        """Append whole batches, in as many segments as they need.
+
+        Raises
+        ------
+        StorageFullError, EngineError
+            The log ends where it did.
+        """
+        before = self.tail
+        with explained(self._directory):
+            try:
+                for part, next_offset in self._parts(data):
+                    self._append(part, next_offset)
+            except BaseException:
+                self._take_back(before)
+                raise
+
+    def sync(self) -> None:
+        """Make what was written survive a power cut, at the level "power".
+
+        Raises
+        ------
+        EngineError
+            The disk refuses; whether it has what was written is known to nobody.
+        """
+        if self._durability == "power":
+            self._sync()
+
+    def roll(self) -> None:
+        """Close the last segment, and begin the next with the next write."""
+        if self.tail.position:
+            if self._durability != "process":
+                self._sync()
+            self.close()
+            end = self.tail.next_offset
+            self.tail = Tail(Segment.at(self._directory, end), 0, end)
+
+    def close(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+
+    def _sync(self) -> None:
+        if self._file is not None and self._unsynced:
+            try:
+                os.fsync(self._file)
+            except OSError as error:
+                self.lost = True
+                raise EngineError(
+                    f"{self._directory}: the disk did not keep what was written: "
+                    f"{error.strerror or error}. The log was closed; open it again, which finds "
+                    "out where it ends, and write anew what was not committed"
+                ) from error
+            self._unsynced = False
+
+    def _parts(self, data: bytes) -> Iterator[tuple[bytes, int]]:
+        """What goes into one segment each, and the offset behind it; rolls between them."""
+        begin = at = 0
+        next_offset = self.tail.next_offset
+        while (head := read_batch_head(data, at)) is not None:
+            if self._is_full(at - begin, head):
+                if at > begin:
+                    yield data[begin:at], next_offset
+                    begin = at
+                self.roll()
+            at, next_offset = at + head.size, head.last_offset + 1
+        yield data[begin:at], next_offset
+
+    def _is_full(self, more: int, head: BatchHead) -> bool:
+        """Whether a batch goes to another segment than the `more` bytes before it."""
+        size = self.tail.position + more
+        return size > 0 and (
+            size + head.size > self._segment_bytes
+            or head.last_offset - self.tail.segment.base_offset > MAX_OFFSET_DELTA
+        )
+
+    def _append(self, data: bytes, next_offset: int) -> None:
+        segment, position = self.tail.segment, self.tail.position
+        if self._file is None:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+            self._file = os.open(segment.path, flags, 0o640)
+            if self._durability == "power":
+                sync_directory(self._directory)
+        self._unsynced = True
+        rest = memoryview(data)
+        while rest:
+            written = os.pwrite(self._file, rest, position)
+            rest, position = rest[written:], position + written
+        self.tail = Tail(segment, position, next_offset)
+
+    def _take_back(self, before: Tail) -> None:
+        """Make the log end where it did, the newest bytes first."""
+        self.close()
+        for segment in reversed(list_segments(self._directory)):
+            if segment.base_offset > before.segment.base_offset:
+                segment.path.unlink()
+        if before.segment.path.exists():
+            os.truncate(before.segment.path, before.position)
+        self.tail = before
+
+
+@contextlib.contextmanager
+def explained(directory: Path) -> Iterator[None]:
+    """Say what an error of the file system means for a log.
+
+    Raises
+    ------
+    StorageFullError, EngineError
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise StorageFullError(
+                f"{directory}: no space left; the log ends where it did. Make room and try again"
+            ) from error
+        raise EngineError(
+            f"{directory} cannot be written: {error.strerror or error}. The log ends where it did; "
+            "mend the disk or its permissions, and open it again"
+        ) from error

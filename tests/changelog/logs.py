@@ -1,0 +1,46 @@
+"""Logs for the tests of changelogs in files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from kstore_core.changelog import FileChangelog, LogConfig
+from kstore_core.codec import LogRecord
+
+TOPIC = "app-s-changelog"
+
+
+def open_log(root: Path, **options: Any) -> FileChangelog:
+    """A log of small batches; fields of its LogConfig may be given beside its own options."""
+    names = LogConfig.__slots__
+    config = LogConfig(**{name: options.pop(name) for name in names if name in options})
+    return FileChangelog(root, TOPIC, config=config, batch_bytes=200, **options)
+
+
+def fill(log: FileChangelog, count: int, *, keys: int = 7, a_commit: int = 5) -> None:
+    """Append records that say their own offset, and commit them some at a time."""
+    for offset in range(log.end_offset, log.end_offset + count):
+        key, value = b"k%d" % (offset % keys), b"v%d" % offset
+        log.append(key, value, offset, [("n", b"%d" % offset)])
+        if offset % a_commit == a_commit - 1:
+            log.commit()
+    log.commit()
+
+
+def contents(log: FileChangelog, from_offset: int | None = None) -> list[LogRecord]:
+    return [record for columns in log.read(from_offset) for record in columns]
+
+
+def files(log: FileChangelog) -> list[str]:
+    return sorted(path.name for path in log.path.iterdir() if not path.name.startswith("."))
+
+
+def bytes_of(log: FileChangelog) -> bytes:
+    return b"".join((log.path / name).read_bytes() for name in files(log))
+
+
+def read_whole(root: Path) -> list[LogRecord]:
+    """What a reader finds that opens the log anew."""
+    with open_log(root, read_only=True) as log:
+        return contents(log)

@@ -1,0 +1,193 @@
+"""Logs and other processes: one writes, any read beside it, SIGKILL takes nothing committed."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kstore_core.changelog import files
+from kstore_core.codec import LogRecord
+from kstore_core.errors import (
+    CorruptionError,
+    EngineLockedError,
+    ForkedHandleError,
+    KStoreError,
+    UnsupportedError,
+)
+from tests.changelog.logs import contents, fill, open_log, read_whole
+
+ROOT = Path(__file__).parent.parent.parent
+
+WRITER = """
+import sys
+from pathlib import Path
+from tests.changelog.logs import open_log
+
+with open_log(Path(sys.argv[1]), segment_bytes=3000) as log:
+    print(log.end_offset, flush=True)
+    while True:
+        for offset in range(log.end_offset, log.end_offset + 7):
+            log.append(b"k%d" % (offset % 50), b"v%d" % offset, offset)
+        print(log.commit(), flush=True)
+        if log.high_watermark % 10 == 0:
+            log.compact()
+"""
+
+
+@contextmanager
+def writing(root: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that writes until it is killed, at the end of the block at the latest."""
+    command = [sys.executable, "-c", WRITER, str(root)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as writer:
+        try:
+            yield writer
+        finally:
+            writer.kill()
+
+
+def committed(writer: subprocess.Popen[str]) -> int:
+    """The next offset up to which all is committed."""
+    assert writer.stdout is not None
+    return int(writer.stdout.readline())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_sigkill_takes_nothing_that_was_committed(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    last = 0
+    for _ in range(3):
+        with writing(tmp_path) as writer:
+            assert committed(writer) >= last
+            for _ in range(chance.randrange(40)):
+                last = committed(writer)
+            time.sleep(chance.random() / 50)
+            writer.kill()
+            assert writer.stdout is not None
+            last = max([last, *map(int, writer.stdout.read().split())])
+        for found in (read_whole(tmp_path), reopened(tmp_path)):
+            assert all(record.value == b"v%d" % record.offset for record in found)
+            newest = {record.key: record.offset for record in found}
+            for offset in range(max(last - 50, 0), last):
+                assert newest[b"k%d" % (offset % 50)] >= offset
+
+
+def reopened(root: Path) -> list[LogRecord]:
+    with open_log(root, segment_bytes=3000) as log:
+        return contents(log)
+
+
+def test_a_reader_in_another_process_follows(tmp_path: Path) -> None:
+    """Through rolled, compacted and merged segments; nothing is skipped or seen twice."""
+    newest: dict[bytes | None, int] = {}
+    position = 0
+    with writing(tmp_path) as writer:
+        assert committed(writer) == 0
+        with open_log(tmp_path, read_only=True) as log:
+            until = time.monotonic() + 2
+            while True:
+                done = time.monotonic() > until
+                if done:
+                    writer.kill()
+                    writer.wait()
+                assert log.high_watermark >= position
+                for columns in log.read(position):
+                    assert columns[0].offset >= position
+                    position = columns.next_offset
+                    for record in columns:
+                        assert record.value == b"v%d" % record.offset
+                        assert record.offset > newest.get(record.key, -1)
+                        newest[record.key] = record.offset
+                if done:
+                    break
+    assert position > 50
+    assert sorted(newest.values()) == list(range(position - 50, position))
+
+
+@pytest.mark.parametrize("error", [None, CorruptionError, UnsupportedError])
+def test_a_reader_finds_the_end_of_a_log_that_is_compacted_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[KStoreError] | None
+) -> None:
+    """What was the last segment when it listed them has been closed and replaced by another."""
+    with open_log(tmp_path) as log, open_log(tmp_path, read_only=True) as reader:
+        fill(log, 40)
+        assert reader.high_watermark == 40
+        listings = [files.list_segments(log.path)]
+        log.roll()
+        fill(log, 3)
+        log.compact()
+        real = files.list_segments
+        monkeypatch.setattr(
+            files, "list_segments", lambda path: listings.pop() if listings else real(path)
+        )
+        find_tail = files.find_tail
+
+        def in_the_middle_of_a_batch(*where: Any) -> Any:
+            monkeypatch.setattr(files, "find_tail", find_tail)
+            assert error is not None
+            raise error("these bytes are no head of a batch")
+
+        if error is not None:
+            monkeypatch.setattr(files, "find_tail", in_the_middle_of_a_batch)
+        assert reader.high_watermark == 43
+        assert not listings
+
+
+def test_a_second_writer_is_told_who_has_it(tmp_path: Path) -> None:
+    with writing(tmp_path) as writer:
+        committed(writer)
+        with pytest.raises(EngineLockedError, match=f"is open for writing in process {writer.pid}"):
+            open_log(tmp_path)
+    open_log(tmp_path, lock_timeout_s=5).close()
+    with open_log(tmp_path), pytest.raises(EngineLockedError, match="this process"):
+        open_log(tmp_path)
+
+
+def test_a_fork_does_not_write(tmp_path: Path) -> None:
+    with open_log(tmp_path) as log:
+        fill(log, 3)
+        child = os.fork()
+        if child == 0:
+            try:
+                log.append(b"k", b"v", 0)
+            except ForkedHandleError:
+                assert len(contents(log)) == 3
+                log.close()
+                os._exit(0)
+            os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0
+        fill(log, 1)
+    assert len(read_whole(tmp_path)) == 4
+
+
+def test_threads_append_and_compact(tmp_path: Path) -> None:
+    """Every record of each thread is there, in the thread's order."""
+    with open_log(tmp_path, segment_bytes=3000, min_compaction_lag_ms=10**15) as log:
+
+        def write(name: int) -> None:
+            for number in range(200):
+                log.append(b"%d" % name, b"%d" % number, 0)
+                if number % 20 == 0:
+                    log.commit()
+                    log.compact()
+
+        threads = [threading.Thread(target=write, args=(name,)) for name in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        log.commit()
+        found = contents(log)
+    assert [record.offset for record in found] == list(range(800))
+    for name in range(4):
+        values = [record.value for record in found if record.key == b"%d" % name]
+        assert values == [b"%d" % number for number in range(200)]
