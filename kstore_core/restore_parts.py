@@ -1,0 +1,113 @@
+"""A log in parts that fit into memory: as it comes, or by key with all records of each."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kstore_core.changelog import FileChangelog
+from kstore_core.codec import RecordColumns, split_by_key
+
+__all__ = ["SpooledParts", "in_chunks", "weight"]
+
+RECORD_BYTES = 100
+"""What a record takes beside its keys, values and headers while it becomes a row."""
+
+_MOST_PARTS = 256
+_DEEPEST = 4
+
+
+def weight(records: RecordColumns) -> int:
+    """About how much memory records take, in bytes: small ones take more than they hold."""
+    return records.payload_bytes + RECORD_BYTES * len(records)
+
+
+def in_chunks(
+    batches: Iterable[RecordColumns], max_bytes: int
+) -> Iterator[tuple[RecordColumns, int]]:
+    """Records in larger pieces, each with the log's offset behind it."""
+    pending = RecordColumns()
+    next_offset = 0
+    for batch in batches:
+        if len(pending) and weight(pending) + weight(batch) > max_bytes:
+            yield pending, next_offset
+            pending = RecordColumns()
+        pending.extend(batch, batch.offsets[0])  # where offsets have gaps they lose them here
+        next_offset = batch.next_offset
+    if len(pending):
+        yield pending, next_offset
+
+
+class SpooledParts:
+    """Records by key, on disk: all of a key's are in one part, in their order.
+
+    Parameters
+    ----------
+    root : Path
+        Where they lie until this is left. What is there already was left by a process that was
+        killed, and is removed.
+    count : int
+        Parts, 256 at most.
+    max_bytes : int
+        The weight of a part that is given whole; a larger one is divided once more, unless it is of
+        few keys.
+    """
+
+    def __init__(self, root: Path, count: int, max_bytes: int, *, depth: int = 0) -> None:
+        self._root = root
+        self._count = min(count, _MOST_PARTS)
+        self._max_bytes = max_bytes
+        self._depth = depth
+        self._sizes = [0] * self._count
+        self._logs: list[FileChangelog] = []
+        self._closing = ExitStack()
+
+    def __enter__(self) -> Self:
+        shutil.rmtree(self._root, ignore_errors=True)
+        with ExitStack() as stack:
+            stack.callback(shutil.rmtree, self._root, ignore_errors=True)
+            self._logs = [
+                stack.enter_context(FileChangelog(self._root, "part", number))
+                for number in range(self._count)
+            ]
+            self._closing = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._closing.close()
+
+    def add(self, records: RecordColumns) -> None:
+        """Add records behind those that there are."""
+        parts = split_by_key(records, self._count, self._depth)
+        for number, (log, part) in enumerate(zip(self._logs, parts, strict=True)):
+            if len(part):
+                self._sizes[number] += weight(part)
+                log.extend(part)
+                log.commit()
+
+    def __iter__(self) -> Iterator[RecordColumns]:
+        """The records of one set of keys after the other, each whole."""
+        for log, size in zip(self._logs, self._sizes, strict=True):
+            if size <= 2 * self._max_bytes or self._depth == _DEEPEST:
+                part = RecordColumns()
+                for batch in log.read():
+                    part.extend(batch, part.next_offset)
+                yield part
+                continue
+            count = -(-size // self._max_bytes)
+            deeper = SpooledParts(
+                self._root / "parts", count, self._max_bytes, depth=self._depth + 1
+            )
+            with deeper as parts:
+                for batch, _ in in_chunks(log.read(), self._max_bytes):
+                    parts.add(batch)
+                yield from parts

@@ -1,0 +1,158 @@
+"""Records of a log as rows of a key-value, window or session store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any, cast
+
+from kstore_core.changelog import from_log
+from kstore_core.clock import StreamClock, segment_id
+from kstore_core.codec import RecordColumns, latest_records
+from kstore_core.errors import FormatError
+from kstore_core.keys import KeySchema, rows_of
+from kstore_core.spec import StoreSpec
+from kstore_core.tables import Write
+
+__all__ = ["CHUNK_ROWS", "Restored", "RowRestorer"]
+
+CHUNK_ROWS = 8192
+"""How many rows are handed to a bulk load at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What became of the records.
+
+    Attributes
+    ----------
+    records : int
+        How many were given.
+    late : int
+        How many were too late for the store's history, and left out.
+    rows : int
+        How many physical rows were written.
+    """
+
+    records: int = 0
+    late: int = 0
+    rows: int = 0
+
+    def __add__(self, other: Restored) -> Restored:
+        return Restored(
+            self.records + other.records, self.late + other.late, self.rows + other.rows
+        )
+
+
+class RowRestorer:
+    """Restores rows: of records with equal keys the last one counts.
+
+    Parameters
+    ----------
+    spec : StoreSpec
+    table : Table
+        In segments where the spec is of windows or sessions.
+    clock : StreamClock or None
+        Of such a store.
+
+    Attributes
+    ----------
+    is_empty : bool
+        The table holds no rows.
+    """
+
+    def __init__(self, spec: StoreSpec, table: Any, clock: StreamClock | None) -> None:
+        self._table = table
+        self._clock = clock
+        self._format = spec.format
+        self._schema: KeySchema | None = None
+        if clock is not None:
+            self._log_schema = rows_of(spec.shape, time_ordered=False).schema
+            self._schema = rows_of(spec.shape, time_ordered=spec.time_ordered).schema
+        self._interval = spec.segment_interval_ms or 1
+        self.is_empty = table.first(None, None) is None
+
+    def put(self, records: RecordColumns) -> Restored:
+        """Write records that come after those of the calls before, through the staging.
+
+        Raises
+        ------
+        FormatError
+            A record has no key, or none of a window or session; names its offset. Nothing was
+            written.
+        """
+        keys, rows, late = self._rows_of(records)
+        self._table.write(map(Write, keys, rows))
+        return Restored(len(records), late, len(keys))
+
+    def load(self, records: RecordColumns) -> Restored:
+        """Load records past the staging, in which nothing may be; deletes are staged.
+
+        Raises
+        ------
+        FormatError
+            As `put` does.
+        """
+        keys, rows, late = self._rows_of(records)
+        values = cast("list[bytes]", rows)
+        if None in rows:
+            gone = [key for key, row in zip(keys, rows, strict=True) if row is None]
+            keys = [key for key, row in zip(keys, rows, strict=True) if row is not None]
+            values = [row for row in rows if row is not None]
+            if not self.is_empty:
+                self._table.write(Write(key, None) for key in gone)
+        if keys:
+            self._table.load(
+                (keys[start : start + CHUNK_ROWS], values[start : start + CHUNK_ROWS])
+                for start in range(0, len(keys), CHUNK_ROWS)
+            )
+            self.is_empty = False
+        return Restored(len(records), late, len(rows))
+
+    def _rows_of(self, records: RecordColumns) -> tuple[list[bytes], list[bytes | None], int]:
+        """Keys and rows in the table's order, deletes among them; how many rows are too late."""
+        try:
+            keys, rows = from_log(self._format, latest_records(records), schema=self._schema)
+            if self._clock is None or self._schema is None:
+                return keys, rows, 0
+            return self._in_time(keys, rows, self._clock, self._schema)
+        except FormatError:
+            self._refuse_keys(records)
+            raise
+
+    def _refuse_keys(self, records: RecordColumns) -> None:
+        """Raise of the first record whose key is none of the store, by its offset in the log."""
+        if self._schema is None:
+            return
+        for offset, key in zip(records.offsets, records.keys, strict=True):
+            try:
+                if key is not None:
+                    self._log_schema.segment_time(key)
+            except FormatError as error:
+                raise FormatError(f"offset {offset}: {error}", offset=error.offset) from None
+
+    def _in_time(
+        self, keys: list[bytes], rows: list[bytes | None], clock: StreamClock, schema: KeySchema
+    ) -> tuple[list[bytes], list[bytes | None], int]:
+        """The rows whose segments live once all are there, segment by segment; and the others."""
+        times = list(map(schema.segment_time, keys))
+        if times:
+            clock.advance(max(times))
+        interval = self._interval
+        first_live = segment_id(clock.horizon, interval)
+        self._table.expire(first_live)
+        live = [
+            (number, at)
+            for at, number in enumerate(segment_id(time, interval) for time in times)
+            if number >= first_live
+        ]
+        if schema.prefix >= 0:  # the log's order, by the user's key, is not that of the rows
+            live.sort(key=lambda row: (row[0], keys[row[1]]))
+        else:
+            live.sort()
+        order = list(map(itemgetter(1), live))
+        return (
+            list(map(keys.__getitem__, order)),
+            list(map(rows.__getitem__, order)),
+            len(keys) - len(order),
+        )
