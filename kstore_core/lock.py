@@ -9,15 +9,17 @@ import json
 import os
 import time
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kstore_core.errors import EngineLockedError, StateError, StorageFullError
 
-__all__ = ["LOCK_FILE", "DirectoryLock", "recorded_engine"]
+__all__ = ["LOCK_FILE", "Changes", "DirectoryLock", "noted_changes", "recorded_engine"]
 
 LOCK_FILE = ".kstore.lock"
 _POLL_S = 0.02
+_DIGITS = b"%020d"
 
 
 class DirectoryLock:
@@ -46,10 +48,15 @@ class DirectoryLock:
     def __init__(self, directory: Path, engine: str, timeout_s: float = 0) -> None:
         self.path = directory / LOCK_FILE
         self._engine = engine
+        self._pid: int | None = os.getpid()
+        self._changes = 0
+        self._digits_at: int | None = None
         self._fd: int | None = None
         try:
             self._take(time.monotonic() + timeout_s)
-            self._write({"engine": engine, "pid": os.getpid()})
+            changes = _changes(_read(self.path))
+            self._changes = changes + changes % 2  # whoever was at it is dead
+            self._write()
         except EngineLockedError:
             raise
         except OSError as error:
@@ -83,6 +90,20 @@ class DirectoryLock:
             # Kafka Streams deletes what ends in .lock; a lock on a deleted file keeps nobody out.
             self._abandon()
 
+    def record(self, engine: str) -> None:
+        """Have the file say that another engine writes the directory now."""
+        self._engine = engine
+        self._write()
+
+    @contextlib.contextmanager
+    def change(self) -> Iterator[None]:
+        """Note that what is done within leaves several databases at different moments meanwhile."""
+        self._note()
+        try:
+            yield
+        finally:
+            self._note()
+
     def release(self) -> None:
         """Let others in. Releasing twice is fine."""
         if self._fd is None:
@@ -91,7 +112,8 @@ class DirectoryLock:
         try:
             # Where it cannot be written, it says that this process has it, which nobody has to ask.
             with contextlib.suppress(OSError):
-                self._write({"engine": self._engine, "pid": None})
+                self._pid = None
+                self._write()
         finally:
             try:
                 # A child that is being forked may hold a copy of the descriptor for a moment.
@@ -99,9 +121,22 @@ class DirectoryLock:
             finally:
                 self._abandon()
 
-    def _write(self, content: dict[str, Any]) -> None:
+    def _note(self) -> None:
         assert self._fd is not None
+        self._changes += 1
+        if self._digits_at is None:
+            self._write()
+        else:  # a commit waits for this: a call of the system, and no more
+            os.pwrite(self._fd, _DIGITS % self._changes, self._digits_at)
+
+    def _write(self) -> None:
+        assert self._fd is not None
+        content: dict[str, Any] = {"engine": self._engine, "pid": self._pid}
+        if self._changes:
+            content["changes"] = (_DIGITS % self._changes).decode()
         data = json.dumps(content).encode() + b"\n"
+        if self._changes:
+            self._digits_at = data.index(_DIGITS % self._changes)
         os.pwrite(self._fd, data, 0)
         os.ftruncate(self._fd, len(data))
 
@@ -139,9 +174,10 @@ def _explained(error: OSError, directory: Path) -> Exception:
             f"{directory}: no space left to write {LOCK_FILE}; nothing was changed. Make room, or "
             "open it with read_only=True"
         )
+    mend = "Move it away" if error.errno == errno.EISDIR else "Mend its permissions"
     return StateError(
         f"{directory} cannot be opened for writing, because its {LOCK_FILE} cannot: "
-        f"{error.strerror or error}. Mend its permissions, or open it with read_only=True"
+        f"{error.strerror or error}. {mend}, or open it with read_only=True"
     )
 
 
@@ -157,3 +193,56 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}
+
+
+class Changes(NamedTuple):
+    """What is noted of changes to several databases.
+
+    Attributes
+    ----------
+    number : int
+        How often one has begun or ended.
+    at_rest : bool
+        None is being made.
+    """
+
+    number: int
+    at_rest: bool
+
+
+def noted_changes(directory: Path) -> Changes:
+    """How many changes there were, for who reads while another process may write."""
+    content = _read(directory / LOCK_FILE)
+    number = _changes(content)
+    at_rest = number % 2 == 0 or not (_is_alive(content.get("pid")) or _is_held(directory))
+    return Changes(number, at_rest)
+
+
+def _changes(content: dict[str, Any]) -> int:
+    digits = content.get("changes", "")
+    return int(digits) if isinstance(digits, str) and digits.isdecimal() else 0
+
+
+def _is_alive(pid: object) -> bool:
+    if type(pid) is not int:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _is_held(directory: Path) -> bool:
+    """Whether somebody has the lock: a process in another container, whose number says nothing.
+
+    Asked after a crash only, for whoever takes the lock at this moment is told that it is held.
+    """
+    with (directory / LOCK_FILE).open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False

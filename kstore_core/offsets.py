@@ -277,16 +277,21 @@ def check_integer(what: str, number: object, least: int, beyond: int) -> None:
         raise ValueError(f"{what} is {number}; it lies outside {least} to {beyond - 1}")
 
 
-def common_offsets(records: Iterable[StoreRecord]) -> dict[Partition, int]:
-    """The least offset of each partition over several stores.
+def common_offsets(records: Mapping[str, StoreRecord]) -> dict[Partition, int]:
+    """The least offset of each partition over several stores, by their names.
 
-    A store that knows no offset at all contains nothing, so beside it nothing is common; nor is a
-    partition that any of them does not know.
+    What a store does not know it does not contain, so a partition that any of them does not know is
+    not common. A store's own changelog, ``…-<store>-changelog``, is nobody else's matter. Beside a
+    store that knows no offset at all nothing is common.
     """
+    known = {name: record.known_offsets for name, record in records.items()}
+    if not all(known.values()):
+        return {}
     common: dict[Partition, int] = {}
-    for record in records:
-        if not record.known_offsets:
-            return {}
-        for partition, offset in record.offsets.items():
-            common[partition] = min(offset, common.get(partition, offset))
-    return StoreRecord(common).known_offsets
+    for partition in {partition for offsets in known.values() for partition in offsets}:
+        owners = [name for name in known if partition[0].endswith(f"-{name}-changelog")]
+        found = [known[name].get(partition) for name in owners or known]
+        contained = [offset for offset in found if offset is not None]
+        if contained and (owners or len(contained) == len(found)):
+            common[partition] = min(contained)
+    return common

@@ -1,3 +1,9 @@
+cdef extern from "Python.h":
+    # Each tells whether the collector was enabled before.
+    int PyGC_Disable()
+    int PyGC_Enable()
+
+
 cdef class OrderedRows:
     cdef readonly dict rows
     cdef dict _pending
@@ -11,9 +17,10 @@ cdef class OrderedRows:
     cdef bint unset(self, bytes key) except -1
     cpdef OrderedView view(self)
     cdef tuple items(self)
-    cdef void _merge(self)
-    cdef void _rebuild(self)
-    cdef void _place(self, bytes key, object value)
+    cdef int _arrange(self) except -1
+    cdef int _merge(self) except -1
+    cdef int _rebuild(self) except -1
+    cdef int _place(self, bytes key, object value) except -1
 
 
 cdef class OrderedView:

@@ -125,9 +125,10 @@ cdef tuple ordered_items(dict rows):
     cdef PyObject *key
     cdef PyObject *value
     cdef list keys, values
-    if entries is NULL:
-        raise MemoryError(f"no memory to sort {count} keys")
+    cdef bint collecting = PyGC_Disable()  # see OrderedRows
     try:
+        if entries is NULL:
+            raise MemoryError(f"no memory to sort {count} keys")
         while PyDict_Next(rows, &at, &key, &value):
             entry = &entries[index]
             entry.key = key
@@ -142,6 +143,8 @@ cdef tuple ordered_items(dict rows):
         values = [<object>entries[index].value for index in range(count)]
     finally:
         PyMem_Free(entries)
+        if collecting:
+            PyGC_Enable()
     return keys, values
 
 
@@ -160,6 +163,10 @@ cdef class _Chunk:
 
 cdef class OrderedRows:
     """A map from bytes to values, readable in key order both ways, with free snapshots.
+
+    Several threads may use it, each method at once. Python 3.11 collects garbage wherever a list is
+    made, which runs finalizers, and so lets other threads in: where that must not be, the collector
+    waits.
 
     Attributes
     ----------
@@ -207,12 +214,9 @@ cdef class OrderedRows:
 
     cpdef OrderedView view(self):
         """This moment of the map, in order, whatever is put afterwards."""
-        if not self._chunks:
-            if self.rows:
-                self._rebuild()
-        elif self._pending:
-            self._merge()
         cdef OrderedView view = OrderedView.__new__(OrderedView)
+        if self._pending or not self._chunks:
+            self._arrange()
         view._owner = self
         view._chunks = self._chunks
         view._firsts = self._firsts
@@ -221,7 +225,20 @@ cdef class OrderedRows:
         self._epoch += 1
         return view
 
-    cdef void _rebuild(self):
+    cdef int _arrange(self) except -1:
+        """Bring the chunks up to date, before any other thread has a turn."""
+        cdef bint collecting = PyGC_Disable()
+        try:
+            if self._chunks:
+                self._merge()
+            elif self.rows:
+                self._rebuild()
+        finally:
+            if collecting:
+                PyGC_Enable()
+        return 0
+
+    cdef int _rebuild(self) except -1:
         cdef Py_ssize_t start
         cdef list keys, values, part
         keys, values = ordered_items(self.rows)
@@ -233,11 +250,12 @@ cdef class OrderedRows:
             self._chunks.append(_Chunk(part, values[start : start + _CHUNK], self._epoch))
             self._firsts.append(part[0])
         self._pending.clear()
+        return 0
 
-    cdef void _merge(self):
+    cdef int _merge(self) except -1:
         if len(self._pending) * 4 > len(self.rows):
             self._rebuild()
-            return
+            return 0
         if self._pinned and self._views:
             self._chunks = list(self._chunks)
             self._firsts = list(self._firsts)
@@ -245,15 +263,16 @@ cdef class OrderedRows:
         for key in sorted(self._pending):
             self._place(<bytes>key, self._pending[key])
         self._pending.clear()
+        return 0
 
-    cdef void _place(self, bytes key, object value):
+    cdef int _place(self, bytes key, object value) except -1:
         cdef Py_ssize_t index, where
         cdef _Chunk chunk
         if not self._chunks:
             if value is not _GONE:
                 self._chunks.append(_Chunk([key], [value], self._epoch))
                 self._firsts.append(key)
-            return
+            return 0
         index = chunk_of(self._firsts, key)
         chunk = <_Chunk>self._chunks[index]
         if chunk.epoch != self._epoch and self._views:
@@ -263,15 +282,15 @@ cdef class OrderedRows:
         if where < len(chunk.keys) and compare(<bytes>chunk.keys[where], key) == 0:
             if value is not _GONE:
                 chunk.values[where] = value
-                return
+                return 0
             del chunk.keys[where]
             del chunk.values[where]
             if not chunk.keys:
                 del self._chunks[index]
                 del self._firsts[index]
-            return
+            return 0
         if value is _GONE:
-            return
+            return 0
         chunk.keys.insert(where, key)
         chunk.values.insert(where, value)
         if where == 0:
@@ -283,6 +302,7 @@ cdef class OrderedRows:
             self._firsts.insert(index + 1, chunk.keys[_CHUNK])
             del chunk.keys[_CHUNK:]
             del chunk.values[_CHUNK:]
+        return 0
 
 
 cdef class OrderedView:

@@ -1,4 +1,4 @@
-"""Positions as bytes: how far a store has read its input topics (Kafka's PositionSerde).
+"""Positions: how far a store has read its input topics; and their bytes (Kafka's PositionSerde).
 
 Kafka sizes the buffer in bits and stores all of it, so the value ends in zeros. The same padding is
 written here; any tail is accepted.
@@ -6,18 +6,102 @@ written here; any tail is accepted.
 
 from __future__ import annotations
 
+import logging
 import struct
+from collections import deque
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import ClassVar, Self
 
+from kstore_core.codec import RecordColumns
 from kstore_core.errors import FormatError
-from kstore_core.types import Position
 
-__all__ = ["decode_position", "encode_position", "merge_positions"]
+__all__ = [
+    "LoggedPositions",
+    "Position",
+    "copy_position",
+    "decode_position",
+    "encode_position",
+    "merge_positions",
+]
+
+_log = logging.getLogger("kstore_core")
+
+_VERSION, _POSITION = "v", "c"
+"""The headers of a changelog's record that say how far its writer had read (Kafka's
+``ChangelogRecordDeserializationHelper``): the version, a byte, and the position."""
+
+_VERSION_BYTES = b"\x02v\x02"
+"""How a header with that key and a value of one byte begins."""
 
 _INT = struct.Struct(">i")
 _PAIR = struct.Struct(">iq")
 
+_Offsets = Mapping[str, Mapping[int, int]]
+"""Topic to partition to the last offset whose record has been applied."""
 
-def encode_position(position: Position) -> bytes:
+
+class Position(Mapping[str, Mapping[int, int]]):
+    """Topic to partition to the last offset whose record has been applied. It does not change.
+
+    Equal to any mapping of the same content; not hashable, as Kafka's.
+
+    Parameters
+    ----------
+    offsets : mapping of str to mapping of int to int, optional
+
+    Raises
+    ------
+    ValueError
+        It is no such mapping, or a number does not fit into Kafka's bytes.
+    """
+
+    __slots__ = ("_offsets",)
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+
+    def __init__(self, offsets: _Offsets | None = None) -> None:
+        try:
+            self._offsets = copy_position(offsets or {})
+            encode_position(self._offsets)
+        except (TypeError, AttributeError, ValueError, struct.error) as error:
+            raise ValueError(
+                f"{offsets!r} is no position, which maps topics to partitions to offsets: {error}"
+            ) from error
+
+    @classmethod
+    def copied(cls, offsets: _Offsets) -> Self:
+        """A position of what is known to be one, though other threads may add to it."""
+        position = cls.__new__(cls)
+        position._offsets = copy_position(offsets)
+        return position
+
+    def __getitem__(self, topic: str) -> Mapping[int, int]:
+        return MappingProxyType(self._offsets[topic])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._offsets)
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def __repr__(self) -> str:
+        return f"Position({self._offsets!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Position, (self._offsets,)
+
+    def with_component(self, topic: str, partition: int, offset: int) -> Position:
+        """This position and one more offset; where there is a greater one, that stays."""
+        return self.merge({topic: {partition: offset}})
+
+    def merge(self, other: _Offsets) -> Position:
+        """The further of both, partition by partition."""
+        merged = copy_position(self)
+        merge_positions(merged, Position(other))
+        return Position.copied(merged)
+
+
+def encode_position(position: _Offsets) -> bytes:
     """The stored form, padded as Kafka pads it; topics and partitions in their given order."""
     parts = [b"\0", _INT.pack(len(position))]
     size = 8 + 32
@@ -68,9 +152,63 @@ def _count(data: bytes, at: int) -> tuple[int, int]:
     return count, at + _INT.size
 
 
-def merge_positions(position: dict[str, dict[int, int]], other: Position) -> None:
+def copy_position(position: _Offsets) -> dict[str, dict[int, int]]:
+    """A copy; other threads may add to ``position`` meanwhile."""
+    return {topic: dict(offsets) for topic, offsets in list(position.items())}
+
+
+def merge_positions(position: dict[str, dict[int, int]], other: _Offsets) -> None:
     """Move ``position`` on to ``other`` where that is further."""
     for topic, offsets in other.items():
         known = position.setdefault(topic, {})
         for partition, offset in offsets.items():
             known[partition] = max(offset, known.get(partition, offset))
+
+
+class LoggedPositions:
+    """How far those had read who wrote the records of a changelog, where the records say so.
+
+    Kafka Streams notes it if it is configured to. Headers of the same names that mean something
+    else are passed over: a position may be behind, never ahead.
+    """
+
+    def __init__(self) -> None:
+        self._noted: deque[tuple[int, dict[str, dict[int, int]]]] = deque()
+        self._unreadable = 0
+        self._first = (-1, "")
+
+    def note(self, records: RecordColumns) -> None:
+        """Read those of some records, behind those of before."""
+        position: dict[str, dict[int, int]] = {}
+        for index in records.with_header_bytes(_VERSION_BYTES):
+            record = records[index]
+            noted = record.headers.value(_POSITION)
+            if noted is None or record.headers.value(_VERSION) != b"\0":
+                continue
+            try:
+                merge_positions(position, decode_position(noted))
+            except FormatError as error:
+                if not self._unreadable:
+                    self._first = (record.offset, str(error))
+                self._unreadable += 1
+        if position:
+            self._noted.append((records.next_offset, position))
+
+    def until(self, next_offset: int) -> dict[str, dict[int, int]]:
+        """The furthest before an offset, of what has not been asked for yet."""
+        position: dict[str, dict[int, int]] = {}
+        while self._noted and self._noted[0][0] <= next_offset:
+            merge_positions(position, self._noted.popleft()[1])
+        return position
+
+    def warn(self, log: str) -> None:
+        """Tell of those that could not be read, if there were any, once for all."""
+        if self._unreadable:
+            offset, error = self._first
+            _log.warning(
+                "Passed over the position in %d of the records of %s, first at offset %d: %s",
+                self._unreadable,
+                log,
+                offset,
+                error,
+            )

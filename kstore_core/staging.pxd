@@ -7,11 +7,15 @@ cdef class Staging:
     cdef readonly Py_ssize_t max_key_bytes
     cdef readonly bint empty_keys
     cdef public long long staged_bytes
+    cdef public int admitted
     cdef readonly long long spills
     cdef readonly list stores
 
     cdef bint _has_room(self, long long size) noexcept
     cdef int _grow(self, long long size) except -1
+
+
+cdef int close_scan(object chunks) except -1
 
 
 cdef class StagedNamespace:
@@ -25,6 +29,7 @@ cdef class StagedNamespace:
     cdef long long _bytes
     cdef unsigned long long _writes
     cdef unsigned long long _staged_writes
+    cdef unsigned long long _takes      # how often a commit began to write what is staged
     cdef bint _writable
     cdef bint _open
     cdef int _pid

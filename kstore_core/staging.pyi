@@ -11,6 +11,7 @@ class _Spills(Protocol):
 @final
 class Staging:
     staged_bytes: int
+    admitted: int
     def __new__(
         cls,
         max_bytes: int,

@@ -20,7 +20,7 @@ from kstore_core.errors import (
 )
 from kstore_core.merged cimport in_ranges
 from kstore_core.merged import MergedScan
-from kstore_core.ordered cimport OrderedRows
+from kstore_core.ordered cimport OrderedRows, PyGC_Disable, PyGC_Enable
 
 __all__ = ["AbsentNamespace", "StagedNamespace", "Staging", "reserve", "take"]
 
@@ -46,7 +46,10 @@ cdef class Staging:
     stores : list
         What stages here; each has ``spill()``, which writes its rows.
     staged_bytes : int
-        Keys and values that are staged now.
+        Keys and values that are staged now, or held by a cache above.
+    admitted : int
+        How many threads stage what had room already, in a cache, and is neither refused nor makes
+        others spill.
     spills : int
         How often rows were written to the engine before their commit.
     """
@@ -64,12 +67,18 @@ cdef class Staging:
         self.max_key_bytes = sys.maxsize if max_key_bytes is None else max_key_bytes
         self.empty_keys = empty_keys
         self.staged_bytes = 0
+        self.admitted = 0
         self.spills = 0
         self.stores = []
 
     cdef bint _has_room(self, long long size) noexcept:
         """Whether ``size`` more bytes may be staged as things are."""
-        return self.max_bytes < 0 or size <= 0 or self.staged_bytes + size <= self.max_bytes
+        return (
+            self.max_bytes < 0
+            or size <= 0
+            or self.admitted > 0
+            or self.staged_bytes + size <= self.max_bytes
+        )
 
     cdef int _grow(self, long long size) except -1:
         """Make room for ``size`` more bytes; tells whether the staged rows were spilled for it."""
@@ -282,7 +291,8 @@ cdef class StagedNamespace:
         """Stage the deletion of ``lo <= key < hi``; ``hi`` None reaches to the end."""
         self._check_writable()
         cdef list doomed = []
-        for keys, _ in self._rows.view().scan(lo, hi):
+        cdef OrderedRows rows = self._rows
+        for keys, _ in rows.view().scan(lo, hi):
             doomed += keys
         for key in doomed:
             value = self._rows.rows[key]
@@ -300,14 +310,20 @@ cdef class StagedNamespace:
     def scan(self, bytes lo=None, bytes hi=None, *, bint reverse=False):
         """Chunks of the rows with ``lo <= key < hi``, staged ones first, as of this call."""
         self._check_open()
+        cdef unsigned long long takes
+        cdef OrderedRows rows
         if self._nothing_staged():
             return self.base.scan(lo, hi, reverse=reverse)
-        return MergedScan(
-            self._rows.view().scan(lo, hi, reverse),
-            self.base.scan(lo, hi, reverse=reverse),
-            tuple(self._ranges),
-            reverse,
-        )
+        while True:
+            takes = self._takes
+            ranges = tuple(self._ranges)
+            rows = self._rows  # kept: a commit of another thread puts others in its place
+            upper = rows.view().scan(lo, hi, reverse)
+            lower = self.base.scan(lo, hi, reverse=reverse)
+            if takes == self._takes:
+                return MergedScan(upper, lower, ranges, reverse)
+            # A commit began in between, and may have written what was staged after the view.
+            close_scan(lower)
 
     cdef tuple _start(self, bytes lo, bytes hi, bint reverse):
         """The first chunk of a scan, or None, and a scan of what follows it, or None."""
@@ -347,8 +363,10 @@ cdef class StagedNamespace:
 
     cdef tuple _take(self):
         """What is staged, sorted: keys, values and deleted ranges."""
+        cdef OrderedRows rows = self._rows
         self._staged_writes = self._writes
-        keys, values = self._rows.items()
+        self._takes += 1
+        keys, values = rows.items()
         return keys, values, list(self._ranges)
 
     def staged(self):
@@ -385,6 +403,14 @@ cdef class StagedNamespace:
             self._open = False
             # What still holds the store must not keep the engine's handles alive.
             self._base_get = self.base = self.database = None
+
+
+cdef int close_scan(object chunks) except -1:
+    """Let go of a scan that nobody reads."""
+    close = getattr(chunks, "close", None)
+    if close is not None:
+        close()
+    return 0
 
 
 def reserve(list groups not None):
@@ -429,11 +455,23 @@ def take(tuple namespaces not None):
     -------
     list of Rows
         Parallel to ``namespaces``.
+
+    Raises
+    ------
+    StoreClosedError
+        They have been closed, and so have lost what offsets are about to vouch for.
     """
     cdef StagedNamespace namespace
     cdef list taken = []
-    for namespace in namespaces:  # no Python code runs until all are taken
-        taken.append(namespace._take())
+    cdef bint collecting = PyGC_Disable()
+    try:
+        # Nobody else has a turn until all are taken: no Python code runs, nor that of a collector.
+        for namespace in namespaces:
+            namespace._check_open()
+            taken.append(namespace._take())
+    finally:
+        if collecting:
+            PyGC_Enable()
     return [Rows(*rows) for rows in taken]
 
 

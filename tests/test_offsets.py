@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from kstore_core import stores
+from kstore_core.changelog import ChangelogDirectory, FileChangelog
 from kstore_core.engine import Rows
 from kstore_core.errors import CorruptionError, StateError
 from kstore_core.offsets import STATUS, StoreRecord, commit_rows, common_offsets, read_record
@@ -107,17 +108,42 @@ def test_an_empty_mapping_clears_and_none_clears_one():
 def test_what_all_stores_contain_is_the_least():
     first = StoreRecord({("t", 0): 5, ("t", 1): 1})
     second = StoreRecord({("t", 0): 3})
-    assert common_offsets([first, second]) == {("t", 0): 3, ("t", 1): 1}
-    assert common_offsets([first, StoreRecord()]) == {}
-    assert common_offsets([]) == {}
+    assert common_offsets({"a": first, "b": second}) == {("t", 0): 3}, "b contains nothing of t-1"
+    assert common_offsets({"a": first, "b": StoreRecord()}) == {}
+    assert common_offsets({}) == {}
+
+
+def test_a_changelog_is_its_stores_own():
+    first = StoreRecord({("t", 0): 5, ("app-a-changelog", 0): 7})
+    second = StoreRecord({("t", 0): 4, ("app-b-changelog", 0): 9})
+    logs = {("app-a-changelog", 0): 7, ("app-b-changelog", 0): 9}
+    assert common_offsets({"a": first, "b": second}) == {("t", 0): 4, **logs}
+    del second.offsets["t", 0]
+    assert common_offsets({"a": first, "b": second}) == logs
 
 
 def test_an_offset_that_kafka_does_not_know_is_none():
     first = StoreRecord({("t", 0): 5, ("t", 1): 1})
     second = StoreRecord({("t", 0): -4, ("t", 1): 9})
     assert second.known_offsets == {("t", 1): 9}
-    assert common_offsets([first, second]) == {("t", 1): 1}
-    assert common_offsets([first, StoreRecord({("t", 0): -4})]) == {}
+    assert common_offsets({"a": first, "b": second}) == {("t", 1): 1}
+    assert common_offsets({"a": first, "b": StoreRecord({("t", 0): -4})}) == {}
+
+
+def test_a_store_that_was_only_restored_contains_no_input(home, tmp_path):
+    """As a kill in the first commit leaves it: one store has it, the other one's log some of it."""
+    logs = ChangelogDirectory(tmp_path / "logs", application_id="app", partition=0)
+    with home.open(changelog=logs) as state:
+        state.open(A).put(b"k", b"v")
+        state.commit({("in", 0): 1})
+    with FileChangelog(tmp_path / "logs", "app-b-changelog") as log:
+        log.append(b"k", b"v", 5)
+        log.commit()
+    with home.open(changelog=logs) as state:
+        state.open(A)
+        assert state.open(B).get(b"k") == b"v"
+        assert ("in", 0) not in state.offsets()
+        assert state.offsets() == {("app-a-changelog", 0): 0, ("app-b-changelog", 0): 0}
 
 
 def test_an_unknown_offset_is_not_given_out(home):

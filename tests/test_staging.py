@@ -15,7 +15,7 @@ from kstore_core.errors import (
     UnsupportedError,
 )
 from kstore_core.registry import make_engine
-from kstore_core.staging import StagedNamespace, Staging
+from kstore_core.staging import StagedNamespace, Staging, take
 from tests.typed.processes import in_a_child
 
 KEYS = st.one_of(st.binary(max_size=2), st.sampled_from([b"k", b"k\x00", b"\xff\xff"]))
@@ -419,3 +419,12 @@ def test_a_key_that_the_engine_cannot_take_is_refused_before_it_is_staged(tmp_pa
         rows.put(b"", b"v")
     assert rows.staged().keys == [b"abc"]
     assert rows.get(b"abcd") is None
+
+
+def test_what_was_closed_is_not_taken():
+    """A commit of another thread would write its offsets without the rows."""
+    namespace = StagedNamespace(Staging(-1), database("."), "default")
+    namespace.put(b"a", b"1")
+    namespace.close()
+    with pytest.raises(StoreClosedError):
+        take((namespace,))

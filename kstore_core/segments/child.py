@@ -18,7 +18,7 @@ from kstore_core.segments.sleeping import SleepingDatabase
 from kstore_core.staging import StagedNamespace
 from kstore_core.tables import OFFSETS, StoredTable
 
-__all__ = ["Child", "ChildHome"]
+__all__ = ["Child", "ChildHome", "full_without_log"]
 
 
 class ChildHome(Protocol):
@@ -132,7 +132,8 @@ class Child(Segment):
     def write(self, batch: Mapping[str, Rows]) -> None:
         """Write to the namespaces, made where they are missing, at once: all of it or nothing."""
         with self.lock:
-            if self._was_full:
+            loses_tails = self._home.loses_tails
+            if self._was_full and not loses_tails:
                 self._open_again()
             database = self.wake(make=True)
             assert database is not None
@@ -143,11 +144,13 @@ class Child(Segment):
                 database.namespace(name)
             try:
                 database.write(batch)
-            except StorageFullError:
+            except StorageFullError as error:
                 self._was_full = True
+                if loses_tails:
+                    raise full_without_log(database) from error
                 raise
             self._marked = self._home.marks
-            if self._home.loses_tails and batch.keys() != {OFFSETS}:
+            if loses_tails and batch.keys() != {OFFSETS}:
                 self.unsynced = True
 
     def load(self, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]) -> int:
@@ -158,7 +161,10 @@ class Child(Segment):
     def sync(self) -> None:
         """Have what was written survive a crash, where it would not."""
         if self.unsynced and self.database is not None:
-            self.database.sync()
+            try:
+                self.database.sync()
+            except StorageFullError as error:
+                raise full_without_log(self.database) from error
             self.unsynced = False
 
     def close(self) -> None:
@@ -193,6 +199,19 @@ class Child(Segment):
             self._asleep.names = self.database.namespaces()
         for namespace in self.namespaces:
             namespace.rebase(database)
+
+
+def full_without_log(database: Database) -> StorageFullError:
+    """What a full disk means where a database that is opened anew lacks what was not flushed.
+
+    So it is not opened anew behind the back of who has been told that it was committed.
+    """
+    return StorageFullError(
+        f"{database.path}: no space left. At the level 'changelog' what was not flushed is in "
+        "memory only, and may not be writable any more. Make room; if a commit fails even so, "
+        "close the state directory and open it again: it is then as of the offsets that it tells, "
+        "and what follows them is to be processed again"
+    )
 
 
 def _marked(entries: Rows | None) -> Rows:

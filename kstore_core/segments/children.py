@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import resource
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from operator import attrgetter, itemgetter
 from pathlib import Path
@@ -77,12 +77,16 @@ class ChildSegments:
         The least id that has not expired.
     rows : StagedNamespace
         Closed with them; nothing is ever in it.
+    key_overhead : int
+        Keys are stored as they are.
 
     Raises
     ------
     InconsistentStateError
         There is what cannot be a segment of this store.
     """
+
+    key_overhead = 0
 
     def __init__(
         self,
@@ -214,6 +218,7 @@ class ChildSegments:
 
     def open_database(self, child: Child) -> Database:
         """Open its database, closing another one where too many are open."""
+        self.rows.get_many([])  # raises where all have been closed: nobody would close this one
         self._make_room()
         database = self._engine.open_child(
             self._root,
@@ -246,6 +251,14 @@ class ChildSegments:
             shape=self._spec.family,
             store=self._spec.name,
         )
+
+    def checkpoint(self, place: Callable[[Path], Path]) -> None:
+        """Copy the databases of those that are live, all as of one moment."""
+        with self.lock:
+            for child in list(self.live.values()):
+                database = child.wake()
+                if database is not None:
+                    database.checkpoint(place(database.path))
 
     def _make_room(self, wanted: int = 1) -> None:
         """Close what was used longest ago, so that so many more may be opened."""

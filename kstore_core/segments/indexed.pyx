@@ -70,6 +70,10 @@ cdef class IndexedTable:
         """Segments that have expired since the store was opened."""
         return self.below.dropped
 
+    def segment_of(self, bytes key):
+        """The segment of the time in ``key``, a row's or an index row's."""
+        return self.below._id_of(key)
+
     # Writes. A row is staged behind its index row and removed before it: a commit by another thread
     # in between leaves an index row too many, which is mended, and never one too few.
 

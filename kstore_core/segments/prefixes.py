@@ -36,7 +36,11 @@ class PrefixedSegments:
     ----------
     rows : StagedNamespace
         The common one.
+    key_overhead : int
+        By how many bytes a key is longer where it is stored.
     """
+
+    key_overhead = _ID.size
 
     def __init__(self, below: Table, *, writable: bool) -> None:
         self.rows = below.rows

@@ -33,7 +33,7 @@ cdef class Segment:
         self.id = number
 
     def open(self):
-        """The table of the rows. Called once, when they are first used."""
+        """The table of the rows. Called when they are first used, by each thread that does so."""
         raise NotImplementedError
 
     def load(self, chunks):
@@ -51,11 +51,14 @@ cdef class Segment:
                 table = self.open()
             finally:
                 self.users -= 1
-            self.table = table
-            self._put = table.put_one
-            self._rows = table.rows if type(table) is NamespaceTable else None
-            self._part = table if type(table) is PrefixedTable else None
-            self._get = table.get
+            get, put = table.get, table.put_one
+            rows = table.rows if type(table) is NamespaceTable else None
+            part = table if type(table) is PrefixedTable else None
+            # Set once, all at once: another thread that had it opened meanwhile may be inside of
+            # what it has set.
+            if self._get is None:
+                self.table, self._put, self._rows, self._part = table, put, rows, part
+                self._get = get
         return 0
 
     cdef bytes _look_up(self, bytes key):

@@ -57,6 +57,8 @@ class ChildStorage:
         self._stream_time: int | None = None
         self._vouched = False
 
+    database: Database | None = None
+
     def read_record(self) -> StoreRecord:
         """What the newest segments say of the store.
 
@@ -82,6 +84,10 @@ class ChildStorage:
         self._segments.check_rows(vouched=self._vouched)
         self._segments.rename()
         return SegmentedTable(self._segments, self._time_of, self._interval)
+
+    def checkpoint(self, place: Callable[[Path], Path]) -> None:
+        """Copy the databases, which nobody writes to meanwhile."""
+        self._segments.checkpoint(place)
 
     @property
     def expired(self) -> Sequence[Child]:
@@ -129,7 +135,8 @@ class ChildStorage:
             for child in self._segments.live.values()
             for namespace in child.namespaces
         ]
-        taken = take(tuple(namespace for _, namespace in places))
+        # The store's own has nothing, but tells whether it has been closed.
+        _, *taken = take((self._segments.rows, *(namespace for _, namespace in places)))
         staged: dict[Child, list[tuple[StagedNamespace, Rows]]] = {}
         for (child, namespace), rows in zip(places, taken, strict=True):
             if rows:

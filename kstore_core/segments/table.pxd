@@ -6,6 +6,7 @@ from kstore_core.staging cimport StagedNamespace
 cdef class SegmentedTable:
     cdef readonly StagedNamespace rows
     cdef readonly Py_ssize_t dropped
+    cdef readonly Py_ssize_t key_overhead
     cdef object _home
     cdef object _time_of
     cdef long long _interval

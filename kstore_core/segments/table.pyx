@@ -45,6 +45,8 @@ cdef class SegmentedTable:
     ----------
     rows : StagedNamespace
         Whose closing ends scans.
+    key_overhead : int
+        By how many bytes a key is longer where it is stored.
     dropped : int
         Segments that have expired since the store was opened.
     """
@@ -52,6 +54,7 @@ cdef class SegmentedTable:
     def __cinit__(self, home, time_of not None, long long interval_ms):
         self.rows = home.rows
         self._home = home
+        self.key_overhead = home.key_overhead
         self._time_of = time_of
         self._interval = interval_ms
         self._segments = {segment.id: segment for segment in home.segments()}
@@ -116,6 +119,10 @@ cdef class SegmentedTable:
             self._segments[segment.id] = segment
             insort(self._ids, segment.id)
         return 0
+
+    def segment_of(self, bytes key):
+        """The segment of the time in ``key``, whether or not there is one."""
+        return self._id_of(key)
 
     cdef list _within(self, long long lo, long long hi):
         """The segments with ``lo <= id <= hi``, ascending."""

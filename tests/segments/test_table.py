@@ -14,7 +14,7 @@ from kstore_core.engine import Engine
 from kstore_core.errors import KeyTooLongError, StoreClosedError, UncommittedLimitError
 from kstore_core.keys import WINDOW
 from kstore_core.registry import engine_class
-from kstore_core.tables import Bounds, Write
+from kstore_core.tables import Bounds, Layer, Write
 from tests.segments.rows import INTERVAL, row, rows_of, window_spec
 
 KEYS = st.sampled_from([b"", b"a", b"ab", b"b", b"\0", b"\xff\xff"])
@@ -260,6 +260,20 @@ def test_a_load_that_does_not_ascend_is_refused(home):
             table.load([([row(25), row(15)], [b"", b""])])
         with pytest.raises(ValueError, match="ascending"):
             table.load([([row(1, b"b"), row(1, b"a")], [b"", b""])])
+
+
+def test_a_load_through_a_layer_ascends_so_too(home):
+    class Writing(Layer):
+        def write(self, writes: Any) -> None:
+            self.below.write(writes)
+
+    with home.open() as state:
+        table = Writing(state.open(window_spec()).table)
+        rows = [row(1, b"b"), row(1, b"c"), row(15, b"a")]
+        assert table.load([(rows[:2], [b"1", b"2"]), (rows[2:], [b"3"])]) == 3
+        assert rows_of(table) == list(zip(rows, [b"1", b"2", b"3"], strict=True))
+        with pytest.raises(ValueError, match="not ascending"):
+            table.load([([row(15, b"a"), row(1, b"b")], [b"", b""])])
 
 
 def test_a_write_over_many_segments_is_all_or_nothing(home):

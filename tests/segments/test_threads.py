@@ -6,6 +6,8 @@ import random
 import threading
 import time
 
+from kstore_core import open_state
+from kstore_core.segments.prefixes import _PrefixedSegment
 from tests.segments.rows import INTERVAL, row, rows_of, window_spec
 
 SEGMENTS = 8
@@ -51,3 +53,33 @@ def test_readers_lose_nothing_while_segments_come_and_go(home, few_open):
         store = state.open(window_spec())
         assert store.offsets() == {("t", 0): count}
         assert len(rows_of(store.table)) == SEGMENTS
+
+
+def test_a_table_that_a_thread_is_inside_of_is_not_replaced(tmp_path, monkeypatch):
+    """Two threads come to a segment first; the table of the one that was quicker stays."""
+    with open_state(tmp_path, engine="lmdb") as state:
+        state.open(window_spec()).table.put_one(row(0), b"0")
+    opens = _PrefixedSegment.open
+    slower, quicker = threading.Event(), threading.Event()
+    found = []
+
+    def wait_for_the_quicker(segment):
+        if threading.current_thread() is late:
+            slower.set()
+            assert quicker.wait(10)
+        found.append(segment)
+        return opens(segment)
+
+    with open_state(tmp_path, read_only=True) as state:
+        table = state.open(window_spec()).table
+        monkeypatch.setattr(_PrefixedSegment, "open", wait_for_the_quicker)
+        late = threading.Thread(target=table.get, args=(row(0),))
+        late.start()
+        assert slower.wait(10)
+        assert table.get(row(0)) == b"0"
+        by_quicker = found[0].table
+        quicker.set()
+        late.join()
+        assert len(found) == 2
+        assert found[0] is found[1]
+        assert found[0].table is by_quicker
