@@ -1,0 +1,8 @@
+"""Exporters of :mod:`kstore_core.metrics`: Prometheus (extra ``prometheus``) and OpenTelemetry
+(extra ``otel``). What they need is imported when one of them is."""
+
+from __future__ import annotations
+
+from kstore_core.exporters.series import Series, series_of
+
+__all__ = ["Series", "series_of"]

@@ -1,0 +1,66 @@
+"""Metrics for OpenTelemetry: asynchronous instruments of a meter."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from threading import Lock
+
+from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation, get_meter_provider
+
+from kstore_core.exporters.series import Series, series_of
+from kstore_core.metrics import CATALOGUE, REGISTRY, MetricsRegistry
+
+__all__ = ["export_to_opentelemetry"]
+
+_FRESH_S = 0.5
+
+
+def export_to_opentelemetry(
+    provider: MeterProvider | None = None, registry: MetricsRegistry = REGISTRY
+) -> None:
+    """Have a meter provider read every metric, as ``kstore.put-latency-avg`` and the like.
+
+    Parameters
+    ----------
+    provider : MeterProvider, optional
+        Left out, the global one.
+    registry : MetricsRegistry
+        What is exported.
+    """
+    meter = (get_meter_provider() if provider is None else provider).get_meter("kstore")
+    read = _Reading(registry).read
+    for name, kind in CATALOGUE.items():
+        make = meter.create_observable_counter if kind.counter else meter.create_observable_gauge
+        make(
+            f"kstore.{name}",
+            callbacks=[_observer(name, read)],
+            unit=kind.unit,
+            description=kind.description,
+        )
+
+
+def _observer(
+    name: str, read: Callable[[], Series]
+) -> Callable[[CallbackOptions], Iterable[Observation]]:
+    def observe(options: CallbackOptions) -> Iterable[Observation]:
+        return [Observation(value, dict(labels)) for labels, value in read().get(name, {}).items()]
+
+    return observe
+
+
+class _Reading:
+    """One reading of a registry for all instruments, which are asked one after the other."""
+
+    def __init__(self, registry: MetricsRegistry) -> None:
+        self._registry = registry
+        self._lock = Lock()
+        self._taken = -_FRESH_S
+        self._series: Series = {}
+
+    def read(self) -> Series:
+        with self._lock:
+            if time.monotonic() - self._taken >= _FRESH_S:
+                self._series = series_of(self._registry.collect())
+                self._taken = time.monotonic()
+            return self._series

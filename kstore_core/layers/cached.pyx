@@ -1,0 +1,509 @@
+# cython: language_level=3
+"""A table that keeps rows in memory, written once for every shape.
+
+What is written stays here until it is flushed: at a commit, or when its entry has to make room. So
+of many writes of one key the last goes down, under the record that it came from. docs/caching.md
+tells the rules, which are Kafka's (``ThreadCache``, ``NamedCache``, ``Caching…Store``), and where
+they differ.
+"""
+
+from operator import itemgetter
+from threading import RLock
+
+from cpython.bytes cimport PyBytes_GET_SIZE
+from cpython.dict cimport PyDict_GetItemWithError
+from cpython.object cimport PyObject
+
+from kstore_core.codec.row_pairs cimport RowPairs
+from kstore_core.layers.lru cimport ByUse, CacheBudget, Entry, Part, context_bytes
+from kstore_core.layers.telling cimport Telling
+from kstore_core.ordered cimport OrderedRows, compare
+from kstore_core.staging cimport StagedNamespace, Staging, close_scan
+
+from kstore_core.errors import KeyTooLongError
+from kstore_core.layers.merging import merged_segments
+from kstore_core.merged import MergedScan
+from kstore_core.tables import Bounds, Write
+from kstore_core.types import RecordContext
+
+__all__ = ["Cached"]
+
+cdef bytes _INDEX = b"\x01"         # with which index rows begin
+cdef object _NO_RECORD = RecordContext()
+cdef object _new_tuple = tuple.__new__  # what Write's own constructor calls, in a frame of Python's
+cdef enum:
+    ENTRY_BYTES = 24 + 1            # beside key and value, as Kafka Streams counts
+    CONTEXT_BYTES = 8 + 8 + 4       # timestamp, offset, partition
+
+
+cdef class Cached:
+    """A table over a table.
+
+    Parameters
+    ----------
+    below : Table
+        Whose rows are cached; it may have segments that expire.
+    budget : CacheBudget
+        Of this cache, or shared with others. Where it is exceeded, it is this cache that makes room
+        when it is written to.
+    slot : RecordSlot
+        The record that a write comes from which does not say so itself.
+    segment_of : callable, optional
+        The segment of a key, where ``below`` has segments: ``segment_of(key)``.
+    key_overhead : int
+        By how many bytes the table below lengthens keys.
+    pairs : RowPairs, optional
+        Where ``below`` has an index, which is scanned: what makes its rows. Those of rows that are
+        not below yet are kept here.
+
+    Attributes
+    ----------
+    hits, misses : int
+        Lookups of one key that were answered here, and that were not.
+    flushes : int
+        How often rows were written down.
+    """
+
+    def __cinit__(
+        self,
+        below not None,
+        CacheBudget budget not None,
+        slot not None,
+        *,
+        segment_of=None,
+        Py_ssize_t key_overhead=0,
+        RowPairs pairs=None,
+    ):
+        self.below = below
+        self.budget = budget
+        self.rows = below.rows
+        self._staging = self.rows._staging
+        self._slot = slot
+        self._segment_of = segment_of
+        self._below_get = below.get
+        self._max_key_bytes = self._staging.max_key_bytes - key_overhead
+        self._pairs = pairs
+        self._whole = Part.__new__(Part)
+        self._parts = {} if segment_of is not None else {0: self._whole}
+        self._by_use = ByUse.__new__(ByUse)
+        self._telling = Telling(slot)
+        self._turn = RLock()
+
+    def __repr__(self):
+        return f"<Cached, {self._dirty} rows not flushed, over {self.below!r}>"
+
+    @property
+    def dirty_bytes(self):
+        """The keys and values that are not below yet, in bytes."""
+        return self._dirty_bytes
+
+    # Where an entry is.
+
+    cdef Part _part(self, bytes key):
+        """The part that an entry of ``key`` is in, or None."""
+        if self._segment_of is None:
+            return self._whole
+        return <Part>self._parts.get(self._segment_of(key))
+
+    cdef Entry _find(self, bytes key):
+        cdef Part part = self._part(key)
+        if part is None:
+            return None
+        cdef PyObject *found = PyDict_GetItemWithError(part.entries, key)
+        return None if found is NULL else <Entry>found
+
+    # Reads.
+
+    cpdef object get(self, bytes key):
+        """The value of ``key``, cached or below, or None."""
+        if not self.rows._open:
+            self.rows._check_open()
+        if key is None:
+            raise TypeError("a key is bytes, not None")
+        cdef Entry entry = self._find(key)
+        if entry is None:
+            return self._read(key)
+        self.hits += 1
+        self._by_use.touch(entry)
+        return entry.value
+
+    cdef object _read(self, bytes key):
+        """Look below; what is found there is cached, unless somebody wrote in the meantime."""
+        cdef unsigned long long writes = self._writes
+        cdef bytes value
+        self.misses += 1
+        value = self._below_get(key)
+        if value is not None and writes == self._writes:
+            self._keep(key, value, writes)
+        return value
+
+    cdef int _keep(self, bytes key, bytes value, unsigned long long writes) except -1:
+        """Cache what was read. A read flushes nothing: it may be in any thread."""
+        cdef Entry entry = self._added(key)
+        if entry.size:  # another thread has just made it
+            return 0
+        if writes != self._writes:
+            return self._forget(entry)
+        entry.value = value
+        self._size(entry)
+        while self.budget.used_bytes > self.budget.max_bytes:
+            if self._by_use.oldest is NULL:
+                return 0
+            entry = <Entry>self._by_use.oldest
+            if entry.written:
+                entry = <Entry>self._by_use.newest
+                return 0 if entry.written else self._forget(entry)
+            self._forget(entry)
+        return 0
+
+    cdef Entry _added(self, bytes key):
+        """The entry of ``key``, made where there is none.
+
+        It is allocated before anybody looks: an allocation may run the collector, and so another
+        thread, but nothing after it does.
+        """
+        cdef Entry entry = Entry.__new__(Entry)
+        cdef Part part = self._part(key)
+        if part is None:
+            part = <Part>self._parts.setdefault(self._segment_of(key), Part.__new__(Part))
+        cdef PyObject *found = PyDict_GetItemWithError(part.entries, key)
+        if found is not NULL:
+            return <Entry>found
+        entry.key = key
+        entry.part = part
+        part.entries[key] = entry
+        self._by_use.add(entry)
+        return entry
+
+    def get_many(self, list keys not None):
+        """The values of ``keys``, in their order. What is not cached is read, and not cached."""
+        cdef list values = [None] * len(keys), missing = []
+        cdef Py_ssize_t index
+        cdef Entry entry
+        self.rows._check_open()
+        for index in range(len(keys)):
+            entry = self._find(keys[index])
+            if entry is None:
+                missing.append(index)
+            else:
+                self._by_use.touch(entry)
+                values[index] = entry.value
+        if missing:
+            found = self.below.get_many([keys[index] for index in missing])
+            for index, value in zip(missing, found):
+                values[index] = value
+        return values
+
+    def scan(self, bounds):
+        """Chunks of rows in the order of the table below, as of this call."""
+        self.rows._check_open()
+        if not self._dirty:
+            return self.below.scan(bounds)
+        # The cache first: a row that is flushed in between is then seen twice, and never missed.
+        cdef Part part
+        cdef OrderedRows kept
+        cdef list dirty = []
+        cdef unsigned long long settles = self._settles
+        cdef bint by_index = self._pairs is not None and bounds.lo is not None and (
+            compare(_INDEX, bounds.lo) <= 0
+        )
+        for number, part in self._dirty_parts(bounds.segment_lo, bounds.segment_hi):
+            kept = part.dirty_index if by_index else part.dirty
+            rows = kept.view().scan(bounds.lo, bounds.hi, bounds.reverse)
+            dirty.append((number, rows))
+        lower = self.below.scan(bounds)
+        if settles != self._settles:  # what was written since may be below, and is not in the views
+            close_scan(lower)
+            return self.scan(bounds)
+        if self._segment_of is not None:
+            return merged_segments(dirty, lower, self._segment_of, bounds.reverse)
+        return MergedScan(dirty[0][1], lower, (), bounds.reverse)
+
+    cdef list _dirty_parts(self, lo, hi):
+        """The parts with rows that are not below, with their segments, ascending."""
+        cdef Part part
+        cdef list found = []
+        for number, part in list(self._parts.items()):
+            if part.dirty.rows and (lo is None or lo <= number) and (hi is None or number <= hi):
+                found.append((number, part))
+        found.sort(key=itemgetter(0))
+        return found
+
+    def first(self, lo=None, hi=None, *, reverse=False):
+        """The first row of a scan, or None where it is empty."""
+        if not self._dirty:
+            return self.below.first(lo, hi, reverse=reverse)
+        for keys, values in self.scan(Bounds(lo, hi, reverse)):
+            return keys[0], values[0]
+        return None
+
+    def approximate_count(self):
+        """How many rows there are, about: those below, and what is not below counted as new."""
+        cdef Part part
+        cdef Py_ssize_t count = 0
+        for part in list(self._parts.values()):
+            for value in part.dirty.rows.values():
+                count += value is not None
+        return count + self.below.approximate_count()
+
+    # Writes. A row is refused here, not when it is flushed.
+
+    cdef int _check(self, bytes key) except -1:
+        self.rows._check_writable()
+        self.rows._check_key(key)
+        if PyBytes_GET_SIZE(key) > self._max_key_bytes:
+            raise KeyTooLongError(
+                f"a key of {len(key)} bytes, {key[:16]!r}…: this store holds keys of at most "
+                f"{self._max_key_bytes} bytes, those of versions and windows included; nothing "
+                "was written. Use shorter keys or another engine"
+            )
+        return 0
+
+    cdef long long _growth(self, Entry entry, bytes key, bytes value) noexcept:
+        """By how many bytes a write changes what is uncommitted; ``entry`` is its key's, if any."""
+        cdef long long growth = 0 if value is None else PyBytes_GET_SIZE(value)
+        if entry is None or not entry.written:
+            return growth + self._keys_of(key)
+        return growth if entry.value is None else growth - PyBytes_GET_SIZE(entry.value)
+
+    cdef inline long long _keys_of(self, bytes key) noexcept:
+        """The bytes of the key, and of that of its index row, where there is one."""
+        return PyBytes_GET_SIZE(key) * (1 if self._pairs is None else 2)
+
+    cpdef object put_one(self, bytes key, bytes value):
+        """Set ``key``; None deletes. The write comes from the current record."""
+        self._check(key)
+        cdef Entry entry = self._find(key)
+        cdef long long growth = self._growth(entry, key, value)
+        if self._staging._grow(growth):
+            entry = self._find(key)
+            growth = self._growth(entry, key, value)
+        self._set(entry, key, value, self._slot.current, growth)
+        if self.budget.used_bytes > self.budget.max_bytes:
+            self._evict()
+
+    def write(self, writes):
+        """Write rows, in their order: all of them, or none where they are refused."""
+        cdef list given = list(writes)
+        cdef dict last = {}
+        cdef Entry entry
+        cdef bytes key, value
+        cdef long long growth = 0
+        for key, value, _ in given:
+            self._check(key)
+            last[key] = value
+        for key, value in last.items():
+            growth += self._growth(self._find(key), key, value)
+        self._staging._grow(growth)
+        current = self._slot.current
+        for key, value, context in given:
+            entry = self._find(key)
+            growth = self._growth(entry, key, value)
+            self._set(entry, key, value, current if context is None else context, growth)
+        if self.budget.used_bytes > self.budget.max_bytes:
+            self._evict()
+
+    cdef int _set(
+        self, Entry entry, bytes key, bytes value, object context, long long growth
+    ) except -1:
+        """Keep a row for which there is room."""
+        if entry is None:
+            entry = self._added(key)
+        self._by_use.touch(entry)
+        entry.part.dirty.set(key, value)
+        if self._pairs is not None:
+            entry.part.dirty_index.set(self._pairs.index_of(key), value)
+        self._dirty += 0 if entry.written else 1
+        self._writes += 1
+        entry.value = value
+        entry.context = _NO_RECORD if context is None else context
+        entry.written = self._writes
+        self._dirty_bytes += growth
+        self._staging.staged_bytes += growth
+        return self._size(entry)
+
+    cdef int _size(self, Entry entry) except -1:
+        """Count the entry as large as it has become."""
+        cdef long long size = PyBytes_GET_SIZE(entry.key) + ENTRY_BYTES + CONTEXT_BYTES
+        if entry.value is not None:
+            size += PyBytes_GET_SIZE(entry.value)
+        if entry.written:
+            if entry.context is not self._sized_context:
+                self._context_bytes = context_bytes(entry.context)
+                self._sized_context = entry.context
+            size += self._context_bytes
+        self.budget.used_bytes += size - entry.size
+        entry.size = size
+        return 0
+
+    def delete_range(self, bytes lo not None, bytes hi):
+        """Delete ``lo <= key < hi`` here and below; ``hi`` None reaches to the end."""
+        cdef Part part
+        cdef Entry entry
+        self.rows._check_writable()
+        with self._turn:
+            self._writes += 1
+            for part in list(self._parts.values()):
+                for entry in list(part.entries.values()):
+                    if compare(lo, entry.key) <= 0 and (hi is None or compare(entry.key, hi) < 0):
+                        self._forget(entry)
+            self.below.delete_range(lo, hi)
+
+    def load(self, chunks):
+        """Bulk load ascending rows below; rows that are not flushed stay above them."""
+        self.rows._check_writable()
+        with self._turn:
+            try:
+                return self.below.load(chunks)
+            finally:
+                self._writes += 1
+                self._forget_clean()
+
+    def expire(self, long long first_live):
+        """Take the segments before ``first_live`` away, here and below."""
+        cdef Part part
+        cdef Entry entry
+        with self._turn:
+            self._writes += 1
+            for number in [number for number in self._parts if number < first_live]:
+                part = <Part>self._parts[number]
+                for entry in list(part.entries.values()):
+                    self._forget(entry)
+                del self._parts[number]
+            self.below.expire(first_live)
+
+    def discard(self):
+        """Forget everything, flushed or not: the store is being closed."""
+        cdef Part part
+        cdef Entry entry
+        self._writes += 1
+        self._telling.forget()
+        for part in list(self._parts.values()):
+            for entry in list(part.entries.values()):
+                self._forget(entry)
+
+    # The end of entries.
+
+    cdef int _forget(self, Entry entry) except -1:
+        """Let go of an entry, flushed or not."""
+        if entry.written:
+            self._clean(entry)
+        self._by_use.remove(entry)
+        self.budget.used_bytes -= entry.size
+        del entry.part.entries[entry.key]
+        return 0
+
+    cdef int _clean(self, Entry entry) except -1:
+        """What an entry has is below by now, or is not wanted any more."""
+        cdef long long size = self._keys_of(entry.key)
+        if entry.value is not None:
+            size += PyBytes_GET_SIZE(entry.value)
+        entry.part.dirty.unset(entry.key)
+        if self._pairs is not None:
+            entry.part.dirty_index.unset(self._pairs.index_of(entry.key))
+        entry.written = 0
+        entry.context = None
+        self._dirty -= 1
+        self._dirty_bytes -= size
+        self._staging.staged_bytes -= size
+        return self._size(entry)
+
+    def _forget_clean(self):
+        cdef Entry entry
+        cdef Part part
+        for part in list(self._parts.values()):
+            for entry in list(part.entries.values()):
+                if not entry.written:
+                    self._forget(entry)
+
+    cdef int _evict(self) except -1:
+        """Make room, by what was used longest ago. What is not below is written there first."""
+        cdef Entry entry
+        cdef bint flushed = False
+        if self._evicting:  # a listener writes: what it makes dirty waits for the next write
+            return 0
+        self._evicting = True
+        try:
+            while self.budget.used_bytes > self.budget.max_bytes and (
+                self._by_use.oldest is not NULL
+            ):
+                entry = <Entry>self._by_use.oldest
+                if not entry.written:
+                    self._forget(entry)
+                elif flushed:
+                    break
+                else:
+                    flushed = True
+                    self.flush()
+        finally:
+            self._evicting = False
+        return 0
+
+    def flush(self):
+        """Write down what is not below yet, one row a key, in the order of the last writes.
+
+        Then the listener is told. Where it raises, the error is raised here and it is told again,
+        from the same change on, by the next flush; the rows are below.
+
+        Returns
+        -------
+        bool
+            Whether there was anything to write, or there is more to tell.
+        """
+        cdef list entries
+        # One thread after the other: else an older row of a key could go down after a newer one.
+        with self._turn:
+            entries = self._in_write_order()
+            if entries:
+                self._settle(entries)
+        return bool(self._telling.tell() or entries)
+
+    cdef list _in_write_order(self):
+        cdef Part part
+        cdef Entry entry
+        cdef list order = []
+        for part in list(self._parts.values()):
+            for key in part.dirty.rows:
+                entry = <Entry>part.entries[key]
+                order.append((entry.written, entry))
+        order.sort(key=itemgetter(0))
+        return order
+
+    cdef int _settle(self, list entries) except -1:
+        """Write entries down; they are clean from then on, and tombstones are not kept."""
+        cdef Entry entry
+        cdef list writes = [], told = []
+        olds = None
+        if self._telling.listener is not None:
+            olds = self.below.get_many([(<Entry>pair[1]).key for pair in entries])
+        self._settles += 1
+        for index, (_, entry) in enumerate(entries):
+            if olds is not None:
+                if entry.value is None and olds[index] is None:
+                    continue  # what came and went between two flushes is nobody's business
+                context = None if entry.context is _NO_RECORD else entry.context
+                told.append((entry.key, entry.value, olds[index], context))
+            writes.append(_new_tuple(Write, (entry.key, entry.value, entry.context)))
+        # Each row had room when it was put; that it is counted here and below is for this call only.
+        self._staging.admitted += 1
+        try:
+            if writes:
+                self.below.write(writes)
+        finally:
+            self._staging.admitted -= 1
+        self.flushes += 1
+        self._telling.add(told)
+        for written, entry in entries:
+            if entry.written == <unsigned long long>written:  # nobody wrote it again meanwhile
+                if entry.value is None:
+                    self._forget(entry)
+                else:
+                    self._clean(entry)
+        return 0
+
+    def listen(self, listener):
+        """Have ``listener(key, new, old)`` told of every change that is flushed from now on.
+
+        It is called while the record of the change is the current one. None ends it.
+        """
+        self._telling.listen(listener)

@@ -1,0 +1,219 @@
+"""What is written to a store goes to its changelog: records as Kafka Streams logs them.
+
+A write is noted once it has been staged, so what is refused is never logged. The notes are sent
+together, before the rows that they tell of are written: a log is never behind its store, and what
+it is ahead by after a crash is restored when the store is opened. docs/restore.md tells the rules.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterable
+from threading import RLock
+from typing import Any
+
+from kstore_core.changelog import Changelog, to_log
+from kstore_core.clock import StreamClock
+from kstore_core.errors import KStoreError, UncommittedLimitError
+from kstore_core.formats import ValueFormat
+from kstore_core.keys import KeySchema
+from kstore_core.staging import Staging
+from kstore_core.tables import Bounds, Layer, Table, Write
+from kstore_core.types import NOT_PUT, RecordContext
+from kstore_core.versioned import VersionedTable
+
+__all__ = ["Journal", "Logged", "LoggedVersions"]
+
+_UNKNOWN_TIME = -1
+
+
+class Journal:
+    """The changes of one store that its changelog does not have yet.
+
+    Parameters
+    ----------
+    log : Changelog
+    value_format : ValueFormat
+        Of the rows.
+    staging : Staging
+        Whose limit holds for what is noted, too: of a row that is written again and again only the
+        last is staged, but all are noted.
+    slot : RecordSlot
+        The record that a write comes from which does not say so itself.
+    schema : KeySchema, optional
+        Of a window or session store: how its rows are keyed.
+
+    Attributes
+    ----------
+    log : Changelog
+    slot : RecordSlot
+    noted_bytes : int
+        Keys and values that wait.
+    next_offset : int
+        Of the log, behind what it has been sent.
+    """
+
+    def __init__(
+        self,
+        log: Changelog,
+        value_format: ValueFormat,
+        staging: Staging,
+        slot: Any,
+        schema: KeySchema | None = None,
+    ) -> None:
+        self.log = log
+        self.noted_bytes = 0
+        self.next_offset = log.high_watermark
+        self._format = value_format
+        self._schema = schema
+        self._staging = staging
+        self._max_bytes = staging.max_bytes if staging.max_bytes >= 0 else sys.maxsize
+        self.slot = slot
+        self._changes: list[tuple[bytes, bytes | None, int, Any]] = []
+        self._is_sent = True
+        self._sending = RLock()
+
+    def make_room(self, size: int) -> None:
+        """Refuse `size` more bytes, or have all stores write what they hold, where it is too much.
+
+        Raises
+        ------
+        UncommittedLimitError
+            The state is transactional.
+        """
+        if self.noted_bytes + size <= self._max_bytes or self._staging.admitted:
+            return
+        if self._staging.transactional:
+            raise UncommittedLimitError(
+                f"{self.noted_bytes + size} bytes of changes wait for the changelog "
+                f"{self.log.topic}, more than uncommitted_max_bytes={self._max_bytes}; the last "
+                "write was not made. Commit more often or raise the limit"
+            )
+        if self._changes:
+            self._staging.spill()
+
+    def note(self, key: bytes, row: bytes | None, context: RecordContext | None) -> None:
+        """Note a row that was staged; `context` None stands for the current record."""
+        record = context or self.slot.current
+        timestamp = None if record is None else record.timestamp
+        self.note_version(key, row, _UNKNOWN_TIME if timestamp is None else timestamp, record)
+
+    def note_version(
+        self, key: bytes, value: bytes | None, timestamp: int, record: RecordContext | None
+    ) -> None:
+        """Note a version that was staged, which says its own time."""
+        headers = None
+        if value is not None:
+            self.noted_bytes += len(key) + len(value)
+        else:
+            self.noted_bytes += len(key)
+            if record is not None and self._format.headers:
+                # A copy: until it is sent, they may change under their owner's hands.
+                headers = record.headers.copy()
+        self._changes.append((key, value, timestamp, headers))
+
+    def send(self) -> int:
+        """Send what is noted; returns `next_offset` once the log has it as durably as it is asked.
+
+        Where the log fails it keeps what it was given, and a later call sends it.
+        """
+        with self._sending:  # one thread after the other: the log has changes in their order
+            changes, self._changes = self._changes, []
+            size, self.noted_bytes = self.noted_bytes, 0
+            if changes:
+                try:
+                    columns = map(list, zip(*changes, strict=True))
+                    records = to_log(self._format, *columns, schema=self._schema)
+                except BaseException:
+                    self._changes[:0] = changes
+                    self.noted_bytes += size
+                    raise
+                self._is_sent = False
+                self.log.extend(records)
+            if not self._is_sent:
+                self.next_offset = self.log.commit()
+                self._is_sent = True
+            return self.next_offset
+
+    def close(self) -> None:
+        """Forget what the log does not have: it may be another's, who goes on with it."""
+        self._changes.clear()
+        if not self._is_sent:
+            with contextlib.suppress(KStoreError):  # closed by its owner, or a fork's
+                self.log.discard()
+
+
+class Logged(Layer):
+    """A table whose writes are noted for a changelog.
+
+    Parameters
+    ----------
+    below : Table
+    journal : Journal
+    """
+
+    def __init__(self, below: Table, journal: Journal) -> None:
+        super().__init__(below)
+        self._journal = journal
+        # Bound once: a put takes less than looking them up would.
+        self._put_below = below.put_one
+        self._make_room = journal.make_room
+        self._note = journal.note
+        turn = RLock()  # of a write, for the log has notes in the order of their rows
+        self._take_turn, self._end_turn = turn.acquire, turn.release
+
+    def __repr__(self) -> str:
+        return f"<Logged, {self._journal.noted_bytes} bytes not sent, over {self.below!r}>"
+
+    def put_one(self, key: bytes, value: bytes | None) -> None:
+        """Set ``key``; None deletes. The write comes from the current record."""
+        self._make_room(len(key) if value is None else len(key) + len(value))
+        if not self._take_turn(False):
+            self._wait_for_turn()
+        try:
+            self._put_below(key, value)
+            self._note(key, value, None)
+        finally:
+            self._end_turn()
+
+    def write(self, writes: Iterable[Write]) -> None:
+        """Write rows, in their order: all of them, or none where they are refused."""
+        given = list(writes)
+        sizes = (len(key) + (0 if value is None else len(value)) for key, value, _ in given)
+        self._journal.make_room(sum(sizes))
+        if not self._take_turn(False):
+            self._wait_for_turn()
+        try:
+            self.below.write(given)
+            for key, value, context in given:
+                self._note(key, value, context)
+        finally:
+            self._end_turn()
+
+    def _wait_for_turn(self) -> None:
+        self.rows.get_many([])  # in a fork whoever had the turn may be gone, and this raises
+        self._take_turn()
+
+    def delete_range(self, lo: bytes, hi: bytes | None) -> None:
+        """Delete ``lo <= key < hi``, each row by a record of its own."""
+        for keys, _ in self.below.scan(Bounds(lo, hi)):
+            self.write([Write(key, None) for key in keys])
+
+
+class LoggedVersions(VersionedTable):
+    """A versioned table whose puts are noted: a log has the versions, not the rows they lie in."""
+
+    def __init__(
+        self, rows: Table, segment_interval_ms: int, clock: StreamClock, journal: Journal
+    ) -> None:
+        super().__init__(rows, segment_interval_ms, clock)
+        self._journal = journal
+
+    def put(self, key: bytes, value: bytes | None, timestamp: int) -> int:
+        """Put a version; one that is not stored is not noted."""
+        self._journal.make_room(len(key) + (0 if value is None else len(value)))
+        code = super().put(key, value, timestamp)
+        if code != NOT_PUT:
+            self._journal.note_version(key, value, timestamp, self._journal.slot.current)
+        return code

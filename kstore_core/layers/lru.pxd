@@ -1,0 +1,37 @@
+from cpython.object cimport PyObject
+
+from kstore_core.ordered cimport OrderedRows
+
+
+cdef class CacheBudget:
+    cdef readonly long long max_bytes
+    cdef readonly long long used_bytes
+
+
+cdef class Part:
+    cdef dict entries           # every one, by key
+    cdef OrderedRows dirty      # the values of those that are not below yet
+    cdef OrderedRows dirty_index    # the same by index rows, of a table that has them
+
+
+cdef class Entry:
+    cdef bytes key
+    cdef bytes value            # None is a tombstone
+    cdef object context         # the record of the last write, while the entry is dirty
+    cdef Part part
+    cdef unsigned long long written     # when, among the writes of the store; 0 of a clean entry
+    cdef long long size
+    cdef PyObject *older        # neighbours by use; borrowed, for a listed entry is in its part
+    cdef PyObject *newer
+
+
+cdef class ByUse:
+    cdef PyObject *oldest
+    cdef PyObject *newest
+
+    cdef void add(self, Entry entry) noexcept
+    cdef void remove(self, Entry entry) noexcept
+    cdef void touch(self, Entry entry) noexcept
+
+
+cdef long long context_bytes(object context) except -1

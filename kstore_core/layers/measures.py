@@ -1,0 +1,169 @@
+"""The metered layer: a second face of a store, whose methods are counted, and what they show.
+
+It stands above the shape's methods, where Kafka Streams' metered stores stand, for only there a put
+and a put-if-absent are two things. docs/decisions/metered-face.md tells more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from kstore_core.layers.cached import Cached
+from kstore_core.layers.metered import Lateness, OpenIterators, Operation, metered, metered_scan
+from kstore_core.metrics import Metric, Rate, Window
+from kstore_core.spec import StoreSpec
+
+__all__ = ["StoreMeasures", "scope_of"]
+
+_CALLS: Mapping[str, Mapping[str, str]] = {
+    "key_value": {
+        "get": "get",
+        "get_many": "get",
+        "put": "put",
+        "put_if_absent": "put-if-absent",
+        "put_all": "put-all",
+        "delete": "delete",
+    },
+    "versioned": {
+        "get": "get",
+        "get_many": "get",
+        "history": "get",
+        "put": "put",
+        "delete": "delete",
+    },
+    "window": {"put": "put", "fetch_one": "fetch"},
+    "session": {"put": "put", "remove": "remove", "fetch_session": "fetch"},
+}
+"""What a call of a method counts as, by the shape of its store."""
+
+_SCANS: Mapping[str, Mapping[str, str]] = {
+    "key_value": {"all": "all", "range": "range", "prefix_scan": "prefix-scan"},
+    "versioned": {"all": "all", "range": "range"},
+    "window": dict.fromkeys(("fetch", "fetch_range", "fetch_all", "all"), "fetch"),
+    "session": dict.fromkeys(
+        ("find_sessions", "find_sessions_range", "find_sessions_between", "fetch", "fetch_range"),
+        "fetch",
+    ),
+}
+"""The same of methods that give a scan, whose time is that until its end."""
+
+_END_TO_END = ("put", "put-if-absent")
+_SCOPES = {"window": "-window", "session": "-session"}
+
+
+def scope_of(engine: str, spec: StoreSpec) -> str:
+    """What Kafka Streams calls the kind of store, for one of its own engines."""
+    return ("in-memory" if engine == "memory" else engine) + _SCOPES.get(spec.shape, "")
+
+
+class StoreMeasures:
+    """What is measured of one store.
+
+    Parameters
+    ----------
+    store : KeyValueStore, VersionedStore, WindowStore or SessionStore
+    engine : str
+        Its engine's name.
+    cache : Cached or None
+    slot : RecordSlot
+    tags : mapping of str to str
+        Those of its state directory.
+
+    Attributes
+    ----------
+    restored : int
+        Records that were restored.
+    """
+
+    def __init__(
+        self, store: Any, engine: str, cache: Cached | None, slot: Any, tags: Mapping[str, str]
+    ) -> None:
+        spec = store.spec
+        self._count_keys = store.table.approximate_count if _has_keys(engine, spec) else None
+        self._cache = cache
+        self._tags = {**tags, f"{scope_of(engine, spec)}-state-id": spec.name}
+        self._cache_tags = {**tags, "record-cache-id": spec.name}
+        self._operations: dict[str, Operation] = {"commit": Operation(), "restore": Operation()}
+        self._iterators = OpenIterators()
+        self._lateness = Lateness(slot)
+        self._query_counts_as = "fetch" if spec.shape in _SCOPES else "get"
+        self._ratios = Window()
+        self._seen = (0, 0)
+        self.restored = 0
+        for name in {*_CALLS[spec.shape].values(), *_SCANS[spec.shape].values()}:
+            self._operations[name] = Operation(spec.metrics)
+        self._rates = {name: Rate() for name in (*self._operations, "restored-records")}
+
+    def face(self, store: Any) -> Any:
+        """The same store to its user, counted."""
+        # An instance of the same class: what is not counted finds the same parts, and what is goes
+        # to the store itself, whose own methods then call each other uncounted.
+        shape, operations = store.spec.shape, self._operations
+        kind: Any = type(store)
+        face = kind.__new__(kind)
+        face.__dict__.update(store.__dict__)
+        for method, name in _CALLS[shape].items():
+            late = self._lateness if name in _END_TO_END else None
+            setattr(face, method, metered(operations[name], getattr(store, method), late))
+        for method, name in _SCANS[shape].items():
+            scan = metered_scan(operations[name], getattr(store, method), self._iterators)
+            setattr(face, method, scan)
+        return face
+
+    def queried(self, read: Callable[[], Any], *, scans: bool) -> Any:
+        """Count what answers a query, as a get or a fetch."""
+        operation = self._operations[self._query_counts_as]
+        if scans:
+            return metered_scan(operation, read, self._iterators)()
+        return metered(operation, read)()
+
+    def committed(self, duration_ns: int) -> None:
+        """A commit was made."""
+        self._operations["commit"].record(duration_ns)
+
+    def restored_records(self, count: int, duration_ns: int) -> None:
+        """A batch of records was restored."""
+        self.restored += count
+        self._operations["restore"].record(duration_ns)
+
+    def read(self) -> Iterator[Metric]:
+        """The figures, as they are now."""
+        for name, value in self._figures():
+            yield Metric(name, self._tags, value)
+        if self._cache is not None and (ratios := self._hit_ratios()) is not None:
+            for which, value in zip(("avg", "max", "min"), ratios, strict=True):
+                yield Metric(f"hit-ratio-{which}", self._cache_tags, value)
+
+    def _figures(self) -> Iterator[tuple[str, float]]:
+        for name, operation in self._operations.items():
+            yield f"{name}-total", operation.count
+            yield f"{name}-rate", self._rates[name].read(operation.count)
+            if (latency := operation.latency.read()) is not None:
+                yield f"{name}-latency-avg", latency[0]
+                yield f"{name}-latency-max", latency[1]
+        yield "restored-records-total", self.restored
+        yield "restored-records-rate", self._rates["restored-records"].read(self.restored)
+        if (late := self._lateness.latency.read()) is not None:
+            for which, value in zip(("avg", "max", "min"), late, strict=True):
+                yield f"record-e2e-latency-{which}", value
+        iterators = self._iterators
+        if (duration := iterators.duration.read()) is not None:
+            yield "iterator-duration-avg", duration[0]
+            yield "iterator-duration-max", duration[1]
+        yield "num-open-iterators", len(iterators)
+        yield "oldest-iterator-open-since-ms", iterators.oldest_ms
+        if self._count_keys is not None:
+            yield "num-keys", self._count_keys()
+
+    def _hit_ratios(self) -> tuple[float, float, float] | None:
+        """Of the lookups between readings; None where there were none."""
+        assert self._cache is not None
+        hits, misses = self._cache.hits, self._cache.misses
+        answered, lookups = hits - self._seen[0], hits + misses - sum(self._seen)
+        self._seen = hits, misses
+        return self._ratios.read(answered / lookups if lookups else None)
+
+
+def _has_keys(engine: str, spec: StoreSpec) -> bool:
+    return engine == "memory" and spec.shape == "key_value"
