@@ -1,0 +1,43 @@
+"""Queries: what a store is asked, up to which position, and what it answers (KIP-796)."""
+
+from kstore_core.position import Position
+from kstore_core.query.bound import PositionBound
+from kstore_core.query.requests import (
+    KeyQuery,
+    MultiVersionedKeyQuery,
+    Query,
+    RangeQuery,
+    ResultOrder,
+    TimestampedKeyQuery,
+    TimestampedKeyWithHeadersQuery,
+    TimestampedRangeQuery,
+    TimestampedRangeWithHeadersQuery,
+    TimestampedWindowKeyWithHeadersQuery,
+    TimestampedWindowRangeWithHeadersQuery,
+    VersionedKeyQuery,
+    WindowKeyQuery,
+    WindowRangeQuery,
+)
+from kstore_core.query.result import FailureReason, QueryResult, ReadOnlyRecord
+
+__all__ = [
+    "FailureReason",
+    "KeyQuery",
+    "MultiVersionedKeyQuery",
+    "Position",
+    "PositionBound",
+    "Query",
+    "QueryResult",
+    "RangeQuery",
+    "ReadOnlyRecord",
+    "ResultOrder",
+    "TimestampedKeyQuery",
+    "TimestampedKeyWithHeadersQuery",
+    "TimestampedRangeQuery",
+    "TimestampedRangeWithHeadersQuery",
+    "TimestampedWindowKeyWithHeadersQuery",
+    "TimestampedWindowRangeWithHeadersQuery",
+    "VersionedKeyQuery",
+    "WindowKeyQuery",
+    "WindowRangeQuery",
+]

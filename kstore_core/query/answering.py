@@ -1,0 +1,129 @@
+"""A query from the call to the result: who may answer, how far it has read, what went wrong."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any, Literal
+
+from kstore_core.errors import ForkedHandleError, StateError, StoreClosedError
+from kstore_core.position import Position
+from kstore_core.query.bound import PositionBound
+from kstore_core.query.forms import Unanswered
+from kstore_core.query.handlers import SCANS, reading
+from kstore_core.query.requests import Query
+from kstore_core.query.result import FailureReason, QueryResult
+from kstore_core.typed.scan import Scan
+
+__all__ = ["Isolation", "answer"]
+
+Isolation = Literal["uncommitted", "committed"]
+"""Whether a reader sees what the writer has not committed."""
+
+
+def answer(
+    store: Any,
+    query: Query,
+    bound: PositionBound | None,
+    isolation: Isolation,
+    *,
+    require_active: bool,
+    collect_execution_info: bool,
+) -> QueryResult[Any]:
+    """What ``store.query`` returns; its arguments are told there."""
+    if not isinstance(query, Query):
+        raise TypeError(f"a query is one of kstore_core.query, not {query!r}")
+    if bound is None:
+        bound = PositionBound.unbounded()
+    elif not isinstance(bound, PositionBound):
+        raise TypeError(f"a bound is a PositionBound, not {bound!r}")
+    if isolation not in ("uncommitted", "committed"):
+        raise ValueError(f'isolation is "uncommitted" or "committed", not {isolation!r}')
+    begun = time.perf_counter_ns()
+    home = store._home
+    if require_active and home.read_only:
+        why = "it is opened read-only; ask the state that writes it"
+        result = _failed(store, FailureReason.NOT_ACTIVE, why, home.position_now())
+    elif isolation == "committed" and not home.read_only:
+        result = _from_committed(store, query, bound)
+    else:
+        result = _from(store, query, bound)
+    if not collect_execution_info:
+        return result
+    spent = time.perf_counter_ns() - begun
+    how = " below its cache" if getattr(query, "skip_cache", False) and home.cache else ""
+    told = f"Handled in {store!r}{how}, {isolation}, in {spent}ns"
+    return replace(result, execution_info=(*result.execution_info, told))
+
+
+def _from(store: Any, query: Query, bound: PositionBound) -> QueryResult[Any]:
+    home = store._home
+    if not home.open:
+        raise StoreClosedError(f"the store {store.name!r} has been closed")
+    # Before anything is read, so that the position never claims more than the result has.
+    position = home.position_now(below_cache=getattr(query, "skip_cache", False))
+    try:
+        read = reading(store, query)
+    except Unanswered as why:
+        message = f"it does not answer {query}: {why}"
+        return _failed(store, FailureReason.UNKNOWN_QUERY_TYPE, message, position)
+    if not bound.is_reached(position, home.partition):
+        message = f"it is at {position}, and was asked for {bound.position}"
+        if home.partition is not None:
+            message += f" in partition {home.partition}"
+        return _failed(store, FailureReason.NOT_UP_TO_BOUND, message, position)
+    try:
+        return QueryResult(position, _counted(store, query, read))
+    except (StoreClosedError, ForkedHandleError):
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
+        message = f"{query} failed:\n{''.join(traceback.format_exception(error))}"
+        return _failed(store, FailureReason.STORE_EXCEPTION, message, position, error)
+
+
+def _counted(store: Any, query: Query, read: Callable[[], Any]) -> Any:
+    measures = store._home.measures
+    return read() if measures is None else measures.queried(read, scans=type(query) in SCANS)
+
+
+def _failed(
+    store: Any,
+    reason: FailureReason,
+    message: str,
+    position: Position,
+    cause: Exception | None = None,
+) -> QueryResult[Any]:
+    told = f"the store {store.name!r} ({store.spec.shape}, {store.spec.format.name}): {message}"
+    return QueryResult(position, failure_reason=reason, failure_message=told, cause=cause)
+
+
+def _from_committed(store: Any, query: Query, bound: PositionBound) -> QueryResult[Any]:
+    """The answer of the last commit, whose moment is kept as long as the result is read."""
+    with ExitStack() as open_until_here:
+        held = store._home.view()()
+        open_until_here.callback(held.release)
+        view = held.view
+        try:
+            seen = view.open(replace(store.spec, cache=None, metrics=None))
+        except StateError:
+            if store.name in view.stores():
+                raise
+            message = "nothing of it has been committed yet"
+            return _failed(store, FailureReason.NOT_PRESENT, message, Position())
+        result = _from(seen, query, bound)
+        if isinstance(result.result, Scan):
+            result.result.watch(_Closing(open_until_here.pop_all()))
+        return result
+
+
+class _Closing:
+    """Closes what it holds when nobody holds it any more."""
+
+    def __init__(self, held: ExitStack) -> None:
+        self._held = held
+
+    def __del__(self) -> None:
+        self._held.close()

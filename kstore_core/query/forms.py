@@ -1,0 +1,134 @@
+"""What a query makes of a row: the plain value, the value with its time, or a whole record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+from kstore_core.errors import QueryError
+from kstore_core.query.result import FailureReason, ReadOnlyRecord
+from kstore_core.spec import StoreSpec
+from kstore_core.types import ValueAndTimestamp
+
+__all__ = ["Form", "Unanswered", "plain", "read_only", "timed", "timed_where_kept"]
+
+_Item = Callable[[bytes, Any], tuple[Any, Any]]
+_Table = Callable[[list[bytes], list[Any]], Any]
+
+
+class Unanswered(Exception):  # noqa: N818 - no error: it becomes a result
+    """The store does not answer this query; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How items of a store become items of a query.
+
+    Attributes
+    ----------
+    make : callable
+        What the query gives for a key and a value, not None: ``make(key, value)``.
+    whole : bool
+        What is made holds the key, and is given alone.
+    unwanted : tuple of str
+        Columns that are left out of an Arrow table.
+    """
+
+    make: Callable[[Any, Any], Any]
+    whole: bool = False
+    unwanted: tuple[str, ...] = ()
+
+    def item(self, item: _Item) -> Callable[[bytes, Any], Any]:
+        """The item of a row, from the store's own."""
+        make, whole = self.make, self.whole
+
+        def made(row: bytes, raw: Any) -> Any:
+            key, value = item(row, raw)
+            if value is not None:
+                value = make(key, value)
+            return value if whole else (key, value)
+
+        return made
+
+    def table(self, table: _Table) -> _Table:
+        """The columns of rows, from the store's own."""
+
+        def made(keys: list[bytes], raws: list[Any]) -> Any:
+            import pyarrow.compute as pc
+
+            columns = table(keys, raws)
+            if self.whole and "timestamp" in columns.column_names:
+                earliest = pc.min(columns["timestamp"]).as_py()
+                if earliest is not None and earliest < 0:
+                    raise _no_time("a row", earliest)
+            unwanted = [name for name in self.unwanted if name in columns.column_names]
+            return columns.drop_columns(unwanted)
+
+        return made
+
+
+def plain(spec: StoreSpec) -> Form:
+    """The value alone."""
+    if not (spec.format.timestamped or spec.format.headers):
+        return Form(_as_it_is)
+    bare = attrgetter("aggregation" if spec.shape == "session" else "value")
+    return Form(lambda _, value: bare(value), unwanted=("timestamp", "headers"))
+
+
+def timed(spec: StoreSpec) -> Form:
+    """The value with its time.
+
+    Raises
+    ------
+    Unanswered
+        The store keeps no times.
+    """
+    if not spec.format.timestamped:
+        raise Unanswered(f"the format {spec.format.name!r} keeps no times")
+    return Form(_timed, unwanted=("headers",)) if spec.format.headers else Form(_as_it_is)
+
+
+def timed_where_kept(spec: StoreSpec) -> Form:
+    """The value, with its time where the store keeps times."""
+    return timed(spec) if spec.format.timestamped else plain(spec)
+
+
+def read_only(spec: StoreSpec) -> Form:
+    """The whole record.
+
+    Raises
+    ------
+    Unanswered
+        The store keeps no headers.
+    """
+    if not spec.format.headers:
+        raise Unanswered(f"the format {spec.format.name!r} keeps no headers")
+    return Form(_session_record if spec.shape == "session" else _record, whole=True)
+
+
+def _as_it_is(_: Any, value: Any) -> Any:
+    return value
+
+
+def _timed(_: Any, value: Any) -> ValueAndTimestamp[Any]:
+    return ValueAndTimestamp(value.value, value.timestamp)
+
+
+def _record(key: Any, value: Any) -> ReadOnlyRecord[Any, Any]:
+    if value.timestamp < 0:
+        raise _no_time(f"the key {key!r}", value.timestamp)
+    return ReadOnlyRecord(key, value.value, value.timestamp, value.headers)
+
+
+def _session_record(session: Any, value: Any) -> ReadOnlyRecord[Any, Any]:
+    return ReadOnlyRecord(session, value.aggregation, session.end, value.headers)
+
+
+def _no_time(what: str, timestamp: int) -> QueryError:
+    return QueryError(
+        f"the time of {what} is {timestamp}, as of one that was written before its store kept "
+        "times, so it is no record; ask by a query without WithHeaders, or read the store itself",
+        FailureReason.STORE_EXCEPTION,
+    )
