@@ -373,6 +373,24 @@ class Engine(ABC):
             Its files cannot be trusted.
         """
 
+    def file_faults(self, root: Path, store: str, child: str | None = None) -> Iterator[str]:
+        """What is wrong with the files of a store that reading its rows may not show, or survive.
+
+        Looks at the files as they are, opens them as no database and changes nothing. Left as it
+        is: nothing, for reading shows all that there is to be seen.
+
+        Parameters
+        ----------
+        child : str, optional
+            The child whose files are meant.
+
+        Raises
+        ------
+        EngineLockedError
+            They cannot be looked at while somebody writes to them.
+        """
+        return iter(())
+
     # Children: the segments of a window or session store, where each is a database of its own. An
     # engine without ``capabilities.children`` leaves these as they are.
 

@@ -21,6 +21,7 @@
     ├── PluginError                  a plug-in is missing, cannot be loaded or breaks its promise
     ├── RetentionExceededError       a read before the history that is kept
     ├── UnsupportedError             the engine or shape cannot do this
+    ├── QueryError                   a query has no result (``.reason``)
     ├── ReadOnlyHeadersError         a change to headers that a store handed out (also TypeError)
     └── CommitConflictError          somebody else published this version first
 
@@ -42,6 +43,7 @@ __all__ = [
     "KStoreError",
     "KeyTooLongError",
     "PluginError",
+    "QueryError",
     "ReadOnlyHeadersError",
     "RetentionExceededError",
     "SpecError",
@@ -155,6 +157,20 @@ class RetentionExceededError(KStoreError):
 
 class UnsupportedError(KStoreError):
     """An operation that this engine or this shape of store does not offer."""
+
+
+class QueryError(KStoreError):
+    """A query has no result.
+
+    Attributes
+    ----------
+    reason : str
+        One of :class:`kstore_core.query.FailureReason`.
+    """
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class ReadOnlyHeadersError(KStoreError, TypeError):

@@ -1,29 +1,32 @@
-"""Putting one store together: storage, table, shape. The only place that knows the order."""
+"""One store that is open: its storage and its layers, put together, restored and committed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from kstore_core.clock import START, StreamClock, segment_id
-from kstore_core.engine import Durability, Engine
-from kstore_core.keys import rows_of
+from kstore_core.changelog import Changelog
+from kstore_core.changelog.directory import partition_of
+from kstore_core.clock import START, StreamClock
+from kstore_core.engine import Database, Durability, Engine
+from kstore_core.errors import StateError
+from kstore_core.layers import CacheBudget, StoreMeasures
+from kstore_core.layers.logged import Journal
 from kstore_core.offsets import Entries, Partition, StoreRecord
-from kstore_core.plugins import wrap_table
-from kstore_core.position import merge_positions
-from kstore_core.segments import IndexedTable, SegmentedTable
-from kstore_core.spec import StoreSpec
+from kstore_core.position import copy_position, merge_positions
+from kstore_core.restore_log import RestoreListener, restore_log
+from kstore_core.restore_rows import Restored
+from kstore_core.spec import StoredSpec, StoreSpec
 from kstore_core.staging import Staging
 from kstore_core.storage import open_storage
-from kstore_core.tables import Table
-from kstore_core.typed.key_value import KeyValueStore
-from kstore_core.typed.segmented import ExpiringTable
-from kstore_core.typed.session import SessionStore
+from kstore_core.store_layers import StoreLayers
 from kstore_core.typed.store import StoreHome
 from kstore_core.typed.values import RecordSlot
-from kstore_core.typed.versioned import VersionedStore
-from kstore_core.typed.window import WindowStore
 from kstore_core.versioned import VersionedTable
 
 __all__ = ["OpenStore"]
@@ -31,6 +34,13 @@ __all__ = ["OpenStore"]
 
 class OpenStore:
     """A store that is open: its storage, what is committed, and the face that its user sees.
+
+    Parameters
+    ----------
+    log : Changelog, optional
+        Where its writes go. What it has that the store does not is restored now.
+    on_restore : callable, optional
+        Told how far that is.
 
     Attributes
     ----------
@@ -47,13 +57,22 @@ class OpenStore:
         engine: Engine,
         staging: Staging,
         slot: RecordSlot,
+        shared_cache: CacheBudget,
+        tags: Mapping[str, str],
         *,
         durability: Durability,
         read_only: bool,
         migrate_on_read: bool,
+        log: Changelog | None = None,
+        on_restore: RestoreListener | None = None,
     ) -> None:
         self.spec = spec
         self.migrate_on_read = migrate_on_read
+        place = root if engine.capabilities.persistent else Path(tempfile.gettempdir())
+        unique = "" if engine.capabilities.persistent else f"-{os.getpid()}-{id(self)}"
+        self._scratch = place / f".kstore-restore-{spec.name}{unique}"
+        self._journal: Journal | None = None
+        self.store: Any = None
         self._staging = staging
         self._storage = open_storage(
             engine,
@@ -70,17 +89,32 @@ class OpenStore:
                 record.spec.check(spec, f"the store {spec.name!r} in {root}")
             position: dict[str, dict[int, int]] = {}
             merge_positions(position, record.position or {})
-            self.home = StoreHome(slot, record, position)
+            self.home = StoreHome(
+                slot, record, position, partition=partition_of(root), read_only=read_only
+            )
             self._clock = self._make_clock(record)
-            self.store = self._make_store(self._storage.open())
+            self._written_stream_time = None if self._clock is None else self._clock.observed
+            self._spec_is_stored = record.spec is not None and record.spec.describes(spec)
+            stored = self._storage.open()
+            layers = StoreLayers(spec, self.home, stored, self._clock, mends=migrate_on_read)
+            self._table = layers.table
+            begun = time.perf_counter_ns()
+            restored = Restored() if log is None else self._restore(log, on_restore)
+            if log is not None:
+                self._journal = Journal(log, spec.format, staging, slot, layers.schema)
+            self.store = layers.store(self._journal, None if read_only else shared_cache)
+            if spec.metrics is not None:
+                self.home.measures = StoreMeasures(
+                    self.store, engine.name, self.home.cache, slot, tags
+                )
+                if restored.records:
+                    spent = time.perf_counter_ns() - begun
+                    self.home.measures.restored_records(restored.records, spent)
+                self.store = self.home.measures.face(self.store)
         except BaseException:
             self._storage.close()
             raise
-        self._written_stream_time: int | None = None
-        if self._clock is not None:
-            self._written_stream_time = self._clock.observed
         staging.stores.append(self)
-        self._spec_is_stored = record.spec is not None and record.spec.describes(spec)
 
     def _make_clock(self, record: StoreRecord) -> StreamClock | None:
         retention = self.spec.retention_ms
@@ -90,30 +124,93 @@ class OpenStore:
             return None
         return StreamClock(retention, START if record.stream_time is None else record.stream_time)
 
-    def _make_store(self, stored: Table) -> Any:
-        spec, clock = self.spec, self._clock
-        if clock is None:
-            return KeyValueStore(spec, wrap_table(stored, spec), self.home)
-        assert spec.segment_interval_ms is not None
-        if spec.shape == "versioned":
-            versions = VersionedTable(wrap_table(stored, spec), spec.segment_interval_ms, clock)
-            return VersionedStore(spec, versions, self.home)
-        # What a commit has let go of, and a crash has left.
-        segments = cast("SegmentedTable", stored)
-        segments.expire(segment_id(clock.horizon, spec.segment_interval_ms))
-        pairs = rows_of(spec.shape, time_ordered=spec.time_ordered, indexed=spec.indexed).pairs
-        if pairs is not None:
-            stored = IndexedTable(segments, pairs, mends=self.migrate_on_read)
-        shape = WindowStore if spec.shape == "window" else SessionStore
-        return shape(spec, cast("ExpiringTable", wrap_table(stored, spec)), self.home, clock)
+    def restore(
+        self, log: Changelog, listener: RestoreListener | None, *, is_new: bool
+    ) -> Restored:
+        """Restore what a changelog has that the store does not, which is committed.
+
+        Parameters
+        ----------
+        is_new : bool
+            Nobody has used the store yet.
+
+        Raises
+        ------
+        StateError
+            The store's writes go to a changelog, or it retains duplicates.
+        """
+        if self._journal is not None:
+            raise StateError(
+                f"the writes to the store {self.spec.name!r} go to the changelog "
+                f"{self._journal.log.topic}, from which it was restored when it was opened"
+            )
+        if self.spec.retain_duplicates and not is_new:
+            raise StateError(
+                f"the store {self.spec.name!r} retains duplicates and is open, so their numbers "
+                "have been given; restore it before anybody opens it"
+            )
+        begun = time.perf_counter_ns()
+        restored = self._restore(log, listener)
+        if self.home.measures is not None:
+            spent = time.perf_counter_ns() - begun
+            self.home.measures.restored_records(restored.records, spent)
+        if self.home.cache is not None:
+            self.home.cache.discard()  # what it has read may be different by now
+        if isinstance(self.store.table, VersionedTable):
+            self.store.table.find_segments()
+        return restored
+
+    def _restore(self, log: Changelog, listener: RestoreListener | None) -> Restored:
+        where = (log.topic, log.partition)
+        self._staging.admitted += 1
+        try:
+            return restore_log(
+                self.spec,
+                self._table,
+                self._clock,
+                self.home.record.offsets.get(where),
+                log,
+                partial(self._commit_restored, where),
+                scratch=self._scratch,
+                listener=listener,
+            )
+        finally:
+            self._staging.admitted -= 1
+
+    def _commit_restored(
+        self, where: Partition, offset: int, position: Mapping[str, Mapping[int, int]]
+    ) -> None:
+        merge_positions(self.home.position, position)
+        self.home.moved = self.home.moved or bool(position)
+        self._commit({where: offset})
+
+    @property
+    def database(self) -> Database | None:
+        """The one that holds all of the store, where there is such a one."""
+        return self._storage.database
+
+    def flush(self) -> bool:
+        """Write down what the cache holds; tells whether there was anything."""
+        return self.home.cache is not None and self.home.cache.flush()
 
     def commit(self, offsets: Mapping[Partition, int | None] | None) -> None:
         """Write what is staged, and the entries beside it."""
+        begun = time.perf_counter_ns()
+        self._commit(offsets)
+        if self.home.measures is not None:
+            self.home.measures.committed(time.perf_counter_ns() - begun)
+
+    @property
+    def late(self) -> int:
+        """Records that were refused since the store was opened."""
+        return 0 if self._clock is None else self._clock.late
+
+    def _commit(self, offsets: Mapping[Partition, int | None] | None) -> None:
         home = self.home
         # Taken before the rows are, so that what another thread puts meanwhile is seen as moved.
         moved, home.moved = home.moved, False
         expired = self._storage.expired
-        position = {topic: dict(known) for topic, known in home.position.items()}
+        position = copy_position(home.position)
         try:
             # Kafka writes a position with the first commit, even an empty one.
             self._write(offsets, position if moved or home.record.position is None else None)
@@ -121,12 +218,14 @@ class OpenStore:
             home.moved = moved
             raise
         home.record.position = position
-        if offsets is not None:
-            _apply(home.record.offsets, offsets)
         self._storage.drop(expired)
 
     def spill(self) -> None:
-        """Write what is staged before its commit: rows, what they are, their stream time."""
+        """Write what is staged before its commit: rows, what they are, their stream time.
+
+        What is noted for the changelog goes there first, so that it is never behind.
+        """
+        self.flush()
         self._write(None, None)
 
     def _write(
@@ -134,6 +233,8 @@ class OpenStore:
         offsets: Mapping[Partition, int | None] | None,
         position: Mapping[str, Mapping[int, int]] | None,
     ) -> None:
+        if self._journal is not None:
+            offsets = self._with_changelog(self._journal, offsets)
         observed = None if self._clock is None else self._clock.observed
         entries = Entries(
             offsets=offsets,
@@ -142,13 +243,39 @@ class OpenStore:
             spec=None if self._spec_is_stored else self.spec,
         )
         self._storage.write(self.home.record, entries)
-        self._spec_is_stored = True
+        if not self._spec_is_stored:
+            self.home.record.spec = StoredSpec.of(self.spec)
+            self._spec_is_stored = True
         self._written_stream_time = observed
+        if offsets is not None:
+            _apply(self.home.record.offsets, offsets)
+
+    def _with_changelog(
+        self, journal: Journal, offsets: Mapping[Partition, int | None] | None
+    ) -> Mapping[Partition, int | None] | None:
+        """These offsets, and that up to which the changelog has what is staged: all of it, now."""
+        next_offset = journal.send()
+        where = (journal.log.topic, journal.log.partition)
+        known = self.home.record.offsets
+        if next_offset == 0 or (offsets is None and known.get(where) == next_offset - 1):
+            return offsets
+        # None keeps those that there are, and an empty mapping would forget them.
+        others = dict.fromkeys(known) if offsets == {} else offsets or {}
+        return {**others, where: next_offset - 1}
+
+    def checkpoint(self, place: Callable[[Path], Path]) -> None:
+        """Copy what is committed, each database to where it is said to go by its path."""
+        self._storage.checkpoint(place)
 
     def close(self) -> None:
         """Let go of the store's files; what is staged is forgotten. Closing twice is fine."""
+        self.home.open = False
         if self in self._staging.stores:
             self._staging.stores.remove(self)
+        if self.home.cache is not None:
+            self.home.cache.discard()
+        if self._journal is not None:
+            self._journal.close()
         self._storage.close()
 
 

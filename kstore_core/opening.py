@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
+from kstore_core.commands import command
 from kstore_core.dual import DualTable
 from kstore_core.engine import Database
 from kstore_core.errors import FormatDowngradeError, InconsistentStateError
@@ -96,8 +97,8 @@ def _refuse(name: str, value_format: ValueFormat, shape: str, database: Database
     if newer is not None and value_format.name in newer.upgrades:
         raise FormatDowngradeError(
             f"{where} holds the format {newer.name!r} and was opened as {value_format.name!r}; a "
-            f"store is not downgraded in place. Open it as {newer.name!r}, or rebuild it from its "
-            "changelog in an empty directory"
+            f"store is not downgraded in place. Open it as {newer.name!r}, or write it anew in the "
+            f"older format: kstore migrate PATH STORE --to {value_format.name}"
         )
     raise InconsistentStateError(
         f"unexpected namespace {name!r} in {where}: no format of a {shape.replace('_', '-')} store "
@@ -119,7 +120,8 @@ def _refuse_two(
     raise InconsistentStateError(
         f"inconsistent state: the store at {database.path} holds rows of {rows}{beside} and was "
         f"opened as {value_format.name!r}: an earlier upgrade was begun and not finished; nothing "
-        f"was changed. Finish it with: kstore upgrade PATH {store} --to {finish.name}"
+        "was changed. Finish it with: "
+        + command("upgrade", "PATH", store, options=f"--to {finish.name}")
     )
 
 

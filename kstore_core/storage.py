@@ -7,14 +7,16 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from threading import RLock
 from typing import Any, Protocol
 
-from kstore_core.engine import Durability, Engine, Rows
+from kstore_core.engine import Database, Durability, Engine, Rows
 from kstore_core.errors import EngineError, StateError, StorageFullError, StoreClosedError
 from kstore_core.keys import rows_of
 from kstore_core.offsets import CLOSED, OPEN, STATUS, Entries, StoreRecord, read_record
 from kstore_core.opening import open_table
 from kstore_core.segments import PrefixedSegments, SegmentedTable
+from kstore_core.segments.child import full_without_log
 from kstore_core.segments.children import ChildSegments
 from kstore_core.segments.fitting import Fitting, end_keys
 from kstore_core.segments.prefixes import ID_BYTES, split_id
@@ -40,6 +42,13 @@ class Storage(Protocol):
 
     def write(self, record: StoreRecord, entries: Entries) -> None:
         """Write what is staged, and these entries of the record, which is as committed last."""
+
+    @property
+    def database(self) -> Database | None:
+        """The one that holds all rows and the record, where there is such a one."""
+
+    def checkpoint(self, place: Callable[[Path], Path]) -> None:
+        """Copy what is committed, each database to where it is said to go by its path."""
 
     @property
     def expired(self) -> Sequence[Any]:
@@ -128,31 +137,36 @@ class OneDatabase:
         self._pid = os.getpid()
         self._marked = False
         self._was_full = False
+        # What one thread has taken and not written yet, another one must not count as written.
+        self._writing = RLock()
+        self._loses_tails = (
+            durability == "changelog" and durability in engine.capabilities.durability
+        )
         self._stored: StoredTable | None = None
         self._open_database = partial(
             engine.open, root, spec.name, durability=durability, read_only=read_only
         )
         try:
-            self._database = self._open_database()
+            self.database = self._open_database()
         except FileNotFoundError as error:
             raise _no_store(engine, root, spec.name) from error
 
     def read_record(self) -> StoreRecord:
         """What the offsets namespace says."""
-        if self._read_only and OFFSETS not in self._database.namespaces():
+        if self._read_only and OFFSETS not in self.database.namespaces():
             return StoreRecord()
-        return read_record(self._database.namespace(OFFSETS))
+        return read_record(self.database.namespace(OFFSETS))
 
     def open(self) -> Table:
         """The table of the rows; the database is marked as open."""
         in_segments = self._spec.shape in _IN_SEGMENTS
         if in_segments:
-            fitting = Fitting(self._spec, self._database.path)
-            for key in end_keys(self._database, ID_BYTES):
+            fitting = Fitting(self._spec, self.database.path)
+            for key in end_keys(self.database, ID_BYTES):
                 number, within = split_id(key)
                 fitting.check([within], number)
         self._stored = open_table(
-            self._database,
+            self.database,
             self._staging,
             self._spec.format,
             writable=not self._read_only,
@@ -161,7 +175,7 @@ class OneDatabase:
             segment_bytes=ID_BYTES if in_segments else 0,
         )
         if not (self._read_only or self._staging.transactional):
-            self._database.write({OFFSETS: Rows([STATUS], [OPEN])})
+            self.database.write({OFFSETS: Rows([STATUS], [OPEN])})
             self._marked = True
         if not in_segments:
             return self._stored
@@ -174,6 +188,10 @@ class OneDatabase:
 
     def write(self, record: StoreRecord, entries: Entries) -> None:
         """Write what is staged and these entries, in one batch."""
+        with self._writing:
+            self._write(record, entries)
+
+    def _write(self, record: StoreRecord, entries: Entries) -> None:
         assert self._stored is not None
         namespaces = self._stored.namespaces
         staged = take(namespaces)
@@ -181,23 +199,29 @@ class OneDatabase:
         if entries:
             batch[OFFSETS] = entries.rows(record)
         if batch:
-            if self._was_full:
+            if self._was_full and not self._loses_tails:
                 self._open_again(self._stored)
             try:
-                self._database.write(batch)
-            except StorageFullError:
+                self.database.write(batch)
+            except StorageFullError as error:
                 self._was_full = True
+                if self._loses_tails:
+                    raise full_without_log(self.database) from error
                 raise
             for namespace, rows in zip(namespaces, staged, strict=True):
                 namespace.clear(rows)
 
+    def checkpoint(self, place: Callable[[Path], Path]) -> None:
+        """Copy the database."""
+        self.database.checkpoint(place(self.database.path))
+
     def _open_again(self, table: StoredTable) -> None:
         """Open the database anew, for a full disk may have left it unable to write for good."""
         with contextlib.suppress(EngineError):
-            self._database.close()
-        self._database = self._open_database()
+            self.database.close()
+        self.database = self._open_database()
         for namespace in table.namespaces:
-            namespace.rebase(self._database)
+            namespace.rebase(self.database)
         self._was_full = False
 
     @property
@@ -217,6 +241,6 @@ class OneDatabase:
                 self._marked = False
                 # At the interpreter's exit the engine may have been closed already.
                 with contextlib.suppress(StoreClosedError):
-                    self._database.write({OFFSETS: Rows([STATUS], [CLOSED])})
+                    self.database.write({OFFSETS: Rows([STATUS], [CLOSED])})
         finally:
-            self._database.close()
+            self.database.close()

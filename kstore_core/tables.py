@@ -151,9 +151,11 @@ class Layer:
                 setattr(self, name, special.__get__(self))
             else:
                 setattr(self, name, getattr(below, name))
-        # Only a table in segments has this: they expire below every layer.
+        # Only a table in segments has these: they expire below every layer.
         if hasattr(below, "expire"):
             self.expire: Callable[[int], None] = below.expire
+        if hasattr(below, "segment_of"):
+            self.segment_of: Callable[[bytes], int] = below.segment_of
 
 
 def _put_one(table: Table, key: bytes, value: bytes | None) -> None:
@@ -173,13 +175,15 @@ def _first(
 
 
 def _load(table: Table, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]) -> int:
-    last: bytes | None = None
+    segment_of = getattr(table, "segment_of", None)
+    last: tuple[int, bytes] | None = None
     count = 0
     for keys, values in chunks:
         for key in keys:
-            if last is not None and key <= last:
-                raise ValueError(f"keys are not ascending: {key!r} after {last!r}")
-            last = key
+            place = (0 if segment_of is None else segment_of(key), key)
+            if last is not None and place <= last:
+                raise ValueError(f"keys are not ascending: {key!r} after {last[1]!r}")
+            last = place
         table.write(map(Write, keys, values))
         count += len(keys)
     return count

@@ -58,27 +58,28 @@ class VersionedTable:
         self.segment_interval_ms = segment_interval_ms
         self.clock = clock
         self._prefixes: dict[int, bytes] = {}
-        self._ids: list[int] = []
-        self._find_segments()
+        self._ids: list[int] = []  # never changed, but replaced: other threads may be at it
+        self.find_segments()
 
     @property
     def segments(self) -> Sequence[int]:
         """The ids of the segments that may hold rows, ascending."""
         return tuple(self._ids)
 
-    def _find_segments(self) -> None:
+    def find_segments(self) -> None:
         """List the segments by skipping from one to the next: a seek each."""
-        self._ids = []
+        ids: list[int] = []
         lo: bytes | None = None
         while (row := self.rows.first(lo, LATEST_PREFIX)) is not None:
             _check_has_segment(row[0])
             (found,) = _ID.unpack_from(row[0])
             if found < 0:
                 break
-            self._ids.append(found)
+            ids.append(found)
             if found == _MAX_TIME:
                 break
             lo = _ID.pack(found + 1)
+        self._ids = ids
 
     def _segment_of(self, timestamp: int) -> int:
         return segment_id(timestamp, self.segment_interval_ms)
@@ -97,17 +98,18 @@ class VersionedTable:
             return False
         ids = self._ids
         if not ids or segment > ids[-1]:
-            ids.append(segment)
+            self._ids = [*ids, segment]
         else:
             at = bisect_left(ids, segment)
             if ids[at] != segment:
-                ids.insert(at, segment)
+                self._ids = [*ids[:at], segment, *ids[at:]]
         return True
 
     def _expire(self) -> None:
         first_live = self._segment_of(self.clock.horizon)
-        if self._ids and self._ids[0] < first_live:
-            del self._ids[: bisect_left(self._ids, first_live)]
+        ids = self._ids
+        if ids and ids[0] < first_live:
+            self._ids = ids[bisect_left(ids, first_live) :]
             self.rows.delete_range(_FIRST_ID, _ID.pack(first_live))
 
     # Writes. A put gathers its rows and hands them down together, an older one before a newer one,
@@ -242,7 +244,7 @@ class VersionedTable:
     def load(self, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]) -> int:
         """Bulk load physical rows, ascending, into an empty table; returns how many."""
         count = self.rows.load(chunks)
-        self._find_segments()
+        self.find_segments()
         return count
 
     # Reads.
@@ -255,6 +257,13 @@ class VersionedTable:
         """The latest version, unless it is a tombstone."""
         row = self.rows.get(LATEST_PREFIX + key)
         if row is None:
+            return None
+        timestamp, value = decode_latest(row)
+        return value, timestamp, None
+
+    def latest_of(self, row_key: bytes, row: bytes) -> Version | None:
+        """The version of a physical row that is a key's latest; None for any other row."""
+        if not row_key.startswith(LATEST_PREFIX):
             return None
         timestamp, value = decode_latest(row)
         return value, timestamp, None
@@ -318,7 +327,7 @@ class VersionedTable:
         """
         lo = -(2**63) if from_ts is None else from_ts
         hi = _MAX_TIME if to_ts is None else to_ts
-        versions = []
+        versions: list[Version] = []
         latest = self.get(key)
         if latest is not None and latest[1] <= hi:
             versions.append(latest)
@@ -326,9 +335,13 @@ class VersionedTable:
             for segment in reversed(self._ids):
                 row = self.rows.get(self._prefix(segment) + key)
                 if row is not None:
+                    found = segment_rows.find_all(row, lo, hi)
+                    # A version that another thread ends meanwhile moves to an older row, where it
+                    # is met once more.
+                    while versions and found and found[0][0] >= versions[-1][1]:
+                        del found[0]
                     versions += [
-                        (value, valid_from, valid_to)
-                        for valid_from, valid_to, value in segment_rows.find_all(row, lo, hi)
+                        (value, valid_from, valid_to) for valid_from, valid_to, value in found
                     ]
         if not reverse:
             versions.reverse()

@@ -94,6 +94,10 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
         """About how many keys there are: an estimate of the engine, and what is staged."""
         return self.table.approximate_count()
 
+    def _change(self, row: bytes, raw: bytes) -> tuple[K, V]:
+        found: tuple[K, V] = self._item(row, raw)
+        return found
+
     def _scan(self, bounds: Bounds) -> Scan[K, V]:
         return Scan(self.table.rows, self.table.scan(bounds), self._item, self._table_of)
 

@@ -2,6 +2,7 @@
 """Point reads and writes of a key-value store: compiled from the user's call to the table's."""
 
 from kstore_core.dual cimport DualTable
+from kstore_core.layers.cached cimport Cached
 from kstore_core.staging cimport StagedNamespace
 from kstore_core.typed.values cimport Values
 
@@ -16,6 +17,7 @@ cdef class Points:
     cdef object _table_put
     cdef StagedNamespace _rows  # where the table is a namespace and nothing else
     cdef DualTable _dual        # where it is a store in the middle of an upgrade
+    cdef Cached _cached         # where it is a cache
     cdef object _touch
 
     def __class_getitem__(cls, _):
@@ -32,12 +34,16 @@ cdef class Points:
             self._rows = rows
         elif type(table) is DualTable:
             self._dual = table
+        elif type(table) is Cached:
+            self._cached = table
 
     cdef bytes _look_up(self, bytes raw_key):
         if self._rows is not None:
             return self._rows.get(raw_key)
         if self._dual is not None:
             return self._dual.get(raw_key)
+        if self._cached is not None:
+            return self._cached.get(raw_key)
         return self._table_get(raw_key)
 
     def get(self, key):
@@ -74,9 +80,11 @@ cdef class Points:
             The state is transactional and holds too much.
         """
         cdef tuple row = self._values.row(key, value, timestamp, headers)
-        if self._rows is None:
-            self._table_put(row[0], row[1])
-        else:
+        if self._rows is not None:
             self._rows.put(row[0], row[1])
+        elif self._cached is not None:
+            self._cached.put_one(row[0], row[1])
+        else:
+            self._table_put(row[0], row[1])
         if self._values.slot.current is not None:
             self._touch()

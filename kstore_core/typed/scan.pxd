@@ -6,6 +6,7 @@ cdef class Scan:
     cdef object _chunks
     cdef object _item
     cdef object _table
+    cdef object _watched
     cdef list _keys
     cdef list _values
     cdef Py_ssize_t _at

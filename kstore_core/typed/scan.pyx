@@ -47,6 +47,8 @@ cdef class Scan:
         """Whether a row is left; pulls the next chunk where one is needed."""
         if not self._open:
             raise StoreClosedError(f"this scan of namespace {self._rows.name!r} has been closed")
+        if self._chunks is None and self._at == self._size:
+            return False  # also where what it held until its end has closed the store
         self._rows._check_open()
         while self._at == self._size:
             if self._chunks is None:
@@ -97,7 +99,12 @@ cdef class Scan:
             self._keys = self._values = None
             self._at = self._size = 0
 
+    def watch(self, watched):
+        """Hold an object, and what was held before, until this scan has ended, whatever way."""
+        self._watched = watched if self._watched is None else (self._watched, watched)
+
     cdef int _release(self) except -1:
+        self._watched = None
         close = getattr(self._chunks, "close", None)
         self._chunks = None
         if close is not None:

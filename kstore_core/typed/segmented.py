@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from kstore_core.clock import StreamClock
 from kstore_core.keys import rows_of
@@ -40,6 +40,8 @@ class SegmentedStore(Store[K]):
     clock : StreamClock
     """
 
+    _item: Callable[[bytes, Any], tuple[Any, Any]]
+
     def __init__(
         self, spec: StoreSpec, table: ExpiringTable, home: StoreHome, clock: StreamClock
     ) -> None:
@@ -59,3 +61,7 @@ class SegmentedStore(Store[K]):
     def late(self) -> int:
         """Writes that were refused since the store was opened, for their segment has expired."""
         return self.clock.late
+
+    def _change(self, row: bytes, raw: bytes) -> tuple[Any, Any]:
+        found: tuple[Any, Any] = self._item(row, raw)
+        return found

@@ -41,6 +41,7 @@ class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
         super().__init__(spec, table, home, clock)
         values = values_of(spec, home.slot)
         self._rows = SessionRows(values, self._keys)
+        self._item = self._rows.item
         self._raw_key = values.raw_key
         self._write = SessionWriter(
             values, table, clock, self._interval, home.touch, self._keys.make

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kstore_core.clock import StreamClock
+from kstore_core.errors import UnsupportedError
+from kstore_core.layers import Cached, StoreMeasures
 from kstore_core.offsets import Partition, StoreRecord
+from kstore_core.position import Position, copy_position
 from kstore_core.spec import StoreSpec
 from kstore_core.typed.values import RecordSlot
+
+if TYPE_CHECKING:
+    from kstore_core.query import PositionBound, Query, QueryResult
+    from kstore_core.query.answering import Isolation
 
 __all__ = ["Store", "StoreHome"]
 
@@ -30,21 +38,55 @@ class StoreHome:
         What is committed and what is staged, by topic and partition.
     moved : bool
         The position has moved since the last commit.
+    cache : Cached or None
+        Where the store has one.
+    measures : StoreMeasures or None
+        Where it is measured.
+    partition : int or None
+        That of the task, where the directory's name tells it.
+    read_only : bool
+    view : callable
+        Gives a method of the state directory, or None: one that holds its newest view for a while.
+    open : bool
+    flushed : dict
+        The position below the cache, as long as it has been flushed ``flushes`` times.
     """
 
     slot: RecordSlot
     record: StoreRecord
     position: dict[str, dict[int, int]] = field(default_factory=dict)
     moved: bool = False
+    cache: Cached | None = None
+    measures: StoreMeasures | None = None
+    partition: int | None = None
+    read_only: bool = False
+    view: Callable[[], Any] | None = None
+    open: bool = True
+    flushed: dict[str, dict[int, int]] = field(default_factory=dict)
+    flushes: int = -1
 
     def touch(self) -> None:
         """A write took place: the position moves on to the current record."""
         context = self.slot.current
         if context is not None and context.topic is not None:
-            offsets = self.position.setdefault(context.topic, {})
-            if context.offset > offsets.get(context.partition, -1):
+            offsets = self.position.get(context.topic)
+            known = -1 if offsets is None else offsets.get(context.partition, -1)
+            if context.offset > known:
+                cache = self.cache
+                if cache is not None and cache.flushes != self.flushes and cache.dirty_bytes:
+                    self.flushed, self.flushes = copy_position(self.position), cache.flushes
+                if offsets is None:
+                    offsets = self.position.setdefault(context.topic, {})
                 offsets[context.partition] = context.offset
                 self.moved = True
+
+    def position_now(self, *, below_cache: bool = False) -> Position:
+        """The position, or that of what is below the cache where there is one."""
+        # Copied before it is asked whether rows are waiting: what it tells has been flushed then.
+        position = Position.copied(self.position)
+        if below_cache and self.cache is not None and self.cache.flushes == self.flushes:
+            return Position.copied(self.flushed)
+        return position
 
 
 class Store(Generic[K]):
@@ -70,9 +112,9 @@ class Store(Generic[K]):
         return self._spec.name
 
     @property
-    def position(self) -> Mapping[str, Mapping[int, int]]:
+    def position(self) -> Position:
         """Topic to partition to the last input offset that has been applied, committed or not."""
-        return {topic: dict(offsets) for topic, offsets in self._home.position.items()}
+        return self._home.position_now()
 
     @property
     def stream_time(self) -> int | None:
@@ -83,6 +125,104 @@ class Store(Generic[K]):
     def offsets(self) -> dict[Partition, int]:
         """The last committed offset of each partition whose effects this store contains."""
         return self._home.record.known_offsets
+
+    def query(
+        self,
+        query: Query,
+        *,
+        bound: PositionBound | None = None,
+        isolation: Isolation = "uncommitted",
+        require_active: bool = False,
+        collect_execution_info: bool = False,
+    ) -> QueryResult[Any]:
+        """Answer a query of :mod:`kstore_core.query`; docs/queries.md has the table.
+
+        May be called by any thread.
+
+        Parameters
+        ----------
+        query : Query
+        bound : PositionBound, optional
+            How far the store must have read. Left out, unbounded.
+        isolation : {"uncommitted", "committed"}
+            With the latter, only what is committed is seen, as of the last commit. The state must
+            be transactional; a read-only one sees nothing else anyway.
+        require_active : bool
+            Refuse to answer where the store is opened read-only.
+        collect_execution_info : bool
+            Have the result tell who answered, and in how long.
+
+        Returns
+        -------
+        QueryResult
+            With a result or the reason of the failure. A scan among results is to be closed.
+
+        Raises
+        ------
+        TypeError, ValueError
+            The key cannot be serialised; an argument is none of those that there are.
+        UnsupportedError
+            A KeyQuery or RangeQuery to a versioned store; ``"committed"`` of a state that is
+            written to and is not transactional.
+        StoreClosedError, ForkedHandleError
+        """
+        from kstore_core.query.answering import answer
+
+        return answer(
+            self,
+            query,
+            bound,
+            isolation,
+            require_active=require_active,
+            collect_execution_info=collect_execution_info,
+        )
+
+    def on_flush(self, listener: Callable[[K, Any, Any], object] | None) -> None:
+        """Have ``listener(key, new, old)`` called for each change that leaves the cache.
+
+        Values are what a get gives, None where there is none; of a versioned store the latest
+        versions. While it is called ``state.record`` is the record of the change's last write. What
+        it raises is raised by the commit, or the write, that flushed, and the change is told again.
+        See docs/caching.md.
+
+        Parameters
+        ----------
+        listener : callable or None
+            It takes the place of the one before; None ends it.
+
+        Raises
+        ------
+        UnsupportedError
+            The store has no cache.
+        """
+        cache = self._home.cache
+        if cache is None:
+            raise UnsupportedError(
+                f"the store {self.name!r} has no cache, so nothing is flushed; open it for writing "
+                "with spec.with_cache()"
+            )
+        cache.listen(None if listener is None else partial(self._tell, listener))
+
+    def _tell(
+        self,
+        listener: Callable[[K, Any, Any], object],
+        row: bytes,
+        new: bytes | None,
+        old: bytes | None,
+    ) -> None:
+        after = None if new is None else self._change(row, new)
+        before = None if old is None else self._change(row, old)
+        known = before if after is None else after
+        if known is not None:
+            listener(
+                known[0],
+                None if after is None else after[1],
+                None if before is None else before[1],
+            )
+
+    def _change(self, row: bytes, raw: bytes) -> tuple[K, Any] | None:
+        """A row as its key and value; None where it is no change that anybody asks for."""
+        raise NotImplementedError
 
     def _clock(self) -> StreamClock | None:
         return None

@@ -15,6 +15,8 @@ from kstore_core.codec.stored_records cimport (
     headers_record,
     timestamped_record,
 )
+from kstore_core.codec.timed_values cimport stamped
+from kstore_core.codec.values cimport joined
 
 from kstore_core.codec import (
     Headers,
@@ -22,8 +24,6 @@ from kstore_core.codec import (
     VersionedRecordWithHeaders,
     decode_aggregation_with_headers,
     encode_aggregation_with_headers,
-    encode_value_and_timestamp,
-    encode_value_timestamp_headers,
 )
 from kstore_core import serdes
 from kstore_core.formats import (
@@ -243,14 +243,16 @@ cdef class TimestampedValues(Values):
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
         if headers is not None:
             raise TypeError(f"a timestamped store keeps no headers; see {self._with_headers}")
+        cdef ValueAndTimestamp whole
         if type(value) is ValueAndTimestamp:
-            timestamp = _only(value.timestamp, timestamp)
-            value = value.value
+            whole = <ValueAndTimestamp>value
+            timestamp = _only(whole.timestamp, timestamp)
+            value = whole.value
         cdef int64_t millis = 0 if value is None else self._time(timestamp)
         raw_key, data = self._serialized(
             key, value, None if self._blind else self._context_headers()
         )
-        return raw_key, None if data is None else encode_value_and_timestamp(data, millis)
+        return raw_key, None if data is None else stamped(data, millis)
 
     cpdef object read(self, bytes raw):
         cdef ValueAndTimestamp record = timestamped_record(raw)
@@ -271,10 +273,12 @@ cdef class HeadersValues(Values):
     """Values with their time and headers: :class:`ValueTimestampHeaders`."""
 
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
+        cdef ValueTimestampHeaders whole
         if type(value) is ValueTimestampHeaders:
-            timestamp = _only(value.timestamp, timestamp)
-            headers = _only(value.headers, headers)
-            value = value.value
+            whole = <ValueTimestampHeaders>value
+            timestamp = _only(whole.timestamp, timestamp)
+            headers = _only(whole.headers, headers)
+            value = whole.value
         elif headers is None and self.slot.current is not None:
             headers = self.slot.current.headers
         if not self._blind:
@@ -285,7 +289,7 @@ cdef class HeadersValues(Values):
             return self._serialized(key, None, headers)
         cdef int64_t millis = self._time(timestamp)
         raw_key, data = self._serialized(key, value, headers)
-        return raw_key, encode_value_timestamp_headers(data, millis, headers)
+        return raw_key, None if data is None else joined(data, headers, True, millis)
 
     cpdef object read(self, bytes raw):
         cdef ValueTimestampHeaders record = headers_record(raw)
@@ -405,7 +409,7 @@ cdef class SessionHeadersValues(Values):
         return None if record is None else record.aggregation
 
 
-def _only(carried, given):
+cdef object _only(object carried, object given):
     if given is not None:
         raise TypeError("the value carries its timestamp and headers; do not pass them beside it")
     return carried

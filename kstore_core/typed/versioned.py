@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from threading import RLock
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast
 
 from kstore_core.clock import StreamClock
@@ -54,6 +55,8 @@ class VersionedStore(Store[K], Generic[K, R]):
         super().__init__(spec, home)
         self.table = table
         self.clock = table.clock
+        turn = RLock()  # of a write, which looks before it writes
+        self._take_turn, self._end_turn = turn.acquire, turn.release
         values = cast("VersionedValues", values_of(spec, home.slot))
         self._raw_key = values.raw_key
         self._row = values.row
@@ -87,7 +90,12 @@ class VersionedStore(Store[K], Generic[K, R]):
         """
         millis = _version_time(timestamp)
         raw_key, raw = self._row(key, value, None, headers)
-        code = self._put(raw_key, raw, millis) if self.clock.accepts(millis) else NOT_PUT
+        if not self._take_turn(False):
+            self._wait_for_turn()
+        try:
+            code = self._put(raw_key, raw, millis) if self.clock.accepts(millis) else NOT_PUT
+        finally:
+            self._end_turn()
         if self._slot.current is not None:
             self._touch()
         return code
@@ -99,12 +107,21 @@ class VersionedStore(Store[K], Generic[K, R]):
         """
         millis = _version_time(timestamp)
         raw_key = self._raw_key(key)
-        if not self.clock.accepts(millis):
-            return None
-        old = self._record(self.table.get_as_of(raw_key, millis))
-        self._put(raw_key, None, millis)
+        if not self._take_turn(False):
+            self._wait_for_turn()
+        try:
+            if not self.clock.accepts(millis):
+                return None
+            old = self._record(self.table.get_as_of(raw_key, millis))
+            self._put(raw_key, None, millis)
+        finally:
+            self._end_turn()
         self._touch()
         return old
+
+    def _wait_for_turn(self) -> None:
+        self.table.get(b"")  # in a fork whoever had the turn may be gone for good, and this raises
+        self._take_turn()
 
     def _put(self, raw_key: bytes, raw: bytes | None, millis: int) -> int:
         clock = self.clock
@@ -207,6 +224,10 @@ class VersionedStore(Store[K], Generic[K, R]):
                 f"{self.name!r} begins: stream time {self.clock.observed} less "
                 f"{self.clock.retention_ms} ms. Ask for a later time or keep a longer history"
             )
+
+    def _change(self, row: bytes, raw: bytes) -> tuple[K, R] | None:
+        version = self.table.latest_of(row, raw)
+        return None if version is None else cast("tuple[K, R]", self._item(row[8:], version))
 
     def _record(self, version: Version | None) -> R | None:
         return None if version is None else cast("R | None", self._record_of(*version))

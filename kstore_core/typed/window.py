@@ -49,6 +49,7 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
         assert spec.window_size_ms is not None
         values = values_of(spec, home.slot)
         self._rows = WindowRows(values, self._keys, spec.window_size_ms)
+        self._item = self._rows.item
         self._raw_key = values.raw_key
         self._bind(self._rows, self._reads, spec.retain_duplicates)
         numbers = DuplicateNumbers(self._highest) if spec.retain_duplicates else None

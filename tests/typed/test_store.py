@@ -156,7 +156,8 @@ def test_a_position_handed_out_is_a_copy(state):
     store = state.open(PLAIN)
     with state.record(topic="t", partition=0, offset=1):
         store.put(b"k", b"v")
-    store.position["t"][0] = 99
+    with pytest.raises(TypeError, match="item assignment"):
+        store.position["t"][0] = 99
     assert store.position == {"t": {0: 1}}
 
 
