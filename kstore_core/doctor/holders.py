@@ -1,0 +1,76 @@
+"""Who has the files of a state directory, as far as the kernel tells."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["Holder", "holders", "open_files"]
+
+_LOCKS = Path("/proc/locks")
+_PROCESSES = Path("/proc")
+
+
+class Holder(NamedTuple):
+    """A process that has a file locked.
+
+    Attributes
+    ----------
+    file : Path
+    pid : int
+        0 where the kernel does not tell, as of a process in another container.
+    command : str
+        Its name; empty where it cannot be told.
+    """
+
+    file: Path
+    pid: int
+    command: str
+
+    def __str__(self) -> str:
+        if not self.pid:
+            return "a process that cannot be seen from here"
+        return f"process {self.pid}" + (f" ({self.command})" if self.command else "")
+
+
+def holders(files: Iterable[Path]) -> list[Holder]:
+    """Who has these files locked; nobody is, where there is no ``/proc/locks``."""
+    known = {}
+    for file in files:
+        with suppress(OSError):
+            status = file.stat()
+            device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
+            known[f"{device}:{status.st_ino}"] = file
+    try:
+        lines = _LOCKS.read_text().splitlines()
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        # "1: POSIX  ADVISORY  WRITE 4711 fe:00:262158 0 EOF"; a waiting one has "->" second
+        fields = line.split()
+        if len(fields) >= 8 and fields[1] != "->" and fields[5] in known:
+            pid = max(int(fields[4]), 0)
+            found.append(Holder(known[fields[5]], pid, _command(pid)))
+    return sorted(set(found))
+
+
+def open_files() -> set[Path]:
+    """The files that processes have open, of those processes that can be looked into."""
+    found = set()
+    for process in _PROCESSES.glob("[0-9]*"):
+        with suppress(OSError):
+            for descriptor in (process / "fd").iterdir():
+                with suppress(OSError):
+                    found.add(descriptor.readlink())
+    return found
+
+
+def _command(pid: int) -> str:
+    try:
+        return (_PROCESSES / str(pid) / "comm").read_text().strip()
+    except OSError:
+        return ""

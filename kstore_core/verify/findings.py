@@ -1,0 +1,151 @@
+"""What is found: one finding a fault, where it is, and what to do next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+__all__ = ["Counts", "Finding", "Findings", "Place", "Severity", "Verified"]
+
+Severity = Literal["corrupt", "locked", "finding", "note"]
+"""Data is wrong or lost; somebody has it; something is odd, and nothing lost; it could not be
+looked at, or is worth knowing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something was found.
+
+    Attributes
+    ----------
+    store : str
+    segment : str or None
+        The name of the segment's own database; None where the store has one database.
+    namespace : str or None
+    key : bytes or None
+        As it is stored.
+    """
+
+    store: str
+    segment: str | None = None
+    namespace: str | None = None
+    key: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One fault.
+
+    Attributes
+    ----------
+    severity : {"corrupt", "locked", "finding", "note"}
+    what : str
+        The kind of fault, in a few words that stay the same.
+    why : str
+        What was seen.
+    place : Place
+    remedy : str
+        What to do, a command where there is one.
+    """
+
+    severity: Severity
+    what: str
+    why: str
+    place: Place
+    remedy: str
+
+
+@dataclass(slots=True)
+class Counts:
+    """How much was read.
+
+    Attributes
+    ----------
+    databases, namespaces, rows, bytes
+        Of the stores; keys and values make the bytes.
+    versions : int
+        Of versioned stores, tombstones included.
+    entries : int
+        Of offsets namespaces.
+    log_batches, log_records
+        Of changelogs.
+    compared : int
+        Records that were compared with those of a restore.
+    """
+
+    databases: int = 0
+    namespaces: int = 0
+    rows: int = 0
+    bytes: int = 0
+    versions: int = 0
+    entries: int = 0
+    log_batches: int = 0
+    log_records: int = 0
+    compared: int = 0
+
+    def add(self, other: Counts) -> None:
+        """Count what another has counted."""
+        for name, count in asdict(other).items():
+            setattr(self, name, getattr(self, name) + count)
+
+
+@dataclass(slots=True)
+class Verified:
+    """What came of it.
+
+    Attributes
+    ----------
+    findings : list of Finding
+    counts : Counts
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    counts: Counts = field(default_factory=Counts)
+
+    @property
+    def exit_code(self) -> int:
+        """0 sound, 1 findings, 3 locked, 4 corrupt."""
+        found = {finding.severity for finding in self.findings}
+        codes = {"corrupt": 4, "locked": 3, "finding": 1}
+        return next((code for severity, code in codes.items() if severity in found), 0)
+
+
+class Findings:
+    """Gathers what is found, and counts what is too much of a kind in one place.
+
+    Parameters
+    ----------
+    send : callable
+        Takes a Finding.
+    at_most : int
+        How many of a kind are told of a namespace; 0 for all.
+    """
+
+    def __init__(self, send: Any, at_most: int) -> None:
+        self._send = send
+        self._at_most = at_most
+        self._seen: Counter[tuple[str, Place]] = Counter()
+        self._last: dict[tuple[str, Place], Finding] = {}
+
+    def add(self, finding: Finding) -> None:
+        """Tell of it, or count it."""
+        kind = finding.what, replace(finding.place, key=None)
+        self._seen[kind] += 1
+        if self._at_most and self._seen[kind] > self._at_most:
+            self._last[kind] = finding
+        else:
+            self._send(finding)
+
+    def end(self) -> None:
+        """Tell how many were only counted."""
+        for kind, finding in self._last.items():
+            more = self._seen[kind] - self._at_most
+            self._send(
+                replace(
+                    finding,
+                    why=f"{more} more of these, the last one: {finding.why}",
+                )
+            )
+        self._seen.clear()
+        self._last.clear()

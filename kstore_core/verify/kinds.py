@@ -1,0 +1,107 @@
+"""What a store is taken for: what it says itself, else what its namespaces leave open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import gcd
+
+from kstore_core.formats import FORMATS, ValueFormat, of_shape
+from kstore_core.keys import RowKeys, rows_of
+from kstore_core.spec import StoredSpec
+
+__all__ = ["Kind", "kind_of"]
+
+_IN_ONE = ("key_value", "versioned")
+_IN_SEGMENTS = ("window", "session", "time_ordered_window", "time_ordered_session")
+_ORDERED = "time_ordered_"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What is known of a store.
+
+    Attributes
+    ----------
+    families : tuple of str
+        The shapes that it may have; one, where that is known.
+    spec : StoredSpec or None
+        What the store says, or who asked.
+    width_ms : int
+        At most how wide a segment is; 0 where nothing tells.
+    """
+
+    families: tuple[str, ...]
+    spec: StoredSpec | None = None
+    width_ms: int = 0
+
+    @property
+    def family(self) -> str | None:
+        """The shape, where it is known."""
+        return self.families[0] if len(self.families) == 1 else None
+
+    @property
+    def in_segments(self) -> bool:
+        """Whether its rows lie in segments of time."""
+        return self.family in _IN_SEGMENTS
+
+    def newest(self, namespaces: Iterable[str]) -> ValueFormat | None:
+        """The newest format that the spec and these namespaces tell of; None without a spec."""
+        if self.spec is None:
+            return None
+        kin = of_shape(self.spec.family)
+        seen = [f for f in kin if f.namespace in namespaces and self.spec.format.name in f.upgrades]
+        return max([self.spec.format, *seen], key=lambda f: len(f.upgrades))
+
+    def format_of(self, namespace: str, namespaces: Iterable[str]) -> ValueFormat | None:
+        """The format of a namespace, or one like it, where all shapes that are left agree on it."""
+        newest = self.newest(namespaces)
+        found = {
+            f
+            for family in self.families
+            for f in of_shape(family)
+            if f.namespace == namespace
+            and (newest is None or f == newest or f.name in newest.upgrades)
+        }
+        made_of = {(f.timestamped, f.headers, f.versioned) for f in found}
+        return found.pop() if len(made_of) == 1 else None
+
+    def row_keys(self) -> list[RowKeys]:
+        """The ways in which the keys of rows in segments may be made."""
+        return [
+            rows_of(
+                family.removeprefix(_ORDERED),
+                time_ordered=family.startswith(_ORDERED),
+                indexed=family.startswith(_ORDERED) and (self.spec is None or self.spec.indexed),
+            )
+            for family in self.families
+            if family in _IN_SEGMENTS
+        ]
+
+
+def kind_of(
+    spec: StoredSpec | None,
+    namespaces: Iterable[str],
+    *,
+    has_children: bool,
+    starts: Iterable[int] = (),
+) -> Kind:
+    """What a store is taken for.
+
+    Parameters
+    ----------
+    spec : StoredSpec or None
+    namespaces : iterable of str
+        That were seen in it.
+    has_children : bool
+        Whether its segments have a database each.
+    starts : iterable of int
+        When these begin, ms.
+    """
+    if spec is not None:
+        return Kind((spec.family,), spec, spec.segment_interval_ms or 0)
+    families = _IN_SEGMENTS if has_children else _IN_ONE
+    known = {f.namespace for f in FORMATS.values()}
+    found = known.intersection(namespaces)
+    able = tuple(one for one in families if found <= {f.namespace for f in of_shape(one)})
+    return Kind(able or families, None, gcd(*starts))
