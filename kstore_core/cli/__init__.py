@@ -1,6 +1,6 @@
 """The command ``kstore``: a look into state directories, whoever wrote them.
 
-Only ``kstore upgrade`` writes.
+Only ``migrate``, ``restore`` and ``upgrade`` write, and ``doctor --set-aside`` renames.
 """
 
 from __future__ import annotations

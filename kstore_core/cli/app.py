@@ -10,14 +10,27 @@ from typing import Any
 import click
 
 from kstore_core.cli.contributed import contributed_commands
-from kstore_core.cli.errors import exit_code
+from kstore_core.cli.errors import exit_code, spoken
 from kstore_core.cli.rendering import json_text, printable
 from kstore_core.errors import KStoreError
 from kstore_core.plugins import PluginWarning
 
 __all__ = ["COMMANDS", "kstore"]
 
-COMMANDS = ("demo", "dump", "engines", "get", "history", "inspect", "upgrade")
+COMMANDS = (
+    "checkpoint",
+    "demo",
+    "doctor",
+    "dump",
+    "engines",
+    "get",
+    "history",
+    "inspect",
+    "migrate",
+    "restore",
+    "upgrade",
+    "verify",
+)
 
 
 class Commands(click.Group):
@@ -49,6 +62,11 @@ class Commands(click.Group):
                 raise
             ctx.meta["kstore.json"] = True
             _report(error, error.format_message(), ctx)
+        except KeyboardInterrupt:
+            if not as_json:
+                raise
+            ctx.meta["kstore.json"] = True
+            _report(click.Abort(), "interrupted", ctx)
         except (KStoreError, OSError) as error:
             _report(error, str(error), ctx)
         except ModuleNotFoundError as error:
@@ -60,7 +78,7 @@ class Commands(click.Group):
 
 def _report(error: Exception, message: str, ctx: click.Context) -> None:
     """Say what happened, on stderr, and end with the exit code that it has."""
-    code = exit_code(error)
+    code, message = exit_code(error), spoken(message)
     if ctx.meta.get("kstore.json"):
         document = {"error": type(error).__name__, "message": message, "exit_code": code}
         click.echo(json_text(document), err=True)
@@ -85,8 +103,8 @@ def _show_warning(
 def kstore() -> None:
     """Look into state directories: Kafka Streams' own, and those that kstore wrote.
 
-    Nothing is ever written to them, but by upgrade. PATH is a state directory, such as a task
-    directory of Kafka Streams (<state.dir>/<application>/0_0).
+    Only migrate, restore and upgrade ever write to them, and doctor --set-aside renames. PATH is a
+    state directory, such as a task directory of Kafka Streams (<state.dir>/<application>/0_0).
 
     Exit codes: 0 ok, 1 findings or not found, 2 usage, 3 locked, 4 corrupt.
     """

@@ -1,10 +1,11 @@
-"""What is typed on the command line: durations, times and keys."""
+"""What is typed on the command line: durations, times, places and keys."""
 
 from __future__ import annotations
 
 import json
 import re
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,7 +13,7 @@ import click
 from kstore_core.serdes import BuiltInSerde
 from kstore_core.types import to_millis
 
-__all__ = ["DURATION", "TIME", "check_order", "key_bytes"]
+__all__ = ["DURATION", "NEW_DIRECTORY", "TIME", "check_order", "key_bytes"]
 
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -61,8 +62,18 @@ class _Time(click.ParamType[int]):
         return to_millis(moment)
 
 
+class _NewDirectory(click.Path):
+    """A directory that is there or will be; no name at all would be the one that one is in."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("an empty name is no directory; the one that you are in is .", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 DURATION = _Duration()
 TIME = _Time()
+NEW_DIRECTORY = _NewDirectory(file_okay=False, path_type=Path)
 
 
 def check_order(earliest: int | None, latest: int | None) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from kstore_core.cli.arguments import NEW_DIRECTORY
 from kstore_core.cli.errors import FINDINGS
 
 __all__ = ["demo"]
@@ -17,7 +18,7 @@ __all__ = ["demo"]
 @click.command()
 @click.option(
     "--out",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=NEW_DIRECTORY,
     default=Path("demo-output"),
     show_default=True,
     help="Where to put the stores and the picture; an earlier run's is replaced.",

@@ -6,12 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kstore_core import stores
+from kstore_core import formats, stores
 from kstore_core.cli.looking import Sight, seen_families, seen_format
-from kstore_core.errors import SpecError
+from kstore_core.clock import segment_id
+from kstore_core.codec import segment_rows
+from kstore_core.errors import FormatError, SpecError
 from kstore_core.formats import ValueFormat, named
 from kstore_core.keys import rows_of
 from kstore_core.spec import StoreSpec
+from kstore_core.versioned import LATEST_PREFIX
 
 __all__ = ["Described", "describe", "worded"]
 
@@ -176,6 +179,11 @@ def _spec(
     order = {"time_ordered": True, "indexed": False} if ordered else {}
     spec = replace(_MAKE[shape](sight.name, **times, **order), format=value_format)
     interval = spec.segment_interval_ms
+    if shape == "versioned" and not _fits(sight, interval):
+        raise SpecError(
+            f"the rows of {sight.name!r} are not those of a versioned store with segments of "
+            f"{interval} ms: --shape or --segment-interval is not what it was written with"
+        )
     for segment in sight.segments or ():
         assert interval is not None
         schema = rows_of(shape, time_ordered=ordered).schema
@@ -191,3 +199,19 @@ def _spec(
                 "with"
             )
     return spec
+
+
+def _fits(sight: Sight, interval_ms: int | None) -> bool:
+    """Whether the first row of versions lies in the segment of the time at which it ends."""
+    assert interval_ms is not None
+    for one in formats.of_shape("versioned"):
+        key, row = sight.first.get(one.namespace), sight.first_rows.get(one.namespace)
+        if key is None or row is None or key.startswith(LATEST_PREFIX):
+            continue
+        try:
+            end = segment_rows.next_timestamp(row)
+        except FormatError:  # damaged: whoever reads the row is told of it
+            continue
+        if segment_id(end, interval_ms) != int.from_bytes(key[:8], "big", signed=True):
+            return False
+    return True

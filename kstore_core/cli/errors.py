@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
 from kstore_core.errors import (
@@ -15,7 +17,7 @@ from kstore_core.errors import (
     UnsupportedError,
 )
 
-__all__ = ["CORRUPT", "FINDINGS", "LOCKED", "USAGE", "NotFoundError", "exit_code"]
+__all__ = ["CORRUPT", "FINDINGS", "LOCKED", "USAGE", "NotFoundError", "exit_code", "spoken"]
 
 FINDINGS, USAGE, LOCKED, CORRUPT = 1, 2, 3, 4
 
@@ -30,6 +32,11 @@ _EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
 )
 
 
+_READ_OR_WAIT = re.compile(r"(, wait with lock_timeout_s=…)?, or open it with read_only=True")
+_ARGUMENT = re.compile(r"\b[a-z_]+=(True)?[,;] (?=--)")
+"""One of Python's, before the option that it is on the command line."""
+
+
 class NotFoundError(KStoreError):
     """The store or key that was asked for is not there."""
 
@@ -39,3 +46,8 @@ def exit_code(error: Exception) -> int:
     if isinstance(error, click.UsageError):
         return USAGE
     return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), FINDINGS)
+
+
+def spoken(message: str) -> str:
+    """A message without what only Python can say: a command that writes can but be run again."""
+    return _ARGUMENT.sub("", _READ_OR_WAIT.sub(", and try again", message))

@@ -15,6 +15,7 @@ from kstore_core.engine import Database, Engine
 from kstore_core.errors import CorruptionError, SpecError
 from kstore_core.formats import ValueFormat
 from kstore_core.lock import LOCK_FILE
+from kstore_core.migration import check_not_moving
 from kstore_core.offsets import StoreRecord, merged_record, read_record
 from kstore_core.opening import DEFAULT
 from kstore_core.segments.names import by_id, starts
@@ -38,6 +39,8 @@ class Sight:
         Offsets, position, stream time and the stored spec.
     first : dict of str to bytes
         The first key of each namespace that holds rows at all.
+    first_rows : dict of str to bytes
+        The values of those keys, of a store in one database.
     segments : tuple of SeenSegment or None
         Those that were looked at, ascending; None where the store has none, as far as can be seen.
     """
@@ -47,6 +50,7 @@ class Sight:
     record: StoreRecord
     first: dict[str, bytes] = field(default_factory=dict)
     segments: tuple[SeenSegment, ...] | None = None
+    first_rows: dict[str, bytes] = field(default_factory=dict)
 
     def older_rows(self, value_format: ValueFormat) -> dict[str, int]:
         """About how many rows an upgrade to ``value_format`` has not reached, by their format."""
@@ -93,6 +97,7 @@ def look(state: StateDirectory, store: str, *, whole: bool = False) -> Sight:
     NotFoundError
         There is none of this name.
     """
+    check_not_moving(state.path, store)
     known = state.stores()
     if store not in known:
         there = ", ".join(known) or "none"
@@ -164,7 +169,8 @@ def _seen(database: Database, store: str) -> Sight:
     counts = {namespace.name: namespace.approximate_count() for namespace in namespaces}
     first = {namespace.name: namespace.first() for namespace in namespaces}
     keys = {name: row[0] for name, row in first.items() if row is not None}
-    return Sight(store, counts, record, keys)
+    rows = {name: row[1] for name, row in first.items() if row is not None}
+    return Sight(store, counts, record, keys, first_rows=rows)
 
 
 def seen_families(sight: Sight) -> list[str]:

@@ -17,6 +17,7 @@ __all__ = [
     "key_arguments",
     "path_argument",
     "shape_option",
+    "spec_options",
     "store_options",
     "time_ordered_option",
 ]
@@ -59,11 +60,21 @@ time_ordered_option: Callable[[F], F] = click.option(
 
 
 def store_options(command: F) -> F:
-    """What a store is, for a directory that does not say."""
+    """What a store is and how to read it, for a directory that does not say."""
     serde = click.Choice(sorted(BUILT_IN))
     for option in (
         click.option("--value-serde", type=serde, help="How to read values."),
         click.option("--key-serde", type=serde, help="How to read and type keys."),
+        spec_options,
+        engine_option,
+    ):
+        command = option(command)
+    return command
+
+
+def spec_options(command: F) -> F:
+    """What a store is, for a directory that does not say."""
+    for option in (
         click.option(
             "--segment-interval",
             "segment_interval_ms",
@@ -91,7 +102,6 @@ def store_options(command: F) -> F:
         ),
         time_ordered_option,
         shape_option,
-        engine_option,
     ):
         command = option(command)
     return command

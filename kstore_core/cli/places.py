@@ -8,8 +8,9 @@ from pathlib import Path
 from kstore_core import serdes
 from kstore_core.cli.arguments import key_bytes
 from kstore_core.codec import partition
+from kstore_core.errors import SpecError
 
-__all__ = ["Places", "places"]
+__all__ = ["Places", "places", "refuse_shards"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +70,18 @@ def places(path: Path) -> Places:
         tuple(number for number, _ in written),
         manifest.partitions,
     )
+
+
+def refuse_shards(path: Path) -> None:
+    """Refuse a store that Spark wrote: its versions are never changed.
+
+    Raises
+    ------
+    SpecError
+    """
+    for place in (path, *path.resolve().parents):
+        if (place / "_kstore").is_dir():
+            raise SpecError(
+                f"{place} is a store that Spark wrote, whose versions are never changed; read it "
+                "and write it anew in the other format"
+            )

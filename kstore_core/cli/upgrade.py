@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import click
-from rich.console import Console
 
 from kstore_core.cli.options import (
     engine_option,
@@ -19,18 +15,13 @@ from kstore_core.cli.options import (
     time_ordered_option,
 )
 from kstore_core.cli.output import print_json
-from kstore_core.errors import KStoreError, SpecError
+from kstore_core.cli.places import refuse_shards
+from kstore_core.cli.progress import Bar, UnfinishedError, shown
 from kstore_core.spec import Shape
 from kstore_core.upgrade import Progress, Upgraded
 from kstore_core.upgrade import upgrade as upgrade_store
 
 __all__ = ["upgrade"]
-
-_SAY_EVERY_S = 5.0
-
-
-class UnfinishedError(KStoreError):
-    """Somebody interrupted an upgrade."""
 
 
 @click.command()
@@ -59,9 +50,9 @@ def upgrade(
     Nothing else may have the directory open for writing. It may be interrupted anywhere: the store
     is whole at every moment, and the next run goes on.
     """
-    _refuse_shards(path)
+    refuse_shards(path)
     moved = 0
-    with _progress() as show:
+    with shown(_bar) as show:
 
         def note(progress: Progress) -> None:
             nonlocal moved
@@ -89,16 +80,6 @@ def upgrade(
         click.echo(_said(done))
 
 
-def _refuse_shards(path: Path) -> None:
-    """Refuse a store that Spark wrote: its versions are never changed."""
-    for place in (path, *path.resolve().parents):
-        if (place / "_kstore").is_dir():
-            raise SpecError(
-                f"{place} is a store that Spark wrote, whose versions are never changed; read it "
-                "and write it anew in the other format"
-            )
-
-
 def _document(path: Path, done: Upgraded) -> dict[str, Any]:
     return {
         "path": str(path),
@@ -120,47 +101,7 @@ def _said(done: Upgraded) -> str:
     return f"{done.store} is {done.format.name} now: {moved}{dropped}"
 
 
-@contextmanager
-def _progress() -> Iterator[Callable[[Progress], None]]:
-    """Shows how far it is, on stderr: a bar on a terminal, now and then a line elsewhere."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield _Lines()
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Bars(*columns, console=console) as bars:
-        tasks: dict[str, Any] = {}
-
-        def show(progress: Progress) -> None:
-            task = tasks.get(progress.older)
-            if task is None:
-                name = f"{progress.older} → {progress.newer}"
-                task = tasks[progress.older] = bars.add_task(name, total=progress.total)
-            bars.update(task, completed=progress.moved, total=progress.total)
-
-        yield show
-
-
-class _Lines:
-    """A line every few seconds."""
-
-    def __init__(self) -> None:
-        self._said = time.monotonic()
-
-    def __call__(self, progress: Progress) -> None:
-        now = time.monotonic()
-        if now - self._said >= _SAY_EVERY_S:
-            self._said = now
-            click.echo(
-                f"kstore: {progress.older} → {progress.newer}: {progress.moved} of about "
-                f"{progress.total} rows",
-                err=True,
-            )
+def _bar(progress: Progress) -> Bar:
+    name = f"{progress.older} → {progress.newer}"
+    said = f"{name}: {progress.moved} of about {progress.total} rows"
+    return Bar(name, progress.moved, progress.total, said)

@@ -1,4 +1,9 @@
 import json
+import os
+import pty
+import subprocess
+import sys
+from contextlib import suppress
 from functools import cache
 
 import pytest
@@ -12,11 +17,11 @@ from tests.golden import unpack
 class Ran:
     """What a command printed, and its exit code."""
 
-    def __init__(self, result):
-        self.code = result.exit_code
-        self.out = result.stdout
-        self.err = result.stderr
-        self.lines = result.stdout.splitlines()
+    def __init__(self, code, out, err):
+        self.code = code
+        self.out = out
+        self.err = err
+        self.lines = out.splitlines()
 
     @property
     def document(self):
@@ -34,7 +39,32 @@ def run():
     def run(*arguments):
         given = [str(argument) for argument in arguments]
         result = CliRunner().invoke(kstore, given, prog_name="kstore", catch_exceptions=False)
-        return Ran(result)
+        return Ran(result.exit_code, result.stdout, result.stderr)
+
+    return run
+
+
+@pytest.fixture
+def run_on_a_terminal():
+    """Run ``kstore`` in a process whose standard error is a terminal, and read that to its end."""
+
+    def run(*arguments):
+        code = "from kstore_core.cli import main; main()"
+        reading, writing = pty.openpty()
+        with subprocess.Popen(
+            [sys.executable, "-c", code, *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=writing,
+            env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+        ) as process:
+            os.close(writing)
+            err = b""
+            with suppress(OSError):  # the end of a terminal, on Linux
+                while piece := os.read(reading, 4096):
+                    err += piece
+            os.close(reading)
+            out, _ = process.communicate()
+        return Ran(process.returncode, out.decode(), err.decode())
 
     return run
 

@@ -8,7 +8,7 @@ import pytest
 
 from kstore_core import errors, open_state, stores
 from kstore_core.cli.app import COMMANDS, kstore
-from kstore_core.cli.errors import exit_code
+from kstore_core.cli.errors import exit_code, spoken
 
 
 @pytest.mark.parametrize(
@@ -46,6 +46,38 @@ def test_an_error_is_one_message_and_no_traceback(run, tmp_path, monkeypatch, as
         }
     else:
         assert ran.err == "kstore: held by 4711\\x1b[31m\n"
+
+
+def test_ctrl_c_is_json_too_where_that_is_asked_for(run, tmp_path, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kstore_core.cli.looking.open_state", interrupt)
+    ran = run("get", tmp_path, "s", "k", "--json")
+    assert (ran.code, json.loads(ran.err)) == (
+        1,
+        {"error": "Abort", "message": "interrupted", "exit_code": 1},
+    )
+    ran = run("get", tmp_path, "s", "k")
+    assert (ran.code, ran.err) == (1, "\nAborted!\n")
+
+
+def test_no_terminal_acts_upon_a_path(run, tmp_path):
+    root = tmp_path / "\x1b[31m"
+    with open_state(root / "0_0", engine="lmdb") as state:
+        state.open(stores.key_value("s")).put(b"k", b"v")
+    for command in (
+        ("verify", root / "0_0"),
+        ("doctor", root / "0_0"),
+        ("checkpoint", root / "0_0", root / "copy"),
+        ("migrate", root / "0_0", "s", "--to", "headers"),
+        ("migrate", root / "0_0", "\x1b[31m", "--drop-old"),
+        ("doctor", root / "0_0", "--set-aside", "s"),
+        ("doctor", root / "0_0"),
+    ):
+        ran = run(*command)
+        assert "\\x1b[31m" in ran.out + ran.err
+        assert "\x1b" not in ran.out + ran.err
 
 
 def test_a_missing_package_is_named_with_what_to_install(run, tmp_path, monkeypatch):
@@ -92,6 +124,15 @@ def test_version(run):
 
 def test_an_unknown_command_is_exit_code_2(run):
     assert run("frobnicate").code == 2
+
+
+def test_what_only_python_can_say_is_not_told():
+    for message, told in (
+        ("Close it there, or open it with read_only=True", "Close it there, and try again"),
+        ("Make room, or open it with read_only=True", "Make room, and try again"),
+        ("say what it is (spec=; --shape)", "say what it is (--shape)"),
+    ):
+        assert spoken(message) == told
 
 
 def test_every_command_is_read_only():

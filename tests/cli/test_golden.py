@@ -73,6 +73,14 @@ def test_history_and_dump_of_a_versioned_store_print_what_kafka_reads(run, golde
     assert run("dump", root, "versioned", *VERSIONED, "--json").documents == latest
 
 
+def test_a_segment_interval_that_versions_do_not_fit_is_refused(run, golden):
+    described = (*VERSIONED[:4], "--segment-interval", "20s")
+    for command in ("dump", "migrate"):
+        ran = run(command, golden("versioned"), "versioned", *described)
+        assert ran.code == 2
+        assert "segments of 20000 ms: --shape or --segment-interval is not what it was" in ran.err
+
+
 def test_a_versioned_store_needs_its_retention(run, golden):
     root = golden("versioned")
     ran = run("dump", root, "versioned", "--shape", "versioned")

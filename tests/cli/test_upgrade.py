@@ -1,10 +1,6 @@
 """``kstore upgrade``."""
 
 import json
-import os
-import pty
-import subprocess
-import sys
 
 import pytest
 
@@ -129,23 +125,13 @@ def test_an_interruption_says_how_to_go_on(run, half, monkeypatch, as_json):
 
 
 def test_elsewhere_than_on_a_terminal_there_is_a_line_now_and_then(run, half, monkeypatch):
-    monkeypatch.setattr(command, "_SAY_EVERY_S", 0.0)
+    monkeypatch.setattr("kstore_core.cli.progress.SAY_EVERY_S", 0.0)
     ran = run("upgrade", half, HALF)
     assert ran.err == "kstore: timestamped → timestamped_headers: 87 of about 87 rows\n"
 
 
-def test_on_a_terminal_there_is_a_bar(half):
-    master, slave = pty.openpty()
-    done = subprocess.run(
-        [sys.executable, "-c", "from kstore_core.cli import main; main()", "upgrade", half, HALF],
-        stdout=subprocess.PIPE,
-        stderr=slave,
-        env={"TERM": "xterm", "PATH": "/usr/bin:/bin"},
-        check=False,
-    )
-    assert done.returncode == 0
-    shown = os.read(master, 65536).decode()
-    os.close(master)
-    os.close(slave)
-    assert "timestamped → timestamped_headers" in shown
-    assert "87/87" in shown
+def test_on_a_terminal_there_is_a_bar(run_on_a_terminal, half):
+    ran = run_on_a_terminal("upgrade", half, HALF)
+    assert ran.code == 0
+    assert "timestamped → timestamped_headers" in ran.err
+    assert "87/87" in ran.err

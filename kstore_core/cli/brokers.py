@@ -1,0 +1,130 @@
+"""A changelog in Kafka as an argument: ``kafka://host:port[,host:port][/topic]``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kstore_core.changelog import KafkaChangelog
+from kstore_core.changelog.directory import other_store, partition_of, topics_of
+from kstore_core.changelog.kafka_client import Cluster
+from kstore_core.changelog.kafka_topics import topics
+from kstore_core.cli.errors import NotFoundError
+from kstore_core.errors import SpecError
+
+__all__ = ["LOG", "Brokers", "client_settings", "open_topic"]
+
+_URL = re.compile(r"kafka://(?P<servers>[^/\s]+)(?:/(?P<topic>[^/\s]+)?)?")
+_PORT = re.compile(r":([0-9]+)(?:,|$)")
+_PORT_DIGITS, _LAST_PORT = 5, 65_535
+
+
+@dataclass(frozen=True)
+class Brokers:
+    """Where a log in Kafka is: the brokers to begin with, and its topic where it was named."""
+
+    servers: str
+    topic: str | None
+
+    def __str__(self) -> str:
+        return f"kafka://{self.servers}" + (f"/{self.topic}" if self.topic else "")
+
+
+class _Log(click.ParamType["Path | Brokers"]):
+    """A directory, or brokers."""
+
+    name = "log"
+    _directory = click.Path(exists=True, file_okay=False, path_type=Path)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Path | Brokers:
+        if not value.startswith("kafka:"):
+            return Path(self._directory.convert(value, param, ctx))
+        url = _URL.fullmatch(value)
+        if url is None:
+            self.fail(f"{value!r} is not kafka://host:port or kafka://host:port/topic", param, ctx)
+        for port in _PORT.findall(url["servers"]):
+            if len(port) > _PORT_DIGITS or not 0 < int(port) <= _LAST_PORT:
+                self.fail(f"{value!r}: {port} is no port, 1 to {_LAST_PORT}", param, ctx)
+        return Brokers(url["servers"], url["topic"])
+
+
+LOG = _Log()
+
+
+def client_settings(path: Path | None) -> dict[str, str]:
+    """What a file says: a setting a line, ``name=value``, as librdkafka names them.
+
+    Raises
+    ------
+    SpecError
+        A line is something else.
+    """
+    settings: dict[str, str] = {}
+    for number, line in enumerate(path.read_text("utf-8").splitlines() if path else (), 1):
+        name, equals, value = line.partition("=")
+        if not line.strip() or line.lstrip().startswith(("#", "!")):
+            continue
+        if not equals or not name.strip():
+            raise SpecError(f"{path}, line {number}: name=value is needed, or # and a comment")
+        settings[name.strip()] = value.strip()
+    return settings
+
+
+def open_topic(
+    brokers: Brokers, settings: dict[str, str], store: str, path: Path
+) -> KafkaChangelog:
+    """The changelog of a store for reading; who asks closes it.
+
+    The topic is the one that is named, or ``<application>-<store>-changelog``, where the
+    application is the directory above the state directory; or else the only one of such a store.
+    The partition is the state directory's, or the only one.
+
+    Raises
+    ------
+    NotFoundError
+        There is none, or more than one, or one that may be another store's.
+    KStoreError
+        The brokers cannot be reached, or refuse.
+    """
+    cluster = Cluster(brokers.servers, settings)
+    consumer = cluster.consumer()
+    try:
+        there = topics(cluster, consumer)
+    finally:
+        cluster.close(consumer)
+    task = path.resolve()
+    topic = _topic(brokers, store, task.parent.name, there)
+    partition = partition_of(task)
+    if partition is None:
+        if there[topic] != 1:
+            raise NotFoundError(
+                f"{path} is not named after a task, such as 0_3, which would tell which of the "
+                f"{there[topic]} partitions of {topic} is its changelog"
+            )
+        partition = 0
+    return KafkaChangelog(brokers.servers, topic, partition, settings=settings, read_only=True)
+
+
+def _topic(brokers: Brokers, store: str, application: str, there: dict[str, int]) -> str:
+    wanted = brokers.topic or f"{application}-{store}-changelog"
+    if wanted in there:
+        return wanted
+    if brokers.topic:
+        raise NotFoundError(f"there is no topic {wanted} at {brokers.servers}")
+    found = topics_of(there, store, application)
+    other = other_store(found[0], store, application) if len(found) == 1 else None
+    if len(found) != 1 or other is not None:
+        names = ", ".join(found)
+        names += f", which may as well be of a store {other!r}" if other else ""
+        raise NotFoundError(
+            f"there is no topic {wanted} at {brokers.servers}"
+            + (f", but {names}" if names else f", nor another one of a store {store!r}")
+            + f"; name the topic: --from kafka://{brokers.servers}/TOPIC"
+        )
+    return found[0]

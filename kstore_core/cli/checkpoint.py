@@ -1,0 +1,34 @@
+"""``kstore checkpoint``: a consistent copy of a state directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from kstore_core.cli.arguments import NEW_DIRECTORY
+from kstore_core.cli.looking import open_to_read
+from kstore_core.cli.options import engine_option, json_option, path_argument
+from kstore_core.cli.output import print_json
+from kstore_core.cli.rendering import printable
+
+__all__ = ["checkpoint"]
+
+
+@click.command()
+@path_argument
+@click.argument("dest", type=NEW_DIRECTORY)
+@engine_option
+@json_option
+def checkpoint(path: Path, dest: Path, engine: str | None, as_json: bool) -> None:
+    """Copy all stores of PATH, as they are committed, to the new state directory DEST.
+
+    Another process may write meanwhile: DEST has one commit of all its stores. It is there once it
+    is whole.
+    """
+    with open_to_read(path, engine) as state:
+        names, name = state.checkpoint(dest), state.engine.name
+    if as_json:
+        print_json({"path": str(path), "copy": str(dest), "engine": name, "stores": names})
+    else:
+        click.echo(printable(f"copied {', '.join(names) or 'no store'} to {dest}"))

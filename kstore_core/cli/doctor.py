@@ -1,0 +1,97 @@
+"""``kstore doctor``: what is wrong around the stores, and the next command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kstore_core.cli.options import engine_option, json_option, path_argument
+from kstore_core.cli.output import print_json
+from kstore_core.cli.places import places, refuse_shards
+from kstore_core.cli.rendering import printable
+from kstore_core.cli.verify import findings_document, print_findings, together
+from kstore_core.commands import command
+from kstore_core.doctor import SetAside, examine
+from kstore_core.doctor import set_aside as set_store_aside
+from kstore_core.spec import StoredSpec
+
+__all__ = ["doctor"]
+
+_WORDS = {0: "nothing is wrong", 1: "see above", 3: "locked", 4: "corrupt"}
+_FORMATS = {False: "plain", True: "timestamped"}
+
+
+@click.command()
+@path_argument
+@click.option(
+    "--set-aside",
+    "store",
+    metavar="STORE",
+    help="Rename the files of this store, so that it can be restored; nothing is deleted.",
+)
+@engine_option
+@json_option
+def doctor(path: Path, store: str | None, engine: str | None, as_json: bool) -> None:
+    """Look at the state directory PATH, its stores and what is around them.
+
+    Nothing is changed, unless a store is to be set aside.
+    """
+    if store is not None:
+        refuse_shards(path)
+        done = set_store_aside(path, store, engine=engine)
+        if as_json:
+            print_json(_aside_document(path, done))
+        else:
+            click.echo(printable(_said(path, done)))
+        return
+    found = []
+    for directory in places(path).directories:
+        found.append(examine(directory, engine=engine))
+        if not as_json:
+            print_findings(found[-1])
+            click.echo(f"{printable(str(directory))}: {_WORDS[found[-1].exit_code]}")
+    whole = together(found)
+    if as_json:
+        print_json({"path": str(path), **findings_document(whole)})
+    click.get_current_context().exit(whole.exit_code)
+
+
+def _said(path: Path, done: SetAside) -> str:
+    return f"{done.store} was set aside in {done.path}. Restore it with: {_restore(path, done)}"
+
+
+def _aside_document(path: Path, done: SetAside) -> dict[str, Any]:
+    return {
+        "path": str(path),
+        "store": done.store,
+        "set_aside": str(done.path),
+        "restore": _restore(path, done),
+    }
+
+
+def _restore(path: Path, done: SetAside) -> str:
+    """The command that makes the store anew."""
+    flags = "--shape …, and what belongs to it" if done.spec is None else _flags(done.spec)
+    return command("restore", path, done.store, options=f"--from LOGDIR {flags}")
+
+
+def _flags(spec: StoredSpec) -> str:
+    """How a store like this one is described on the command line."""
+    kind = spec.format
+    flags = [f"--shape {spec.shape.replace('_', '-')}"]
+    stamped = kind.timestamped and not kind.versioned
+    flags.append(f"--format {'headers' if kind.headers else _FORMATS[stamped]}")
+    for flag, value in (
+        ("retention", spec.retention_ms),
+        ("history-retention", spec.history_retention_ms),
+        ("window-size", spec.window_size_ms),
+        ("segment-interval", spec.segment_interval_ms),
+    ):
+        if value is not None:
+            flags.append(f"--{flag} {value}ms")
+    flags += ["--retain-duplicates"] * spec.retain_duplicates
+    flags += ["--time-ordered"] * spec.time_ordered
+    flags += ["--without-index"] * (spec.time_ordered and not spec.indexed)
+    return " ".join(flags)

@@ -1,0 +1,89 @@
+"""How far a command is, on stderr: a bar on a terminal, now and then a line elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
+
+import click
+from rich.console import Console
+
+from kstore_core.errors import KStoreError
+
+__all__ = ["Bar", "UnfinishedError", "shown"]
+
+SAY_EVERY_S = 5.0
+
+Progress = TypeVar("Progress")
+
+
+class UnfinishedError(KStoreError):
+    """Somebody interrupted a command that may be run again."""
+
+
+class Bar(NamedTuple):
+    """What is shown of a progress.
+
+    Attributes
+    ----------
+    name : str
+        One bar is shown for each that there is.
+    done, total : int
+    said : str
+        The line.
+    """
+
+    name: str
+    done: int
+    total: int
+    said: str
+
+
+@contextmanager
+def shown(bar: Callable[[Progress], Bar]) -> Iterator[Callable[[Progress], None]]:
+    """A listener that shows what it is told.
+
+    Parameters
+    ----------
+    bar : callable
+        What a progress looks like.
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lines(bar)
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Bars(*columns, console=console) as bars:
+        tasks: dict[str, Any] = {}
+
+        def show(progress: Progress) -> None:
+            name, done, total, _ = bar(progress)
+            if name not in tasks:
+                tasks[name] = bars.add_task(name, total=total)
+            bars.update(tasks[name], completed=done, total=total)
+
+        yield show
+
+
+def lines(bar: Callable[[Progress], Bar]) -> Callable[[Progress], None]:
+    """A listener that prints a line every few seconds."""
+    said = time.monotonic()
+
+    def say(progress: Progress) -> None:
+        nonlocal said
+        now = time.monotonic()
+        if now - said >= SAY_EVERY_S:
+            said = now
+            click.echo(f"kstore: {bar(progress).said}", err=True)
+
+    return say

@@ -1,0 +1,169 @@
+"""``kstore verify``: everything is read, in a child process, and nothing changed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kstore_core.cli.describing import describe
+from kstore_core.cli.errors import spoken
+from kstore_core.cli.looking import Sight
+from kstore_core.cli.options import json_option, path_argument, store_options
+from kstore_core.cli.output import print_json
+from kstore_core.cli.places import places
+from kstore_core.cli.progress import Bar, shown
+from kstore_core.cli.rendering import json_value, printable, shown_value
+from kstore_core.errors import SpecError
+from kstore_core.offsets import StoreRecord
+from kstore_core.spec import StoreSpec
+from kstore_core.verify import Finding, Progress, Verified
+from kstore_core.verify import verify as verify_directory
+from kstore_core.verify.verifying import DEFAULT_AT_MOST
+
+__all__ = ["findings_document", "print_findings", "together", "verify"]
+
+_COLOURS = {"corrupt": "red", "locked": "yellow", "finding": "yellow", "note": "cyan"}
+_IN_SEGMENTS = ("window", "session")
+
+
+@click.command()
+@path_argument
+@click.argument("store", required=False)
+@click.option(
+    "--changelog",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="The directory of the changelogs in files, or a log; they are read, too.",
+)
+@click.option(
+    "--compare",
+    is_flag=True,
+    help="Also restore from the changelogs, into a temporary directory, and compare.",
+)
+@click.option(
+    "--max-findings",
+    type=click.IntRange(min=0),
+    default=DEFAULT_AT_MOST,
+    show_default=True,
+    help="Of a kind in a namespace; more are counted. 0 for all.",
+)
+@store_options
+@json_option
+def verify(
+    path: Path,
+    store: str | None,
+    changelog: Path | None,
+    compare: bool,
+    max_findings: int,
+    engine: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Read all that the stores in PATH hold, or STORE alone, and tell what is wrong with it.
+
+    Nothing is changed. What reads is a child process, which damage may end.
+    """
+    spec = _spec(store, options)
+    found = []
+    for directory in places(path).directories:
+        with shown(_bar) as show:
+            found.append(
+                verify_directory(
+                    directory,
+                    store,
+                    spec=spec,
+                    engine=engine,
+                    changelog=changelog,
+                    compare=compare,
+                    at_most=max_findings,
+                    progress=show,
+                )
+            )
+        if not as_json:
+            _print(directory, found[-1])
+    whole = together(found)
+    if as_json:
+        print_json({"path": str(path), **findings_document(whole), "counts": asdict(whole.counts)})
+    click.get_current_context().exit(whole.exit_code)
+
+
+def _spec(store: str | None, options: dict[str, Any]) -> StoreSpec | None:
+    """What the options say that the store is; None where they say nothing."""
+    if not any(options.values()):
+        return None
+    if store is None:
+        raise SpecError("options say what one store is; name the store")
+    if options["shape"] is None:
+        raise SpecError("the other options say nothing without --shape")
+    segments = () if options["shape"] in _IN_SEGMENTS else None
+    return describe(Sight(store, {}, StoreRecord(), segments=segments), **options).spec
+
+
+def _bar(progress: Progress) -> Bar:
+    said = f"{progress.reading}: {progress.rows} rows, {progress.findings} findings"
+    return Bar("verify", progress.done, progress.units, said)
+
+
+def together(found: list[Verified]) -> Verified:
+    """What came of several directories."""
+    whole = Verified()
+    for one in found:
+        whole.findings += one.findings
+        whole.counts.add(one.counts)
+    return whole
+
+
+def print_findings(found: Verified) -> None:
+    """One line each."""
+    for finding in found.findings:
+        severity = click.style(finding.severity, fg=_COLOURS[finding.severity], bold=True)
+        click.echo(f"{severity} {printable(_line(finding))}")
+
+
+def _print(directory: Path, found: Verified) -> None:
+    print_findings(found)
+    sound = {0: "sound", 1: "readable, with findings", 3: "locked", 4: "corrupt"}
+    click.echo(f"{printable(str(directory))}: {sound[found.exit_code]}; read {_counted(found)}")
+
+
+def _counted(found: Verified) -> str:
+    """How much was read, without what there was nothing of."""
+    counts = asdict(found.counts)
+    read = [f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count]
+    return ", ".join(read) or "nothing"
+
+
+def _line(finding: Finding) -> str:
+    """A finding on one line: where, what, why, and what to do next."""
+    place = finding.place
+    where = place.store if place.segment is None else f"{place.store}/{place.segment}"
+    if place.namespace is not None:
+        where += f" [{place.namespace}]"
+    if place.key is not None:
+        where += f" {shown_value(place.key)}"
+    what = "" if finding.what == "note" else f"{finding.what}: "
+    remedy = f"; {finding.remedy}" if finding.remedy else ""
+    return f"{where or 'directory'}: {what}{spoken(finding.why)}{remedy}"
+
+
+def findings_document(found: Verified) -> dict[str, Any]:
+    """Findings as JSON."""
+    return {
+        "exit_code": found.exit_code,
+        "findings": [
+            {
+                "severity": finding.severity,
+                "what": finding.what,
+                "why": spoken(finding.why),
+                "store": finding.place.store,
+                "segment": finding.place.segment,
+                "namespace": finding.place.namespace,
+                "key": json_value(finding.place.key),
+                "remedy": finding.remedy,
+            }
+            for finding in found.findings
+        ],
+    }
