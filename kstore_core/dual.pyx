@@ -10,7 +10,7 @@ there is no room to move what it found.
 
 from kstore_core.engine import Rows
 from kstore_core.merged import MergedScan
-from kstore_core.staging cimport StagedNamespace
+from kstore_core.staging cimport StagedNamespace, close_scan
 
 __all__ = ["DualTable"]
 
@@ -144,9 +144,15 @@ cdef class DualTable:
 
     def scan(self, bounds):
         """Chunks of rows in key order, old ones converted, as of this call. Nothing is moved."""
-        old = self._old.scan(bounds.lo, bounds.hi, reverse=bounds.reverse)
-        new = self.rows.scan(bounds.lo, bounds.hi, reverse=bounds.reverse)
-        return MergedScan(new, old, (), bounds.reverse, self._convert)
+        cdef unsigned long long takes
+        while True:
+            takes = self._old._takes
+            old = self._old.scan(bounds.lo, bounds.hi, reverse=bounds.reverse)
+            new = self.rows.scan(bounds.lo, bounds.hi, reverse=bounds.reverse)
+            if takes == self._old._takes:
+                return MergedScan(new, old, (), bounds.reverse, self._convert)
+            close_scan(old)  # a commit began in between: a key may be deleted in the one only
+            close_scan(new)
 
     def first(self, bytes lo=None, bytes hi=None, *, bint reverse=False):
         """The first row of a scan, or None where it is empty."""

@@ -28,7 +28,7 @@ from kstore_core.spec import Shape, StoredSpec
 from kstore_core.state import open_state
 from kstore_core.tables import OFFSETS
 
-__all__ = ["Progress", "Upgraded", "upgrade"]
+__all__ = ["Progress", "Upgraded", "databases", "kind_of", "upgrade"]
 
 
 class Progress(NamedTuple):
@@ -146,12 +146,12 @@ def upgrade(
     family = ""
     with open_state(path, engine=engine, lock_timeout_s=lock_timeout_s) as state:
         spec = state.stored_spec(store)
-        databases = _databases(engine, state.path, store, spec)
+        found = databases(engine, state.path, store, spec)
         in_segments = store in engine.parents(state.path)
-        for number, open_one in enumerate(databases):
+        for number, open_one in enumerate(found):
             with _opened(open_one) as database:
                 if done is None:
-                    family, before = _kind_of(database, spec, shape, time_ordered, in_segments)
+                    family, before = kind_of(database, spec, shape, time_ordered, in_segments)
                     done = Upgraded(store, before, _target(database, to, before, family))
                 moved, dropped = drain(
                     database,
@@ -160,7 +160,7 @@ def upgrade(
                     store=store,
                     segment_bytes=0 if in_segments else ID_BYTES,
                     batch_rows=batch_rows,
-                    say=_Said(done, len(databases) - number, progress),
+                    say=_Said(done, len(found) - number, progress),
                 )
                 for older, count in moved.items():
                     done.moved[older] = done.moved.get(older, 0) + count
@@ -169,12 +169,13 @@ def upgrade(
     return done
 
 
-def _databases(
+def databases(
     engine: Engine, root: Path, store: str, spec: StoredSpec | None
-) -> list[Callable[[], Database]]:
+) -> list[Callable[..., Database]]:
     """How the databases of a store are opened: that of all its rows, or one a segment.
 
-    A directory that holds no database yet is not the newest: nothing in it tells what the store is.
+    The newest segment comes first; a directory that holds no database yet is not the newest, for
+    nothing in it tells what the store is. Each takes ``durability`` and ``read_only``.
 
     Raises
     ------
@@ -236,7 +237,7 @@ class _Said:
             self.progress(Progress(older.name, newer.name, before + moved, about))
 
 
-def _kind_of(
+def kind_of(
     database: Database,
     spec: StoredSpec | None,
     shape: Shape | None,
@@ -307,7 +308,7 @@ def _target(
     if to.name in before.upgrades:
         raise FormatDowngradeError(
             f"the store at {database.path} has the format {before.name!r} and {to.name!r} is an "
-            "older one; a store is not downgraded in place. Rebuild it from its changelog in an "
-            "empty directory"
+            "older one; a store is not downgraded in place. Write it anew: kstore migrate PATH "
+            f"STORE --to {to.name}"
         )
     raise SpecError(f"no upgrade leads from the format {before.name!r} to {to.name!r}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,6 +28,7 @@ from kstore_lmdb.files import (
     is_remains,
     lost,
     make,
+    page_faults,
 )
 from kstore_lmdb.locks import DataLock
 from kstore_lmdb.moment import EMPTY
@@ -103,6 +104,12 @@ class LMDBEngine(Engine):
             except BaseException:
                 lock.release()
                 raise
+
+    def file_faults(self, root: Path, store: str, child: str | None = None) -> Iterator[str]:
+        """What is wrong with pages and how they hang together, without LMDB, which it may end."""
+        path = _inside(root, store)
+        with doing("look at its pages", path):
+            return iter(page_faults(path) if is_database(path) else ())
 
     def _fill(self, directory: Path) -> None:
         """Make a new environment with what every store has."""

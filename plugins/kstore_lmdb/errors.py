@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import shlex
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -88,14 +89,12 @@ def translate(error: Exception, action: str, path: Path) -> Exception:
     if isinstance(error, _DAMAGED):
         return CorruptionError(
             f"{what}. Bytes on disk are not what was written. Nothing was changed; see what of it "
-            f"can still be read with: kstore inspect {_directory(path)}"
+            f"can still be read with: {_inspect(path)}"
         )
     for kind, remedy in _LIMITS:
         if isinstance(error, kind):
             return EngineError(f"{what}. {remedy}")
-    return EngineError(
-        f"{what}. Close the store and look at it with: kstore inspect {_directory(path)}"
-    )
+    return EngineError(f"{what}. Close the store and look at it with: {_inspect(path)}")
 
 
 def reraise(error: Exception, action: str, path: Path) -> NoReturn:
@@ -192,6 +191,7 @@ def _means(error: Exception, code: int) -> bool:
     return getattr(error, "errno", None) == code
 
 
-def _directory(path: Path) -> Path:
-    """The state directory of a database in ``<state directory>/lmdb/<store>``."""
-    return path.parent.parent if path.parent.name == "lmdb" else path
+def _inspect(path: Path) -> str:
+    """The command that looks at the state directory of a database in ``<it>/lmdb/<store>``."""
+    root = path.parent.parent if path.parent.name == "lmdb" else path
+    return f"kstore inspect {shlex.quote(str(root))}"

@@ -21,6 +21,7 @@ from lmdb import Environment
 from lmdb.verify import VerifyError, verify
 
 from kstore_core.errors import CorruptionError, SpecError
+from kstore_lmdb.errors import locked
 from kstore_lmdb.options import FORMATS, LMDBFormat
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "is_remains",
     "lost",
     "make",
+    "page_faults",
     "place",
     "stored_format",
     "sync_directory",
@@ -48,6 +50,7 @@ ASIDE = "~"
 _MAGIC = 0xBEEFC0DE
 _WORDS = struct.Struct("16I")
 _ATTEMPTS = 5
+_LARGEST_PAGE = 65_536
 _PAUSE_S = 0.002
 
 
@@ -138,6 +141,31 @@ def check_length(path: Path, native: Environment) -> None:
         )
 
 
+def page_faults(path: Path) -> list[str]:
+    """What is wrong with the pages of an environment; LMDB itself has no part in it.
+
+    Raises
+    ------
+    EngineLockedError
+        A writer commits again and again meanwhile, so that no moment can be looked at.
+    """
+    for _ in range(_ATTEMPTS):
+        before = _metas(path)
+        try:
+            faults: list[str] = verify(str(path))
+        except VerifyError as error:
+            faults = [str(error)]
+        if not faults or _metas(path) == before:  # or the pages of a commit have been used again
+            return [f"{DATA}: {fault}" for fault in faults]
+    raise locked(path, None, "its pages change while they are looked at. Look at a checkpoint")
+
+
+def _metas(path: Path) -> bytes:
+    """The two pages that say which pages are in use."""
+    with (path / DATA).open("rb") as file:
+        return file.read(2 * _LARGEST_PAGE)
+
+
 def make(path: Path, fill: Callable[[Path], None]) -> None:
     """Make the environment ``path`` aside by ``fill``, and rename it: there is never half of one.
 
@@ -155,6 +183,7 @@ def make(path: Path, fill: Callable[[Path], None]) -> None:
     try:
         with contextlib.suppress(FileExistsError):
             place(path, fill)
+        sync_directory(path.parent.parent)
     except BaseException:
         for folder in made:
             with contextlib.suppress(OSError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
@@ -17,9 +18,10 @@ from kstore_core.engine import (
     Engine,
     EngineOptions,
 )
-from kstore_core.errors import SpecError
+from kstore_core.errors import EngineError, SpecError
 from kstore_rocksdb import locks
 from kstore_rocksdb.database import RocksDBDatabase
+from kstore_rocksdb.manifest import file_faults
 from kstore_rocksdb.opening import is_database, open_for_reading, open_for_writing
 from kstore_rocksdb.options import RocksDBOptions
 
@@ -67,6 +69,11 @@ class RocksDBEngine(Engine):
         path = _inside(root, _FOLDER, store)
         return self.open_directory(path, durability=durability, read_only=read_only)
 
+    def file_faults(self, root: Path, store: str, child: str | None = None) -> Iterator[str]:
+        """Files that the manifest does not fit, and a manifest that has lost its end."""
+        path = _inside(root, _FOLDER, store) if child is None else _child(root, store, child)
+        return iter(file_faults(path) if is_database(path) else ())
+
     def parents(self, root: Path) -> list[str]:
         """The directories under ``<root>`` that hold directories of databases, sorted."""
         if not root.is_dir():
@@ -77,7 +84,7 @@ class RocksDBEngine(Engine):
                 for entry in entries
                 if entry.is_dir()
                 and entry.name not in (_FOLDER, _DOOMED)
-                and any(map(is_database, Path(entry).iterdir()))
+                and _holds_databases(Path(entry))
             )
 
     def children(self, root: Path, store: str) -> list[str]:
@@ -91,8 +98,13 @@ class RocksDBEngine(Engine):
         folder = _parent(root, store)
         if not folder.is_dir():
             return []
-        with os.scandir(folder) as entries:
-            return sorted(entry.name for entry in entries if entry.is_dir())
+        try:
+            return sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
+        except PermissionError as error:
+            raise EngineError(
+                f"the directory {folder} of the segments of {store!r} may not be read: {error}; "
+                "run this as a user who may, or give this one the right"
+            ) from error
 
     def open_child(
         self,
@@ -155,6 +167,13 @@ class RocksDBEngine(Engine):
 
     def __reduce__(self) -> tuple[type[RocksDBEngine], tuple[RocksDBOptions]]:
         return type(self), (self.options,)  # a cache belongs to its process
+
+
+def _holds_databases(folder: Path) -> bool:
+    try:
+        return any(map(is_database, folder.iterdir()))
+    except PermissionError:
+        return True  # nobody can say that it does not; who looks into it is told
 
 
 def _parent(root: Path, store: str) -> Path:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import resource
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -30,6 +31,7 @@ __all__ = [
     "doing",
     "dropped",
     "forked",
+    "inspect_command",
     "is_locked",
     "locked",
     "reraise",
@@ -93,11 +95,9 @@ def translate(error: Exception, action: str, path: Path) -> Exception:
     if any(mark in text for mark in _DAMAGED):
         return CorruptionError(
             f"{what}. Bytes on disk are missing or are not what was written. Nothing was changed; "
-            f"see what of it can still be read with: kstore inspect {_directory(path)}"
+            f"see what of it can still be read with: {inspect_command(path)}"
         )
-    return EngineError(
-        f"{what}. Close the store and look at it with: kstore inspect {_directory(path)}"
-    )
+    return EngineError(f"{what}. Close the store and look at it with: {inspect_command(path)}")
 
 
 def reraise(error: Exception, action: str, path: Path) -> NoReturn:
@@ -164,11 +164,12 @@ def forked(path: Path) -> Reason:
     )
 
 
-def _directory(path: Path) -> Path:
-    """The state directory of a database in ``<state directory>/rocksdb/<store>``, or of a segment
-    ``<state directory>/<store>/<store>.<start>``."""
+def inspect_command(path: Path) -> str:
+    """The command that looks at the state directory of a database in ``<it>/rocksdb/<store>``, or
+    of a segment ``<it>/<store>/<store>.<start>``."""
     folder = path.parent.name
     inside = folder == "rocksdb" or (
         path.name.startswith(folder) and _SEGMENT.fullmatch(path.name, len(folder))
     )
-    return path.parent.parent if inside else path
+    root = path.parent.parent if inside else path
+    return f"kstore inspect {shlex.quote(str(root))}"

@@ -17,6 +17,7 @@ from kstore_rocksdb import living, locks
 from kstore_rocksdb.database import DEFAULT, RocksDBDatabase
 from kstore_rocksdb.errors import doing, is_locked, reraise
 from kstore_rocksdb.loading import clean_up
+from kstore_rocksdb.manifest import check_manifest
 from kstore_rocksdb.options import NativeOptions, RocksDBOptions
 from kstore_rocksdb.readonly import with_scratch
 
@@ -49,8 +50,12 @@ def open_for_writing(
         _refuse_remains(path)
         path.mkdir(parents=True, exist_ok=True)
         clean_up(path)
+        check_manifest(path)
         native = NativeOptions(options, cache)
         root, families = _open(path, native, AccessType.read_write())
+        if durability == "power":  # RocksDB sees to what is in the directory
+            for folder in (path.parent, path.parent.parent):
+                _sync_directory(folder)
     except BaseException as error:
         locks.release(claimed)
         if not is_locked(error):  # or it is another process that is making this database
@@ -88,6 +93,7 @@ def open_for_reading(
     native = NativeOptions(options, cache, read_only=True)
 
     def use(scratch: Path) -> RocksDBDatabase:
+        check_manifest(path)
         root, families = _open(scratch, native, AccessType.read_only(False))
         return RocksDBDatabase(
             path,
@@ -96,7 +102,7 @@ def open_for_reading(
             native,
             durability=durability,
             scratch=scratch,
-            on_close=partial(shutil.rmtree, scratch, ignore_errors=True),
+            on_close=partial(_remove_scratch, scratch, os.open(scratch, os.O_RDONLY)),
         )
 
     try:
@@ -106,6 +112,21 @@ def open_for_reading(
         if path.exists():
             raise
         raise _none_at(path) from error  # files were missing because it was being dropped
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make the names in a directory durable."""
+    fd = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _remove_scratch(scratch: Path, held: int) -> None:
+    """Remove what was read, which an open descriptor has shown to be in use until now."""
+    shutil.rmtree(scratch, ignore_errors=True)
+    os.close(held)
 
 
 def _none_at(path: Path) -> FileNotFoundError:

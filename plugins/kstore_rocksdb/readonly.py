@@ -21,12 +21,13 @@ from typing import TypeVar
 
 from kstore_core.errors import EngineError
 
-__all__ = ["copy_scratch", "with_scratch"]
+__all__ = ["copy_scratch", "moment", "with_scratch"]
 
 _LINKED = (".sst", ".blob")
 _LOG = ".log"
 _SKIPPED = ("LOCK", "LOG", "OPTIONS-", "rocksdict-config.json")
 _ATTEMPTS = 50
+_PATIENCE_S = 30.0
 _PAUSE_S = 0.01
 
 Opened = TypeVar("Opened")
@@ -42,25 +43,28 @@ def with_scratch(source: Path, use: Callable[[Path], Opened]) -> Opened:
     EngineError
         A writer changes it faster than it can be copied.
     """
-    for attempt in range(_ATTEMPTS):
-        before = _moment(source)
+    begun = time.monotonic()
+    attempt = 0
+    while attempt < _ATTEMPTS or time.monotonic() - begun < _PATIENCE_S:
+        before = moment(source)
         scratch = Path(tempfile.mkdtemp(prefix="kstore-read-"))
         done = False
         try:
             _fill(scratch, source)
-            if _moment(source) == before:
+            if moment(source) == before:
                 opened = use(scratch)
                 done = True
                 return opened
         except Exception:
-            if _moment(source) == before:
+            if moment(source) == before:
                 raise
         finally:
             if not done:
                 shutil.rmtree(scratch, ignore_errors=True)
         time.sleep(_PAUSE_S * min(attempt, 10))
+        attempt += 1
     raise EngineError(
-        f"rocksdb database {source} changed {_ATTEMPTS} times while it was being opened for "
+        f"rocksdb database {source} changed {attempt} times while it was being opened for "
         "reading; try again, or read a checkpoint of it"
     )
 
@@ -77,7 +81,7 @@ def copy_scratch(scratch: Path, target: Path) -> None:
         raise
 
 
-def _moment(source: Path) -> tuple[str, int]:
+def moment(source: Path) -> tuple[str, int]:
     """Which manifest is current and how long it is."""
     current = (source / "CURRENT").read_text(errors="replace").rstrip("\n")
     try:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import lmdb
 import pytest
 
 from kstore_core.engine import Rows
 from kstore_core.errors import CorruptionError
 from kstore_lmdb import LMDBEngine
+from kstore_lmdb.errors import translate
 from kstore_lmdb.files import data_bytes
 from tests.plugins.lmdb.conftest import OpenDatabase
 from tests.plugins.lmdb.support import numbered, put, python, scanned
@@ -163,3 +165,11 @@ def test_damage_within_a_transaction_is_translated(open_database: OpenDatabase) 
     ):
         with pytest.raises(CorruptionError, match="kstore inspect"):
             use(open_database())
+
+
+def test_the_command_in_an_error_is_one_for_a_shell(tmp_path: Path) -> None:
+    root = tmp_path / "a b"
+    error = translate(lmdb.CorruptedError("x"), "read", root / "lmdb" / "s")
+    assert str(error).endswith(f"kstore inspect '{root}'")
+    error = translate(lmdb.Error("x"), "read", root)
+    assert str(error).endswith(f"kstore inspect '{root}'")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,25 @@ def test_a_dropped_child_is_gone_and_what_a_killed_drop_left_goes_with_it(tmp_pa
     assert [path.name for path in tmp_path.rglob("*")] == ["w"]
     with pytest.raises(KeyError):
         ENGINE.drop_child(tmp_path, "w", "w.20")
+
+
+def test_a_directory_that_may_not_be_read_hides_no_other_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path, "w.10")
+    (tmp_path / "closed").mkdir()
+    list_names = Path.iterdir
+
+    def refuse(path: Path) -> Iterator[Path]:
+        if path.name == "closed":
+            raise PermissionError(13, "Permission denied", str(path))
+        return list_names(path)
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    assert ENGINE.parents(tmp_path) == ["closed", "w"]
+    assert ENGINE.children(tmp_path, "w") == ["w.10"]
+    with pytest.raises(EngineError, match=r"may not be read: .* run this as a user who may"):
+        ENGINE.children(tmp_path, "closed")
 
 
 def test_an_open_child_is_neither_dropped_nor_renamed(tmp_path: Path) -> None:
@@ -129,11 +149,12 @@ def test_a_child_that_is_dropped_while_it_is_opened_for_reading_is_none(
 def test_what_cannot_be_opened_is_named_with_a_command_that_works(
     tmp_path: Path, read_only: bool
 ) -> None:
-    make(tmp_path, "w.10", (b"k", b"10"))
-    (tmp_path / "w" / "w.10" / "CURRENT").write_text("rubbish")
+    root = tmp_path / "a b"
+    make(root, "w.10", (b"k", b"10"))
+    (root / "w" / "w.10" / "CURRENT").write_text("rubbish")
     with pytest.raises(CorruptionError) as caught:
-        ENGINE.open_child(tmp_path, "w", "w.10", read_only=read_only)
-    assert str(caught.value).endswith(f"kstore inspect {tmp_path}")
+        ENGINE.open_child(root, "w", "w.10", read_only=read_only)
+    assert str(caught.value).endswith(f"kstore inspect '{root}'")
     assert "kstore-read-" not in str(caught.value)
 
 

@@ -148,6 +148,7 @@ for n in range(10**9):
         'other': Rows([b'n'], [number], [(b'', None)]),
         'offsets': Rows([b'n'], [number]),
     })
+    time.sleep(0.0001)  # or a disk in memory has it flush every other millisecond
     if n % 1000 == 999:
         database.write({'default': Rows(deleted_ranges=[(b'', b'%09d' % (n - 500))])})
 """
@@ -162,7 +163,7 @@ def test_a_reader_beside_a_busy_writer_sees_one_moment(tmp_path: Path, level: st
         assert writer.stdout.readline() == "open\n"
         seen = []
         try:
-            for _ in range(40):
+            while len(seen) < 40 or len(set(seen)) < 4:
                 reader = RocksDBEngine().open(tmp_path, "s", read_only=True)
                 keys = [int(key) for key, _ in scanned(reader.namespace("default"))]
                 number = int(reader.namespace("offsets").get(b"n") or -1)
@@ -173,7 +174,6 @@ def test_a_reader_beside_a_busy_writer_sees_one_moment(tmp_path: Path, level: st
         finally:
             writer.kill()
     assert seen == sorted(seen)
-    assert len(set(seen)) > 3
 
 
 def test_a_directory_that_never_rests_is_given_up(
@@ -181,8 +181,9 @@ def test_a_directory_that_never_rests_is_given_up(
 ) -> None:
     open_database().close()
     moments = iter(range(10**6))
-    monkeypatch.setattr(readonly, "_moment", lambda _: ("MANIFEST", next(moments)))
+    monkeypatch.setattr(readonly, "moment", lambda _: ("MANIFEST", next(moments)))
     monkeypatch.setattr(readonly, "_PAUSE_S", 0)
+    monkeypatch.setattr(readonly, "_PATIENCE_S", 0)
     scratches = tmp_path / "scratches"
     scratches.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratches))
