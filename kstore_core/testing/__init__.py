@@ -11,12 +11,21 @@ import pytest
 pytest.register_assert_rewrite(
     *(
         f"{__name__}.{name}"
-        for name in ("suite", "engine_suite", "store_suite", "machines", "processes")
+        for name in ("suite", "engine_suite", "store_suite", "machines", "processes", "killer")
     )
 )
 
 from kstore_core.testing.engine_suite import EngineSuite  # noqa: E402
 from kstore_core.testing.faults import Faults, FaultyEngine  # noqa: E402
+from kstore_core.testing.killer import (  # noqa: E402
+    Combination,
+    CrashSuite,
+    Killer,
+    Tally,
+    combination,
+    combinations,
+    covering,
+)
 from kstore_core.testing.machines import (  # noqa: E402
     EngineMachine,
     KeyValueMachine,
@@ -35,19 +44,26 @@ from kstore_core.testing.wrapping import (  # noqa: E402
 )
 
 __all__ = [
+    "Combination",
+    "CrashSuite",
     "EngineMachine",
     "EngineSuite",
     "Faults",
     "FaultyEngine",
     "KeyValueMachine",
+    "Killer",
     "SessionMachine",
     "StoreMachine",
     "StoreSuite",
+    "Tally",
     "VersionedMachine",
     "WindowMachine",
     "WrappedDatabase",
     "WrappedEngine",
     "WrappedNamespace",
     "WrappedSnapshot",
+    "combination",
+    "combinations",
+    "covering",
     "run_machine",
 ]

@@ -10,16 +10,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, get_args
 
-from kstore_core.engine import Chunk, Database, Durability, Engine, Rows, Snapshot
+from kstore_core.engine import Chunk, Database, Durability, Engine, Namespace, Rows, Snapshot
 from kstore_core.errors import EngineError
 from kstore_core.testing.wrapping import WrappedDatabase, WrappedEngine, WrappedNamespace
 
 __all__ = ["OPERATIONS", "Faults", "FaultyEngine", "Operation"]
 
 Operation = Literal[
-    "open", "get", "get_many", "scan", "chunk", "write", "load", "sync", "snapshot", "checkpoint"
+    "open",
+    "namespace",
+    "drop",
+    "get",
+    "get_many",
+    "scan",
+    "chunk",
+    "write",
+    "load",
+    "sync",
+    "snapshot",
+    "checkpoint",
 ]
-"""What can fail: a call of the SPI, or one chunk of a scan that was begun."""
+"""What can fail: a call of the SPI, or one chunk of a scan that was begun; of a namespace or of a
+child that is dropped it is "drop"."""
 
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 
@@ -62,11 +74,18 @@ class Faults:
 
         The first ``share`` of its rows is written, and then it fails with ``error``; None lets it
         seem to succeed.
+
+        Raises
+        ------
+        ValueError
+            ``share`` is not from 0 to 1, or ``nth`` is less than 1.
         """
+        _check_share("share", share)
         self._plan("write", nth, _Torn(share, error))
 
     def delay(self, operation: Operation, seconds: float) -> None:
         """Let every call of ``operation`` take longer; 0 ends it."""
+        self._check(operation)
         self._delays[operation] = seconds
 
     def randomly(
@@ -76,10 +95,19 @@ class Faults:
         operations: Iterable[Operation] = ("write",),
         error: MakeError = EngineError,
     ) -> None:
-        """Let a share ``rate`` of the calls fail, the same ones for the same ``seed``."""
+        """Let a share ``rate`` of the calls fail, the same ones for the same ``seed``.
+
+        Raises
+        ------
+        ValueError
+            ``rate`` is not from 0 to 1, or there is no such operation.
+        """
+        _check_share("rate", rate)
+        choices = [(operation, error) for operation in operations]
+        self._check(*(operation for operation, _ in choices))
         self._random = random.Random(seed)
         self._rate = rate
-        self._choices = [(operation, error) for operation in operations]
+        self._choices = choices
 
     def calm(self) -> None:
         """Let nothing fail any more; counts stay."""
@@ -93,11 +121,15 @@ class Faults:
         return planned or any(name == operation for name, _ in self._choices)
 
     def _plan(self, operation: Operation, nth: int, fault: MakeError | _Torn) -> None:
-        if operation not in OPERATIONS:
-            raise ValueError(f"{operation!r} cannot fail; what can: {', '.join(OPERATIONS)}")
+        self._check(operation)
         if nth < 1:
             raise ValueError(f"calls are counted from 1, not {nth}")
         self._planned[operation, self.counts[operation] + nth] = fault
+
+    def _check(self, *operations: str) -> None:
+        for operation in operations:
+            if operation not in OPERATIONS:
+                raise ValueError(f"{operation!r} cannot fail; what can: {', '.join(OPERATIONS)}")
 
     def meet(self, operation: Operation) -> _Torn | None:
         """Count a call; wait, raise, or tell how it is torn, as planned for it."""
@@ -148,6 +180,14 @@ class _FaultyNamespace(WrappedNamespace):
 
 class _FaultyDatabase(WrappedDatabase):
     owner: FaultyEngine
+
+    def namespace(self, name: str) -> Namespace:
+        self.owner.faults.meet("namespace")
+        return super().namespace(name)
+
+    def drop_namespace(self, name: str) -> None:
+        self.owner.faults.meet("drop")
+        self.inner.drop_namespace(name)
 
     def write(self, batch: Mapping[str, Rows]) -> None:
         torn = self.owner.faults.meet("write")
@@ -218,6 +258,15 @@ class FaultyEngine(WrappedEngine):
     ) -> Database:
         self.faults.meet("open")
         return super().open_child(root, store, child, durability=durability, read_only=read_only)
+
+    def drop_child(self, root: Path, store: str, child: str) -> None:
+        self.faults.meet("drop")
+        self.inner.drop_child(root, store, child)
+
+
+def _check_share(name: str, share: float) -> None:
+    if not 0 <= share <= 1:
+        raise ValueError(f"{name} is a share, from 0 to 1, not {share}")
 
 
 def _part(batch: Mapping[str, Rows], share: float) -> dict[str, Rows]:

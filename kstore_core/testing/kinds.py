@@ -7,7 +7,7 @@ from here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ __all__ = [
     "EDGES",
     "KEY_VALUE",
     "KINDS",
+    "LAYERED",
     "SESSION",
     "VERSIONED",
     "WINDOW",
@@ -66,6 +67,10 @@ class Kind:
     shape : str
     time_ordered, indexed : bool
         Those of the spec.
+    layers : bool
+        Whether its stores have a cache and metrics.
+    cache_max_bytes : int or None
+        Of that cache; None is the state directory's.
     """
 
     format: ValueFormat
@@ -73,6 +78,8 @@ class Kind:
     shape: str
     time_ordered: bool = False
     indexed: bool = False
+    layers: bool = False
+    cache_max_bytes: int | None = None
 
     @property
     def family(self) -> str:
@@ -84,8 +91,18 @@ class Kind:
         if self.shape in ("window", "session") and not name.startswith(self.shape):
             name = f"{self.shape}_{name}"
         if self.time_ordered:
-            return f"ordered_{name}" if self.indexed else f"ordered_{name}_unindexed"
-        return name
+            name = f"ordered_{name}" if self.indexed else f"ordered_{name}_unindexed"
+        return f"{name}_in_layers" if self.layers else name
+
+    def layered(self, cache_max_bytes: int | None = None) -> Kind:
+        """The same kind with a cache, of this size or the state directory's, and with metrics."""
+        plain = self.spec
+
+        def spec(*arguments: Any, **named: Any) -> StoreSpec:
+            made = plain(*arguments, **named).with_metrics(sample_every=2)
+            return made if made.retain_duplicates else made.with_cache(cache_max_bytes)
+
+        return replace(self, spec=spec, layers=True, cache_max_bytes=cache_max_bytes)
 
     def record(
         self, data: bytes, timestamp: int, headers: Iterable[tuple[str, bytes | None]] = ()
@@ -120,7 +137,13 @@ class Kind:
 
     def upgrades(self) -> list[Kind]:
         """The newer kinds that a store of this one can be opened as."""
-        return [edge.newer for edge in EDGES if edge.older is self]
+        newer = [
+            edge.newer
+            for edge in EDGES
+            if (edge.older.format, edge.older.family, edge.older.indexed)
+            == (self.format, self.family, self.indexed)
+        ]
+        return [kind.layered(self.cache_max_bytes) for kind in newer] if self.layers else newer
 
 
 class Edge(NamedTuple):
@@ -180,6 +203,11 @@ SESSION = (
     _ordered_session(formats.ORDERED_SESSION_HEADERS, stores.session_with_headers),
     _ordered_session(formats.PLAIN, stores.session, indexed=False),
 )
+LAYERED = tuple(
+    kind.layered(300) for kind in (KEY_VALUE[2], VERSIONED[1], WINDOW[2], WINDOW[4], SESSION[1])
+)
+"""The richest kind of each shape and the one with an index, in layers; the cache is small enough to
+be too small at times."""
 KINDS = (*KEY_VALUE, *VERSIONED, *WINDOW, *SESSION)
 EDGES = tuple(
     Edge(older, newer)

@@ -127,6 +127,9 @@ class WrappedEngine(Engine):
         database = self.inner.open(root, store, durability=durability, read_only=read_only)
         return self.database_type(database, self)
 
+    def file_faults(self, root: Path, store: str, child: str | None = None) -> Iterator[str]:
+        return self.inner.file_faults(root, store, child)
+
     def parents(self, root: Path) -> list[str]:
         return self.inner.parents(root)
 

@@ -60,6 +60,8 @@ def use(database, operation, tmp_path):
     namespace = database.namespace("default")
     return {
         "open": lambda: database.owner.open(tmp_path, "another").close(),
+        "namespace": lambda: database.namespace("another"),
+        "drop": lambda: (database.inner.namespace("other"), database.drop_namespace("other")),
         "get": lambda: namespace.get(b"a"),
         "get_many": lambda: namespace.get_many([b"a"]),
         "scan": lambda: namespace.scan(),
@@ -82,10 +84,10 @@ def test_the_nth_call_fails_before_anything_is_done(database, faults, tmp_path, 
         call()
     else:
         faults.counts[operation] += 1
-    held = rows(database.namespace("default").inner.scan())
+    held = rows(database.inner.namespace("default").scan())
     with pytest.raises(CorruptionError, match=rf"asked for: {operation} number {before + 2}"):
         call()
-    assert rows(database.namespace("default").inner.scan()) == held
+    assert rows(database.inner.namespace("default").scan()) == held
     call()
     assert faults.counts[operation] == before + 3
 
@@ -136,6 +138,24 @@ def test_random_faults_are_the_same_for_the_same_seed(database, faults):
 def test_what_cannot_fail_is_refused(faults, operation, nth):
     with pytest.raises(ValueError, match=r"what can|from 1"):
         faults.fail(operation, nth)
+
+
+def test_what_there_is_none_of_is_neither_slow_nor_random(faults):
+    with pytest.raises(ValueError, match="what can"):
+        faults.delay("reed", 1)
+    with pytest.raises(ValueError, match="what can"):
+        faults.randomly(1, 0.5, ["write", "reed"])
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, 5, float("nan")])
+def test_a_share_is_from_0_to_1(faults, share):
+    with pytest.raises(ValueError, match="share is a share, from 0 to 1"):
+        faults.tear(share=share)
+    with pytest.raises(ValueError, match="rate is a share, from 0 to 1"):
+        faults.randomly(1, share)
+    assert not faults.armed("write")
+    for whole in (0, 1):
+        faults.tear(share=whole)
 
 
 # What stands above it.

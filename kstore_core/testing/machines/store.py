@@ -67,6 +67,11 @@ class StoreMachine(ScratchMachine):
         self.state._staging.spill()
         self.stored = self.model.copy()
 
+    @precondition(lambda self: self.kind.layers)
+    @rule()
+    def flush(self) -> None:
+        self.state.flush()
+
     @rule(moving=st.booleans())
     def reopen(self, moving: bool) -> None:
         self.commit()

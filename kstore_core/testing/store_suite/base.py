@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from kstore_core.state import StateDirectory, open_state
-from kstore_core.testing.kinds import KEY_VALUE, SESSION, VERSIONED, WINDOW, Kind, Record
+from kstore_core.testing.kinds import (
+    KEY_VALUE,
+    LAYERED,
+    SESSION,
+    VERSIONED,
+    WINDOW,
+    Kind,
+    Record,
+)
 from kstore_core.testing.suite import Suite
 
 __all__ = [
@@ -31,10 +39,17 @@ HEADERS = (
 )
 """Repeated names, None beside the empty value, an order that is not sorted."""
 
-EACH_KEY_VALUE = pytest.mark.parametrize("kind", KEY_VALUE, ids=str)
-EACH_VERSIONED = pytest.mark.parametrize("kind", VERSIONED, ids=str)
-EACH_WINDOW = pytest.mark.parametrize("kind", WINDOW, ids=str)
-EACH_SESSION = pytest.mark.parametrize("kind", SESSION, ids=str)
+
+def _each(kinds: tuple[Kind, ...]) -> pytest.MarkDecorator:
+    """All kinds of a shape, and those of them that there are in layers."""
+    layered = [kind for kind in LAYERED if kind.shape == kinds[0].shape]
+    return pytest.mark.parametrize("kind", [*kinds, *layered], ids=str)
+
+
+EACH_KEY_VALUE = _each(KEY_VALUE)
+EACH_VERSIONED = _each(VERSIONED)
+EACH_WINDOW = _each(WINDOW)
+EACH_SESSION = _each(SESSION)
 
 
 class StorePart(Suite):

@@ -13,13 +13,13 @@ from kstore_core.errors import (
     UncommittedLimitError,
     UnsupportedError,
 )
-from kstore_core.testing.kinds import KINDS, Kind
+from kstore_core.testing.kinds import KINDS, LAYERED, Kind
 from kstore_core.testing.store_suite import any_kind
 from kstore_core.testing.store_suite.any_kind import keys, spec
 from kstore_core.testing.store_suite.base import PARTITION, StorePart
 from kstore_core.testing.suite import refuses
 
-EACH_KIND = pytest.mark.parametrize("kind", KINDS, ids=str)
+EACH_KIND = pytest.mark.parametrize("kind", [*KINDS, *LAYERED], ids=str)
 
 
 class CommitPromises(StorePart):

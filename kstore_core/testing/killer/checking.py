@@ -1,0 +1,189 @@
+"""What a store has to be after its writer was killed, and what a replay makes of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kstore_core.engine import Engine
+from kstore_core.state import open_state
+from kstore_core.testing.explaining import same
+from kstore_core.testing.killer.combinations import Combination
+from kstore_core.testing.killer.subject import Contents, Subject
+from kstore_core.testing.killer.writer import INPUT, stage
+
+__all__ = ["Expected", "Span"]
+
+
+class Span(NamedTuple):
+    """What the killed writers have said.
+
+    Attributes
+    ----------
+    returned : int
+        The highest number of a commit that came back, or that was there before.
+    begun : int
+        The highest number whose changes were begun.
+    """
+
+    returned: int
+    begun: int
+
+
+class Expected:
+    """The models of a combination's stores, as of the last check.
+
+    Parameters
+    ----------
+    chosen : Combination
+    seed : int
+        That of the writers.
+
+    Attributes
+    ----------
+    commit : int
+        The number of the last commit that everything contains.
+    """
+
+    def __init__(self, chosen: Combination, seed: int) -> None:
+        self.commit = 0
+        self._chosen = chosen
+        self._seed = seed
+        self._models = {subject: subject.model() for subject in chosen.subjects}
+
+    def check(self, engine: Engine, root: Path, span: Span) -> None:
+        """Open the stores, look at them, replay what their offsets do not contain; and close.
+
+        Raises
+        ------
+        AssertionError
+            They are not what was promised.
+        """
+        state = open_state(root / "0_0", engine=engine, **self._chosen.arguments(root))
+        try:
+            stores = list(zip(self._chosen.subjects, self._chosen.open(state), strict=True))
+            told = [self._look(subject, store, engine, span) for subject, store in stores]
+            assert state.offsets().get(INPUT, 0) == min(told), (
+                "the directory's offset is the least of its stores'"
+            )
+            for number in range(min(told) + 1, span.begun + 1):
+                stage(state, stores, self._seed, number)
+                state.commit({INPUT: number})
+                for subject, model in self._models.items():
+                    self._note(subject, model, [number])
+            for subject, store in stores:
+                self._same(subject, store, self._models[subject], "after a replay")
+                subject.forget(self._models[subject])
+            self.commit = span.begun
+        finally:
+            state.close()
+
+    def _note(self, subject: Subject, model: Any, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            for change in subject.changes(self._seed, number):
+                subject.note(model, change)
+
+    def _look(self, subject: Subject, store: Any, engine: Engine, span: Span) -> int:
+        """Check one store; the number of the commit that its offset tells."""
+        able = engine.capabilities
+        least = self.commit if self._chosen.loses_tails(able) else span.returned
+        told: int = store.offsets().get(INPUT, 0)
+        assert least <= told <= span.begun, (
+            f"the offset of {subject.name!r} is {told}; commits up to {least} are durable, and "
+            f"{span.begun} was the last that was begun"
+        )
+        position = store.position.get(INPUT[0], {}).get(INPUT[1], 0)
+        # A changelog tells the position of what is restored from it, which offsets do not contain.
+        latest = span.begun if self._chosen.logged else told
+        assert told <= position <= latest, f"the position is {position} and the offset {told}"
+        base = self._models[subject]
+        model = base.copy()
+        self._note(subject, model, range(self.commit + 1, told + 1))
+        self._models[subject] = model
+        if self._chosen.is_atomic(subject, able):
+            self._same(subject, store, model, f"that of commit {told}")
+        else:
+            contained = max(told, span.returned) if self._chosen.logged else told
+            self._contains(subject, store, model, range(told + 1, contained + 1), span.begun)
+        if subject.duplicates:
+            subject.adopt(model, subject.found(store), store.stream_time)
+        return told
+
+    def _same(self, subject: Subject, store: Any, model: Any, what: str) -> None:
+        found, there = subject.found(store), subject.wanted(model)
+        same(
+            dict(sorted(found.items())), dict(sorted(there.items())), f"{subject.name!r} is {what}"
+        )
+        wanted = getattr(model, "observed", None)
+        assert store.stream_time == wanted, (
+            f"{what} stream time is {wanted}; it is {store.stream_time}"
+        )
+
+    def _contains(self, subject: Subject, store: Any, model: Any, more: range, begun: int) -> None:
+        """Check that a store holds what the model does, and besides only what came later.
+
+        Parameters
+        ----------
+        model
+            As of the offsets.
+        more : range
+            Commits behind the offsets that have to be contained all the same.
+        begun : int
+            The last commit of which something may be contained.
+        """
+        later = range(more.stop, begun + 1)
+        upper = model.copy()
+        told = _loose(subject, subject.wanted(upper))
+        self._note(subject, upper, more)
+        least = _loose(subject, subject.wanted(upper))
+        self._note(subject, upper, later)
+        most = _loose(subject, subject.wanted(upper))
+        passed, written = self._written(subject, more), self._written(subject, later)
+        found = _loose(subject, subject.found(store))
+        for place in least.keys() & most.keys():
+            is_there = _holds(subject, found.get(place), least[place], passed[place])
+            if place in written:  # changed since, and deleted perhaps
+                is_there = place in found or None in written[place]
+            assert is_there, (
+                f"{subject.name!r} has lost {least[place]} at {place}, where it has "
+                f"{found.get(place)}"
+            )
+        for place, item in found.items():
+            known = [told.get(place), least.get(place), *passed[place], *written[place]]
+            is_known = item in known
+            if subject.duplicates:
+                is_known = _holds(subject, item, told.get(place, ()), known)
+            assert is_known, f"{subject.name!r} has {item} at {place}, where only {known} can be"
+        if store.stream_time is not None:
+            assert model.observed <= store.stream_time <= upper.observed, (
+                f"stream time is {store.stream_time}, not from {model.observed} to {upper.observed}"
+            )
+
+    def _written(self, subject: Subject, numbers: Iterable[int]) -> defaultdict[Any, list[Any]]:
+        """What commits write, by place; None where they delete."""
+        written = defaultdict(list)
+        for number in numbers:
+            for change in subject.changes(self._seed, number):
+                written[subject.place(change)].append(subject.item(change))
+        return written
+
+
+def _loose(subject: Subject, contents: Contents) -> Contents:
+    """Without when versions end, which later ones change."""
+    if subject.kind.shape != "versioned":
+        return contents
+    return {place: item for place, (item, _) in contents.items()}
+
+
+def _holds(subject: Subject, found: Any, wanted: Any, more: list[Any]) -> bool:
+    """Whether an item is there; of duplicates whether all are, and besides only later ones.
+
+    A commit that was made twice, because a kill came between its rows and its offsets, has added
+    its duplicates twice.
+    """
+    if not subject.duplicates:
+        return bool(found == wanted)
+    rest = iter(found or ())
+    return all(item in rest for item in wanted) and set(found or ()) <= {*wanted, *more}

@@ -1,0 +1,44 @@
+"""The killer as a part of an engine's contract run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import pytest
+
+from kstore_core.testing.killer.combinations import combination, combinations, covering
+from kstore_core.testing.killer.killing import Killer
+from kstore_core.testing.suite import Suite
+
+__all__ = ["CrashSuite"]
+
+
+class CrashSuite(Suite):
+    """Writers on an engine are killed, in one test for each combination of shape, level and layers.
+
+    Attributes
+    ----------
+    kills : int
+        How many a combination.
+    seed : int
+    combinations : sequence of str
+        Their names; left alone, some in which any two choices meet.
+    """
+
+    kills: ClassVar[int] = 4
+    seed: ClassVar[int] = 1
+    combinations: ClassVar[Sequence[str]] = tuple(map(str, covering(combinations())))
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        super().pytest_generate_tests(metafunc)
+        if "crashing" in metafunc.fixturenames:
+            metafunc.parametrize("crashing", self.combinations)
+
+    def test_a_kill_leaves_what_was_committed(self, crashing: str, record_property: Any) -> None:
+        if not self.able.persistent:
+            return
+        killer = Killer(self.new_engine, combination(crashing), self.root.parent, self.seed)
+        tally = killer.run(self.kills)
+        assert tally.kills == self.kills
+        record_property("kills", tally.kills)
