@@ -13,9 +13,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from benchmarks.commit import CommitWorkload
 from benchmarks.imports import import_seconds
 from benchmarks.key_value import in_turn_ratio
+from benchmarks.layers import HotKeys
 from benchmarks.many_segments import ManySegments
+from benchmarks.restore import RestoreWorkload
 from benchmarks.segmented import KINDS, make_workload
 from benchmarks.upgrade import PROBES, UpgradeWorkload
 from benchmarks.versioned import put_ratio
@@ -88,6 +91,18 @@ def upgrade(engine: str) -> None:
     work.close()
 
 
+def layers(engine: str, name: str) -> None:
+    work = HotKeys(engine, name)
+    if engine == "memory":  # where a call takes so little that what is added can be seen
+        for operation in ("get", "put"):
+            added = work.metered_nanoseconds(operation)
+            show(f"{engine} {name}: counting a {operation}", added, 60, " ns")
+    else:
+        times = work.times_faster(1 if engine == "lmdb" else 3)
+        show(f"{engine} {name}: hot keys, cached over raw", times, 6, " times", least=True)
+    work.close()
+
+
 def segmented(engine: str, kind: str) -> None:
     """A store in segments, beside the same rows in the same databases."""
     work = make_workload(engine, kind, SEGMENTED_KEYS)
@@ -112,6 +127,37 @@ def many_segments(engine: str) -> None:
     work.close()
 
 
+COMMIT_OVER_BATCH = {"lmdb": {1: 7, 1000: 1.3}, "rocksdb": {1: 5.5, 1000: 2.5}}
+
+
+def commit(engine: str) -> None:
+    """A commit of so many rows and an offset, over the binding's batch of them."""
+    for rows, limit in COMMIT_OVER_BATCH[engine].items():
+        work = CommitWorkload(engine, "process", rows)
+        show(f"{engine} headers: commit, rows: {rows}", work.over_bare(budget_s=1), limit)
+        work.close()
+
+
+RESTORE_TIMES_FASTER = {"rocksdb": 3, "lmdb": 1.3}
+RESTORE_COUNT = 1_000_000
+SCALED_RAW_PUTS = 2
+"""What a restore of versions is to be faster than: 500,000 records/s where a raw put takes 4 us."""
+
+
+def restore(engine: str) -> None:
+    """Of records of 100 bytes with three headers, into an empty store, over a loop of raw puts."""
+    work = RestoreWorkload(engine, KEY_VALUE["headers"]("s"), RESTORE_COUNT)
+    limit = RESTORE_TIMES_FASTER[engine]
+    show(f"{engine} headers: restore, over raw puts", work.times_faster(), limit, least=True)
+    work.close()
+    if engine == "rocksdb":
+        spec = VERSIONED["versioned_headers"]("s", 86_400_000)
+        work = RestoreWorkload(engine, spec, RESTORE_COUNT)
+        faster = work.times_faster()
+        show(f"{engine} versions: restore, over raw puts", faster, SCALED_RAW_PUTS, least=True)
+        work.close()
+
+
 KEY_VALUE_TARGETS = {"memory": memory, "lmdb": lmdb, "rocksdb": rocksdb}
 
 
@@ -123,9 +169,14 @@ def main() -> None:
             work = KeyValueWorkload(engine, name, COUNT)
             KEY_VALUE_TARGETS[engine](work, name)
             work.close()
+            layers(engine, name)
+        if engine in COMMIT_OVER_BATCH:
+            commit(engine)
         upgrade(engine)
         for kind in KINDS:
             segmented(engine, kind)
+        if engine in RESTORE_TIMES_FASTER:
+            restore(engine)
         if engine != "rocksdb":
             continue
         many_segments(engine)

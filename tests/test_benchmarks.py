@@ -4,7 +4,8 @@ from itertools import chain
 
 import pytest
 
-from asv_benchmarks.benchmarks.bindings import BINDINGS, SpiTable
+from asv_benchmarks.benchmarks.bindings import BATCHES, BINDINGS, SpiTable
+from asv_benchmarks.benchmarks.commit import WAYS, CommitWorkload
 from asv_benchmarks.benchmarks.engines import FILLS, READS, WORKLOADS, Keys, Pair, cell, markdown
 from asv_benchmarks.benchmarks.many_segments import ManySegments
 from asv_benchmarks.benchmarks.segmented import KINDS, SESSIONS, WINDOWS, make_workload
@@ -80,3 +81,26 @@ def test_many_segments_are_made_opened_and_read():
     assert min(work.commit_seconds, work.bare_seconds(), opened, fetched) > 0
     assert 0 < most < 1000
     work.close()
+
+
+@pytest.mark.parametrize("engine", [name for name in ENGINES if name in BATCHES])
+@pytest.mark.parametrize("way", [None, *WAYS])
+@pytest.mark.parametrize("rows", [0, 20])
+def test_a_commit_and_the_bare_engine_write_the_same(engine, way, rows):
+    work = CommitWorkload(engine, "process", rows, way)
+    try:
+        work.write()
+        assert len(work.batches) == len(work.stores) == (2 if way == "two stores" else 1)
+        logged = way == "changelog" and rows > 0
+        for bare, batch, store in zip(work.bare, work.batches, work.stores, strict=True):
+            written = {name: len(there.keys) for name, there in batch.items()}
+            assert written.pop("offsets") == 1 + logged
+            assert sum(written.values()) == rows
+            for name, there in batch.items():
+                values = store.table.rows.database.namespace(name).get
+                assert [values(key) for key in there.keys] == there.values
+                assert [bare.get(name, key) for key in there.keys] == there.values
+        assert work.over_bare(0) > 0
+    finally:
+        work.close()
+    assert not work.scratch.exists()

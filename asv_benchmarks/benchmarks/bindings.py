@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from kstore_core.engine import Rows
+from kstore_core.engine import Durability, Rows
 from kstore_core.registry import make_engine
 
 STORE = "bench"
@@ -218,3 +218,86 @@ BINDINGS: dict[str, Callable[[Path], Table]] = {
     "lmdb": LmdbTable,
     "rocksdb": RocksDictTable,
 }
+
+
+class Batches(ABC):
+    """Batches of puts over several namespaces, as durable as asked; the options are kstore's."""
+
+    @abstractmethod
+    def __init__(self, root: Path, names: Iterable[str], durability: Durability) -> None: ...
+
+    @abstractmethod
+    def write(self, batch: Mapping[str, Rows]) -> None:
+        """Put rows, all of them or none."""
+
+    @abstractmethod
+    def get(self, name: str, key: bytes) -> bytes | None:
+        """What was put there."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+class RocksDictBatches(Batches):
+    """A ``WriteBatch`` each."""
+
+    def __init__(self, root: Path, names: Iterable[str], durability: Durability) -> None:
+        from rocksdict import WriteBatch
+
+        from kstore_rocksdb.options import write_options
+
+        self.new_batch = WriteBatch
+        self.database = make_engine("rocksdb").open(root, STORE, durability=durability)
+        self.families: dict[str, Any] = {name: self.database.namespace(name) for name in names}
+        family: Any = self.database.namespace(NAMESPACE)
+        self.native = family.native
+        self.options = write_options(durability)
+
+    def write(self, batch: Mapping[str, Rows]) -> None:
+        native = self.new_batch(raw_mode=True)
+        put = native.put
+        for name, rows in batch.items():
+            native.set_default_column_family(self.families[name].handle)
+            for key, value in zip(rows.keys, rows.values, strict=True):
+                put(key, value)
+        self.native.write(native, self.options)
+
+    def get(self, name: str, key: bytes) -> bytes | None:
+        value: bytes | None = self.families[name].native.get(key)
+        return value
+
+    def close(self) -> None:
+        self.database.close()
+
+
+class LmdbBatches(Batches):
+    """A transaction each, with an fsync at the level ``"power"``."""
+
+    def __init__(self, root: Path, names: Iterable[str], durability: Durability) -> None:
+        import lmdb
+
+        root.mkdir()
+        synced = durability == "power"
+        self.environment = lmdb.open(
+            str(root), map_size=2**34, max_dbs=64, sync=synced, metasync=synced
+        )
+        self.handles = {name: self.environment.open_db(name.encode()) for name in names}
+
+    def write(self, batch: Mapping[str, Rows]) -> None:
+        with self.environment.begin(write=True) as transaction:
+            put = transaction.put
+            for name, rows in batch.items():
+                handle = self.handles[name]
+                values: list[Any] = rows.values
+                for key, value in zip(rows.keys, values, strict=True):
+                    put(key, value, db=handle)
+
+    def get(self, name: str, key: bytes) -> bytes | None:
+        with self.environment.begin() as transaction:
+            return transaction.get(key, db=self.handles[name])
+
+    def close(self) -> None:
+        self.environment.close()
+
+
+BATCHES: dict[str, type[Batches]] = {"lmdb": LmdbBatches, "rocksdb": RocksDictBatches}

@@ -21,10 +21,11 @@ from kstore_core.errors import EngineUnavailableError
 from kstore_core.registry import engine_class, installed_engines
 
 from .bindings import BINDINGS, SpiTable, Table
+from .sizes import sized
 from .workloads import VALUE, shuffled_keys
 
 ENGINES = tuple(dict.fromkeys(engine.name for engine in installed_engines()))
-ROWS = 20_000
+ROWS = sized(20_000)
 BATCH = 1000
 SEEK_ROWS = 10
 

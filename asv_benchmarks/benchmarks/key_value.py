@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from .sizes import sized
 from .workloads import ENGINES, KEY_VALUE, KeyValueWorkload, ratio, seconds
 
-COUNT = 50_000
+COUNT = sized(50_000)
 
 
 class Suite:

@@ -19,6 +19,7 @@ from kstore_core.errors import EngineUnavailableError
 from kstore_core.registry import engine_class, installed_engines, make_engine
 from kstore_core.segments.children import max_open
 
+from .sizes import sized
 from .workloads import HEADERS, VALUE, seconds
 
 
@@ -31,7 +32,7 @@ def _has_children(engine: str) -> bool:
 
 # asv tears down what it has skipped too, so what cannot be measured is no parameter.
 ENGINES = tuple(filter(_has_children, dict.fromkeys(e.name for e in installed_engines())))
-SEGMENTS = 500
+SEGMENTS = sized(500)
 INTERVAL_MS = 60_000
 KEY = b"%016d" % 0
 ROW = b"r" * 200
@@ -96,7 +97,8 @@ class ManySegments:
         with open_state(self.scratch / "0_0", engine=self.engine) as state:
             store = state.open(self.spec)
             opened = time.perf_counter()
-            rows = list(store.fetch(KEY, 100 * INTERVAL_MS, 102 * INTERVAL_MS))
+            middle = self.count // 2 * INTERVAL_MS
+            rows = list(store.fetch(KEY, middle, middle + 2 * INTERVAL_MS))
             fetched = time.perf_counter()
             assert len(rows) == 3
             most = 0

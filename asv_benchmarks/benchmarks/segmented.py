@@ -22,9 +22,10 @@ from kstore_core.tables import Bounds
 from kstore_core.types import Windowed
 
 from .bare_segments import BARE, Range
+from .sizes import sized
 from .workloads import HEADERS, VALUE, ratio, seconds, shuffled_keys
 
-KEYS = 3000
+KEYS = sized(3000)
 SLICE = 100
 INTERVAL_MS = 300_000
 BEGIN = 1_700_000_100_000

@@ -16,9 +16,10 @@ from kstore_core.registry import engine_class, installed_engines, make_engine
 from kstore_core.types import ValueAndTimestamp, ValueTimestampHeaders
 from kstore_core.upgrade import upgrade
 
+from .sizes import sized
 from .workloads import VALUE, ratio, seconds, shuffled_keys
 
-COUNT = 50_000
+COUNT = sized(50_000)
 PROBES = ("new", "old", "missing")
 TIMESTAMPED = stores.timestamped_key_value
 HEADERS = stores.timestamped_key_value_with_headers

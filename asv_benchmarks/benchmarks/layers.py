@@ -1,0 +1,163 @@
+"""Layers: a cache over hot keys beside the raw binding, what counting costs, what a view costs."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kstore_core import open_state
+from kstore_core.registry import make_engine
+
+from .sizes import sized
+from .workloads import ENGINES, HEADERS, KEY_VALUE, RAW, VALUE, ratio, seconds
+
+HOT_KEYS = sized(1000)
+ROUNDS = 20
+
+
+class HotKeys:
+    """Read and write again 1,000 keys: a store with a cache, and the bare engine."""
+
+    def __init__(self, engine: str, format_name: str) -> None:
+        self.scratch = Path(tempfile.mkdtemp(prefix="kstore-bench-"))
+        self.keys = [b"%016d" % number for number in range(HOT_KEYS)]
+        self.state = open_state(self.scratch / "0_0", engine=make_engine(engine))
+        spec = KEY_VALUE[format_name]("s")
+        self.store = self.state.open(spec.with_cache(1 << 22))
+        self.metered = self.state.open(KEY_VALUE[format_name]("metered").with_metrics())
+        self.bare = self.state.open(KEY_VALUE[format_name]("bare"))
+        self.more: dict[str, Any] = {}
+        if spec.format.timestamped:
+            self.more["timestamp"] = 1_700_000_000_000
+        if spec.format.headers:
+            self.more["headers"] = HEADERS
+        self.raw = RAW[engine](self.scratch / "raw", spec.format.namespace)
+        for store in (self.store, self.metered, self.bare):
+            for key in self.keys:
+                store.put(key, VALUE, **self.more)
+        self.state.commit()
+        self.row = self.store.table.get(self.keys[0])
+        for key in self.keys:
+            self.raw.put(key, self.row)
+        self.raw.flush()
+
+    def close(self) -> None:
+        self.raw.close()
+        self.state.close()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def read_modify_write(self) -> None:
+        """By the store, decoding and encoding each record; the flush and the commit included."""
+        get, put = self.store.get, self.store.put
+        for _ in range(ROUNDS):
+            for key in self.keys:
+                put(key, get(key))
+        self.state.commit()
+
+    def raw_read_modify_write(self) -> None:
+        """The same bytes by the binding, each written when it is changed."""
+        get, put, row = self.raw.get, self.raw.put, self.row
+        for _ in range(ROUNDS):
+            for key in self.keys:
+                get(key)
+                put(key, row)
+
+    def raw_in_one_transaction(self) -> None:
+        """The same within one transaction, where there is such a thing."""
+        row = self.row
+        with self.raw.writing() as (get, put):
+            for _ in range(ROUNDS):
+                for key in self.keys:
+                    get(key)
+                    put(key, row)
+
+    def times_faster(self, rounds: int = 3) -> float:
+        """Than the binding."""
+        return 1 / ratio(self.read_modify_write, self.raw_read_modify_write, rounds)
+
+    def metered_nanoseconds(self, name: str, rounds: int = 15) -> float:
+        """What counting adds to one operation, ``"get"`` or ``"put"``."""
+
+        def times(store: Any) -> Callable[[], None]:
+            def get() -> None:
+                look_up = store.get
+                for _ in range(ROUNDS):
+                    for key in self.keys:
+                        look_up(key)
+
+            def put() -> None:
+                write, more = store.put, self.more
+                for _ in range(ROUNDS):
+                    for key in self.keys:
+                        write(key, VALUE, **more)
+
+            return get if name == "get" else put
+
+        counted, bare = times(self.metered), times(self.bare)
+        pairs = [(seconds(counted), seconds(bare)) for _ in range(rounds)]
+        each = min(a for a, _ in pairs) - min(b for _, b in pairs)
+        return each / (ROUNDS * HOT_KEYS) * 1e9
+
+
+class Cached:
+    """Figures of a cache and of metrics over 1,000 hot keys: keys of 16 bytes, values of 100."""
+
+    params = (ENGINES, tuple(KEY_VALUE))
+    param_names = ("engine", "format")
+    timeout = 300
+
+    def setup(self, engine: str, format_name: str) -> None:
+        self.work = HotKeys(engine, format_name)
+
+    def teardown(self, engine: str, format_name: str) -> None:
+        self.work.close()
+
+    def time_read_modify_write(self, engine: str, format_name: str) -> None:
+        self.work.read_modify_write()
+
+    def time_raw_read_modify_write(self, engine: str, format_name: str) -> None:
+        self.work.raw_in_one_transaction()
+
+    def track_times_faster(self, engine: str, format_name: str) -> float:
+        return self.work.times_faster(1 if engine == "lmdb" else 3)
+
+    def track_metered_get(self, engine: str, format_name: str) -> float:
+        return self.work.metered_nanoseconds("get")
+
+    def track_metered_put(self, engine: str, format_name: str) -> float:
+        return self.work.metered_nanoseconds("put")
+
+
+Cached.track_times_faster.unit = "times"  # type: ignore[attr-defined]
+Cached.track_metered_get.unit = Cached.track_metered_put.unit = "ns"  # type: ignore[attr-defined]
+
+
+class Committed:
+    """What it costs to show other threads what is committed."""
+
+    params = ENGINES
+    param_names = ("engine",)
+
+    def setup(self, engine: str) -> None:
+        self.scratch = Path(tempfile.mkdtemp(prefix="kstore-bench-"))
+        self.state = open_state(self.scratch, engine=make_engine(engine), transactional=True)
+        self.spec = KEY_VALUE["headers"]("s")
+        self.store = self.state.open(self.spec)
+        for number in range(10_000):
+            self.store.put(b"%d" % number, VALUE, timestamp=1)
+        self.state.commit()
+
+    def teardown(self, engine: str) -> None:
+        self.state.close()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def time_view(self, engine: str) -> None:
+        with self.state.committed() as view:
+            view.open(self.spec).get(b"77")
+
+    def time_commit_of_one_row(self, engine: str) -> None:
+        self.store.put(b"77", VALUE, timestamp=1)
+        self.state.commit()
