@@ -1,9 +1,11 @@
-# Two commands:
+# The commands:
 #
 #   make demo   27 years of exchange rates, restored by Spark, joined as of each transaction's time
 #   make test   every test
+#   make crash  kill writers, and look at what they leave: ROUNDS=, SEED=, ENGINE=
+#   make fuzz   feed decoders with bytes that nobody wrote: RUNS=, SEED=
 #
-# Both make .venv first where it is missing: a virtual environment with kstore, compiled in place, and
+# Each makes .venv first where it is missing: a virtual environment with kstore, compiled in place, and
 # all that its tests need. It is brought up to date when pyproject.toml, setup.py or a Cython source
 # has changed. `make PYTHON=python3.13 test` makes it with another Python; JOBS=8 says how many
 # processes share the tests; ARGS="-k codec" goes to pytest or to the demo.
@@ -11,12 +13,16 @@
 PYTHON ?= python3
 ARGS ?=
 JOBS ?= 2
+ROUNDS ?= 2000
+RUNS ?= 10000000
+SEED ?= 1
+ENGINE ?= lmdb rocksdb
 
 BIN := .venv/bin
 READY := .venv/.ready
 SOURCES := pyproject.toml setup.py $(shell find kstore_core \( -name '*.pyx' -o -name '*.pxd' \))
 
-.PHONY: usage demo test
+.PHONY: usage demo test crash fuzz
 usage:
 	@sed -n 's/^#   make /  make /p' Makefile
 
@@ -25,6 +31,13 @@ demo: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
+
+crash: $(READY)
+	$(BIN)/python -m kstore_core.testing.killer --rounds $(ROUNDS) --seed $(SEED) \
+	  $(addprefix --engine ,$(ENGINE)) $(ARGS)
+
+fuzz: $(READY)
+	$(BIN)/python -m tests.fuzz --runs $(RUNS) --seed $(SEED) $(ARGS)
 
 $(READY): $(SOURCES) | $(BIN)/python
 	@echo "Installing kstore and all that its tests need into .venv; the first time takes minutes"

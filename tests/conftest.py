@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import os
+import shutil
+import tempfile
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +16,42 @@ from tests.engines import ENGINES, Home, MakeHome
 from tests.installing import fresh, install, sample
 
 __all__ = ["engine", "fresh", "home", "install", "make_home", "sample"]
+
+_SHARED_MEMORY = Path("/dev/shm")
+_ROOM_BYTES = 6 * 1024**3
+
+
+_SCRATCH = pytest.StashKey[str]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have temporary directories in memory where there is room, unless TMPDIR says where.
+
+    Tests open databases by the thousand, and an open waits for the disk some ten times. What a kill
+    leaves is the same there; what a power cut would leave no test can see.
+    """
+    if "TMPDIR" in os.environ or not _SHARED_MEMORY.is_dir():
+        return
+    if shutil.disk_usage(_SHARED_MEMORY).free >= _ROOM_BYTES:
+        scratch = tempfile.mkdtemp(prefix="kstore-tests-", dir=_SHARED_MEMORY)
+        config.stash[_SCRATCH] = os.environ["TMPDIR"] = scratch
+        tempfile.tempdir = None  # which has been asked for by now
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Leave nothing in memory, what killed processes have left included; but what has failed."""
+    scratch = session.config.stash.get(_SCRATCH, None)
+    if scratch is not None and exitstatus == 0:
+        session.config.add_cleanup(partial(shutil.rmtree, scratch, ignore_errors=True))
+
+
+def pytest_collection_finish() -> None:
+    """Have the collector leave alone what there is by now, thousands of tests among it.
+
+    The suites of the kit have it run after each test.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(params=ENGINES)

@@ -11,13 +11,13 @@ import pytest
 import kstore_core
 
 ORDER = [
-    "types errors codec headers serdes",
-    "engine formats ordered merged arrow",
-    "staging tables dual opening hookspecs clock keys spec position offsets",
-    "segments storage versioned changelog plugins registry",
-    "layers typed",
-    "stores lock open_store state",
-    "restore draining upgrade migrate query testing",
+    "types errors commands codec headers serdes",
+    "engine formats ordered merged arrow metrics directories",
+    "staging tables dual opening hookspecs clock keys spec position offsets lock handle",
+    "segments storage versioned changelog plugins registry migration",
+    "layers typed query restore_parts restore_rows restore_versions restore_log",
+    "stores committed store_layers open_store state",
+    "restore draining upgrade migrate checkpoint verify doctor testing exporters",
     "spark cli demo",
 ]
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names.split()}

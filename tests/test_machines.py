@@ -9,7 +9,7 @@ from kstore_core.testing import KeyValueMachine, VersionedMachine, run_machine
 from kstore_core.testing.kinds import KEY_VALUE, VERSIONED, Kind
 from tests.engines import ENGINES
 
-EXAMPLES = {"memory": 60, "lmdb": 20, "rocksdb": 12}
+EXAMPLES = {"memory": 40, "lmdb": 12, "rocksdb": 8}
 STEPS = 40
 
 

@@ -401,7 +401,7 @@ def run(machine: type[UpgradeMachine], engine: str) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=60 if engine == "memory" else 10,
+            max_examples=40 if engine == "memory" else 6,
             stateful_step_count=40,
             deadline=None,
             suppress_health_check=list(HealthCheck),

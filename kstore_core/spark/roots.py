@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from kstore_core.directories import sync_directory
 from kstore_core.errors import CommitConflictError, CorruptionError, StateError, UnsupportedError
 from kstore_core.spark.manifest import File, Manifest
 
@@ -152,7 +153,7 @@ class Root:
         scratch.parent.mkdir(parents=True, exist_ok=True)
         for directory in (self.attempts(manifest.job), self.path / _ATTEMPTS, self.path):
             if directory.is_dir():
-                _sync(directory)
+                sync_directory(directory)
         try:
             _write_new(scratch, manifest.to_json())
             try:
@@ -168,7 +169,7 @@ class Root:
             ) from None
         finally:
             scratch.unlink(missing_ok=True)
-        _sync(target.parent)
+        sync_directory(target.parent)
 
     def attempts(self, job: str) -> Path:
         """Where the tasks of a job upload to."""
@@ -214,8 +215,8 @@ class Root:
                 for name in names
                 if not _NOT_DATA.fullmatch(name)
             ]
-            _sync(target / here)
-        _sync(target.parent)
+            sync_directory(target / here)
+        sync_directory(target.parent)
         return tuple(sorted(files, key=lambda file: file.path))
 
     def fetch(self, path: str, files: tuple[File, ...], target: Path) -> None:
@@ -293,11 +294,3 @@ def _copy(source: Path, target: Path, name: Path, *, durable: bool = True) -> Fi
         if durable:
             os.fsync(writer.fileno())
     return File(name.as_posix(), size, digest.hexdigest())
-
-
-def _sync(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

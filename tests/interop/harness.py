@@ -115,18 +115,35 @@ def fingerprint_of(project: Path) -> str:
 
 def maven(cache: Path, classpath: Path) -> None:
     """Download into `cache`/repository, compile into `cache`/build, write the classpath of both."""
+    shutil.rmtree(cache / "build", ignore_errors=True)
+    run_maven(
+        PROJECT / "pom.xml",
+        cache,
+        f"-Dinterop.build={cache / 'build'}",
+        f"-Dmdep.outputFile={classpath}",
+        *("compiler:compile", "dependency:build-classpath"),
+    )
+
+
+def run_maven(pom: Path, cache: Path, *arguments: str) -> None:
+    """Run Maven's goals with `cache`/repository for what is downloaded.
+
+    Raises
+    ------
+    HarnessUnavailableError
+        mvn is missing, or cannot reach a repository.
+    subprocess.CalledProcessError
+        A goal fails; Maven's output is in the note.
+    """
     mvn = shutil.which("mvn")
     if mvn is None:
         raise HarnessUnavailableError("mvn is not on the PATH")
-    shutil.rmtree(cache / "build", ignore_errors=True)
     done = subprocess.run(
         [
             *(mvn, "--quiet", "--batch-mode", "--update-snapshots", "-Dstyle.color=never"),
-            f"--file={PROJECT / 'pom.xml'}",
+            f"--file={pom}",
             f"-Dmaven.repo.local={cache / 'repository'}",
-            f"-Dinterop.build={cache / 'build'}",
-            f"-Dmdep.outputFile={classpath}",
-            *("compiler:compile", "dependency:build-classpath"),
+            *arguments,
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
