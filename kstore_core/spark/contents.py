@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kstore_core import arrow
 from kstore_core.clock import segment_id
 from kstore_core.codec import decode_column, explode_versions, split_column
-from kstore_core.spark.columns import combined, integers
+from kstore_core.spark.columns import combined
 from kstore_core.spark.manifest import Shard
 from kstore_core.spark.roots import Root
-from kstore_core.spark.snapshots import FOREVER, Snapshot
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import Bounds
 from kstore_core.versioned import LATEST_PREFIX
 
-__all__ = ["Selection", "ShardReader", "snapshot_of"]
+__all__ = ["Selection", "ShardReader", "versions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +70,7 @@ class ShardReader:
             return
         with self.open(shard) as store:
             if self.spec.format.versioned:
-                yield from _versions(store, selection, columns)
+                yield from versions(store, selection, columns)
             else:
                 yield from _latest(store, columns)
 
@@ -92,7 +89,8 @@ def _latest(store: Any, wanted: Collection[str]) -> Iterator[pa.Table]:
         yield pa.table(columns)
 
 
-def _versions(store: Any, selection: Selection, columns: Collection[str]) -> Iterator[pa.Table]:
+def versions(store: Any, selection: Selection, columns: Collection[str]) -> Iterator[pa.Table]:
+    """The selected versions of an open store, as :meth:`ShardReader.chunks` gives them."""
     for keys, rows in store.table.rows.scan(Bounds(_first_row(store, selection))):
         exploded = explode_versions(pa.array(keys, pa.binary()), pa.array(rows, pa.binary()))
         table = pa.table(exploded, names=["key", "value", "timestamp", "valid_to"])
@@ -135,30 +133,3 @@ def _wanted(selection: Selection, table: pa.Table) -> pa.ChunkedArray | None:
         return begun
     still = pc.fill_null(pc.greater(table["valid_to"], first), True)
     return still if begun is None else pc.and_(begun, still)
-
-
-def snapshot_of(reader: ShardReader, shards: Sequence[Shard], *, headers: bool) -> Snapshot:
-    """What a temporal join needs of shards: the versions that their stores still answer with."""
-    spec = reader.spec
-    columns = ("key", "value", "timestamp", "valid_to", *(["headers"] if headers else []))
-    tables = []
-    for shard in shards:
-        if shard.path is not None:
-            with reader.open(shard) as store:
-                horizon = store.clock.horizon
-                since = Selection(history=True, from_ts=horizon)
-                for table in _versions(store, since, columns):
-                    horizons = pa.array(np.full(table.num_rows, horizon, np.int64))
-                    tables.append(table.select(columns).append_column("horizon", horizons))
-    if not tables:
-        return Snapshot.empty(spec.value.arrow_type, headers=headers)
-    whole = pa.concat_tables(tables)
-    found = {name: combined(whole[name], name) for name in whole.column_names}
-    return Snapshot.of(
-        found["key"],
-        integers(found["timestamp"]),
-        integers(found["valid_to"].fill_null(FOREVER)),
-        arrow.to_typed(spec.value, found["value"]),
-        found.get("headers"),
-        integers(found["horizon"]),
-    )

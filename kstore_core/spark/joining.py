@@ -223,7 +223,7 @@ class JoinTask:
 
     def snapshot(self, shard: int | None) -> Snapshot:
         """The history of a shard, or of all: kept from an earlier task, or made."""
-        from kstore_core.spark.contents import snapshot_of
+        from kstore_core.spark.histories import snapshot_of
         from kstore_core.spark.snapshots import CACHE
 
         shards = self.shards if shard is None else (self.shards[shard],)
