@@ -11,7 +11,7 @@ import pytest
 import kstore_core
 
 ORDER = [
-    "types errors commands codec headers serdes",
+    "types errors commands codec headers serdes html shown",
     "engine formats ordered merged arrow metrics directories",
     "staging tables dual opening hookspecs clock keys spec position offsets lock handle",
     "segments storage versioned changelog plugins registry migration",

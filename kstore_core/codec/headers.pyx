@@ -210,6 +210,11 @@ cdef class Headers:
             return f"<Headers of {self._size} malformed bytes: {error}>"
         return f"Headers([{pairs}]{state})"
 
+    def _repr_html_(self):
+        from kstore_core.shown import headers_html
+
+        return headers_html(self)
+
     def __reduce__(self):
         with cython.critical_section(self):
             source = self.locked_source()

@@ -70,6 +70,11 @@ cdef class LogRecord:
             f"{self.headers!r})"
         )
 
+    def _repr_html_(self):
+        from kstore_core.shown import record_html
+
+        return record_html(self)
+
     def __reduce__(self):
         return LogRecord, (self.offset, self.timestamp, self.key, self.value, self.headers)
 

@@ -64,6 +64,11 @@ cdef class ValueAndTimestamp:
     def __repr__(self):
         return f"ValueAndTimestamp({self.value!r}, {self.timestamp})"
 
+    def _repr_html_(self):
+        from kstore_core.shown import record_html
+
+        return record_html(self)
+
     def __reduce__(self):
         return ValueAndTimestamp, (self.value, self.timestamp)
 
@@ -124,6 +129,11 @@ cdef class ValueTimestampHeaders:
     def __repr__(self):
         return f"ValueTimestampHeaders({self.value!r}, {self.timestamp}, {self.headers!r})"
 
+    def _repr_html_(self):
+        from kstore_core.shown import record_html
+
+        return record_html(self)
+
     def __reduce__(self):
         return ValueTimestampHeaders, (self.value, self.timestamp, self.headers)
 
@@ -176,6 +186,11 @@ cdef class AggregationWithHeaders:
 
     def __repr__(self):
         return f"AggregationWithHeaders({self.aggregation!r}, {self.headers!r})"
+
+    def _repr_html_(self):
+        from kstore_core.shown import record_html
+
+        return record_html(self)
 
     def __reduce__(self):
         return AggregationWithHeaders, (self.aggregation, self.headers)

@@ -73,6 +73,11 @@ cdef class VersionedRecord:
     def __repr__(self):
         return f"VersionedRecord({self.value!r}, {self.timestamp}, valid_to={self.valid_to})"
 
+    def _repr_html_(self):
+        from kstore_core.shown import record_html
+
+        return record_html(self)
+
     def __reduce__(self):
         return VersionedRecord, (self.value, self.timestamp, self.valid_to)
 
@@ -144,6 +149,11 @@ cdef class VersionedRecordWithHeaders:
             f"VersionedRecordWithHeaders({self.value!r}, {self.timestamp}, "
             f"valid_to={self.valid_to}, headers={self.headers!r})"
         )
+
+    def _repr_html_(self):
+        from kstore_core.shown import record_html
+
+        return record_html(self)
 
     def __reduce__(self):
         return (

@@ -53,6 +53,11 @@ cdef class Windowed:
     def __repr__(self):
         return f"Windowed({self.key!r}, {self.start}, {self.end})"
 
+    def _repr_html_(self):
+        from kstore_core.shown import record_html
+
+        return record_html(self)
+
     def __reduce__(self):
         return Windowed, (self.key, self.start, self.end)
 

@@ -134,6 +134,11 @@ class Manifest:
     written_by: str = ""
     format: int = field(default=MANIFEST_FORMAT, kw_only=True)
 
+    def _repr_html_(self) -> str:
+        from kstore_core.shown import manifest_html
+
+        return manifest_html(self)
+
     @property
     def records(self) -> int:
         """Records that the shards' last jobs restored."""

@@ -87,6 +87,11 @@ class StoreSpec:
         check_serdes(self)
         check_layers(self)
 
+    def _repr_html_(self) -> str:
+        from kstore_core.shown import spec_html
+
+        return spec_html(self)
+
     def with_cache(self, max_bytes: int | None = None) -> StoreSpec:
         """The same store behind a cache, which keeps rows in memory until they are flushed.
 

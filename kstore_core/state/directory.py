@@ -18,6 +18,7 @@ from kstore_core.layers import CacheBudget
 from kstore_core.lock import DirectoryLock
 from kstore_core.metrics import Metric, MetricsRegistry
 from kstore_core.migration import check_not_moving
+from kstore_core.notes import check_notes
 from kstore_core.offsets import Partition, StoreRecord, check_offsets, common_offsets
 from kstore_core.open_store import OpenStore
 from kstore_core.restore_log import RestoreListener
@@ -91,6 +92,11 @@ class StateDirectory(StateHandle):
     def __repr__(self) -> str:
         state = "open" if self._open else "closed"
         return f"<StateDirectory {str(self.path)!r} on {self.engine.name}, {state}>"
+
+    def _repr_html_(self) -> str:
+        from kstore_core.shown import state_html
+
+        return state_html(self)
 
     @property
     def staged_bytes(self) -> int:
@@ -228,6 +234,12 @@ class StateDirectory(StateHandle):
         self._publish()
         return restored
 
+    @property
+    def opened(self) -> list[str]:
+        """The names of the stores that are open, sorted: those that a commit commits."""
+        self._check()
+        return sorted(self._stores)
+
     def stores(self) -> list[str]:
         """The names of the stores that are open or on disk, sorted."""
         self._check()
@@ -254,6 +266,16 @@ class StateDirectory(StateHandle):
         if name is not None:
             return self._record_of(name).known_offsets
         return common_offsets({store: self._record_of(store) for store in self.stores()})
+
+    def notes(self, name: str) -> dict[str, bytes]:
+        """What was noted beside the rows of a store by its last commits.
+
+        Raises
+        ------
+        StateError
+            There is no such store.
+        """
+        return dict(self._record_of(name).notes)
 
     def _record_of(self, name: str) -> StoreRecord:
         self._check()
@@ -315,8 +337,13 @@ class StateDirectory(StateHandle):
             "stores whose listeners write; let one of them end it"
         )
 
-    def commit(self, offsets: Mapping[Partition, int | None] | None = None) -> None:
-        """Write all staged rows, and with them offsets, position and stream time.
+    def commit(
+        self,
+        offsets: Mapping[Partition, int | None] | None = None,
+        *,
+        notes: Mapping[str, bytes | None] | None = None,
+    ) -> None:
+        """Write all staged rows, and with them offsets, position, stream time and notes.
 
         Returns when they are as durable as asked. A store's rows and offsets are one atomic batch;
         of a store on disk in segments, each segment's rows are, and offsets follow all rows. Where
@@ -328,11 +355,14 @@ class StateDirectory(StateHandle):
         offsets : mapping of (topic, partition) to int or None, optional
             The last offset that is now contained. Left out, those of before are kept; None for one
             forgets it; an empty mapping forgets all.
+        notes : mapping of str to bytes or None, optional
+            What a program keeps beside the rows of each store, by names of letters a to z and
+            underscores; as safe as the offsets are. None removes a note, others stay.
 
         Raises
         ------
         TypeError, ValueError
-            Offsets that could not be read back; nothing was written.
+            Offsets or notes that could not be read back; nothing was written.
         StorageFullError, EngineError
             The engine failed; nothing of that store's batch was written.
         """
@@ -340,12 +370,13 @@ class StateDirectory(StateHandle):
         if self.read_only:
             raise UnsupportedError(f"{self.path} was opened with read_only=True")
         check_offsets(offsets)
+        check_notes(notes)
         self.flush()
         with self._turn:
             self._check()
             with self._noted():
                 for store in list(self._stores.values()):
-                    store.commit(offsets)
+                    store.commit(offsets, notes)
             self._publish()
 
     def _noted(self) -> contextlib.AbstractContextManager[None]:

@@ -101,6 +101,11 @@ class Store(Generic[K]):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._spec.name!r} ({self._spec.format.name})>"
 
+    def _repr_html_(self) -> str:
+        from kstore_core.shown import store_html
+
+        return store_html(self)
+
     @property
     def spec(self) -> StoreSpec:
         """The description that the store was opened with."""

@@ -1,0 +1,174 @@
+"""Small pieces of HTML for notebooks: everything escaped, everything shortened.
+
+Whatever a store holds may have been written by somebody else, so no text reaches the page as it is,
+and no value is read further than it is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from html import escape
+from itertools import islice
+from typing import Any
+
+__all__ = [
+    "CELL_CHARACTERS",
+    "NESTING",
+    "ROWS",
+    "Markup",
+    "cell",
+    "facts",
+    "guarded",
+    "moment",
+    "page",
+    "quiet",
+    "rows",
+    "short",
+    "words",
+]
+
+ROWS = 10
+"""How many rows a table has, at most, before it says that there are more."""
+
+CELL_CHARACTERS = 120
+"""How many characters of a value are shown."""
+
+NESTING = 3
+"""How deep lists and mappings are shown."""
+
+_WORDS = 500
+_ITEMS = 6
+_BYTES = 32
+_LEFT = ' style="text-align: left; vertical-align: top"'
+_QUIET = ' style="opacity: 0.65"'
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Markup(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+def page(title: str, *parts: Markup) -> Markup:
+    """A title above what belongs to it."""
+    return Markup(f'<div class="kstore"><strong>{escape(title)}</strong>{"".join(parts)}</div>')
+
+
+def facts(pairs: Mapping[str, Any]) -> Markup:
+    """A name and a value a line."""
+    lines = (
+        f"<tr><th{_LEFT}>{escape(k)}</th><td{_LEFT}>{cell(v)}</td></tr>" for k, v in pairs.items()
+    )
+    return Markup(f"<table>{''.join(lines)}</table>")
+
+
+def rows(columns: Sequence[str], found: Iterable[Sequence[Any]], *, most: int = ROWS) -> Markup:
+    """A table of the first ``most`` rows; one more is asked for, to tell whether there are more."""
+    iterator = iter(found)
+    head = "".join(f"<th{_LEFT}>{escape(name)}</th>" for name in columns)
+    body = "".join(
+        f"<tr>{''.join(f'<td{_LEFT}>{cell(value)}</td>' for value in row)}</tr>"
+        for row in islice(iterator, most)
+    )
+    more = next(iterator, None) is not None
+    last = f"<tr><td colspan={len(columns)}{_QUIET}>… and more</td></tr>" if more else ""
+    return Markup(f"<table><thead><tr>{head}</tr></thead><tbody>{body}{last}</tbody></table>")
+
+
+def cell(value: Any) -> str:
+    """What stands for a value in a table."""
+    return value if isinstance(value, Markup) else f"<code>{escape(short(value))}</code>"
+
+
+def words(text: object) -> Markup:
+    """Words of kstore's own, without quotes."""
+    return text if isinstance(text, Markup) else Markup(escape(cut(str(text), _WORDS)))
+
+
+def quiet(text: str) -> Markup:
+    """A remark."""
+    return Markup(f"<span{_QUIET}>{escape(cut(text, _WORDS))}</span>")
+
+
+def moment(milliseconds: int | None, otherwise: str) -> Markup:
+    """A time, with its milliseconds since the epoch; ``otherwise`` where there is none."""
+    if milliseconds is None:
+        return quiet(otherwise)
+    try:
+        text = (_EPOCH + timedelta(milliseconds=milliseconds)).isoformat(timespec="milliseconds")
+    except OverflowError:
+        return Markup(f"{milliseconds} ms")
+    short_text = text.replace("+00:00", "Z").replace(".000Z", "Z")
+    return Markup(f"{short_text} <span{_QUIET}>({milliseconds})</span>")
+
+
+def short(value: Any, depth: int = NESTING) -> str:
+    """A value as Python writes it, as far as there is room; the rest of it is not looked at."""
+    match value:
+        case None | bool() | float():
+            return repr(value)
+        case int():
+            return (
+                repr(value) if value.bit_length() <= 256 else f"<int of {value.bit_length()} bits>"
+            )
+        case str():
+            return _beginning(
+                repr(value[:CELL_CHARACTERS]), len(value), CELL_CHARACTERS, "characters"
+            )
+        case bytes() | bytearray():
+            return _beginning(repr(bytes(value[:_BYTES])), len(value), _BYTES, "bytes")
+        case memoryview():
+            return f"<memoryview of {value.nbytes} bytes>"
+        case dict():
+            pairs = (f"{short(k, depth - 1)}: {short(v, depth - 1)}" for k, v in value.items())
+            return cut(_nested("{", pairs, "}", value, depth))
+        case list():
+            return cut(_nested("[", _inner(value, depth), "]", value, depth))
+        case tuple():
+            return cut(_nested("(", _inner(value, depth), ")", value, depth))
+        case set() | frozenset():
+            return cut(_nested("{", _inner(value, depth), "}", value, depth))
+    return cut(repr(value))
+
+
+def cut(text: str, most: int = CELL_CHARACTERS) -> str:
+    """The beginning of a long text."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
+
+
+def guarded(show: Callable[[Any], Markup]) -> Callable[[Any], str]:
+    """``show``, but for a thing that cannot be shown its type and what went wrong instead."""
+
+    def shown(thing: Any) -> str:
+        try:
+            return show(thing)
+        except Exception as error:  # noqa: BLE001 - a notebook must show the cell's other output
+            said = type(error).__name__
+            try:
+                said = f"{said}: {error}"
+            except Exception:  # noqa: BLE001
+                pass
+            return page(type(thing).__name__, Markup(" "), quiet(f"cannot be shown: {said}"))
+
+    return shown
+
+
+def _beginning(text: str, size: int, most: int, unit: str) -> str:
+    return text if size <= most else f"{text}… ({size:,} {unit})"
+
+
+def _inner(values: Iterable[Any], depth: int) -> Iterator[str]:
+    return (short(value, depth - 1) for value in values)
+
+
+def _nested(
+    opening: str, parts: Iterator[str], closing: str, whole: Collection[Any], depth: int
+) -> str:
+    if depth <= 0 and whole:
+        return f"{opening}… {len(whole):,} more{closing}"
+    shown = list(islice(parts, _ITEMS))
+    if len(whole) > len(shown):
+        shown.append(f"… {len(whole) - len(shown):,} more")
+    return f"{opening}{', '.join(shown)}{closing}"
