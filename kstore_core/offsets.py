@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from kstore_core.engine import Namespace, Rows
 from kstore_core.errors import CorruptionError, FormatError
+from kstore_core.notes import note_entries, note_name
 from kstore_core.position import decode_position, encode_position, merge_positions
 from kstore_core.spec import StoredSpec, StoreSpec
 
@@ -63,12 +64,15 @@ class StoreRecord:
         None where Kafka wrote the store.
     stream_time : int or None
         Milliseconds; None where nothing stored it.
+    notes : dict
+        What a program has noted beside the rows, by name.
     """
 
     offsets: dict[Partition, int] = field(default_factory=dict)
     position: dict[str, dict[int, int]] | None = None
     spec: StoredSpec | None = None
     stream_time: int | None = None
+    notes: dict[str, bytes] = field(default_factory=dict)
 
     @property
     def known_offsets(self) -> dict[Partition, int]:
@@ -88,15 +92,18 @@ class Entries:
     stream_time : int or None
         Milliseconds.
     spec : StoreSpec or None
+    notes : mapping or None
+        A note of None removes one; those that are not named stay.
     """
 
     offsets: Mapping[Partition, int | None] | None = None
     position: Mapping[str, Mapping[int, int]] | None = None
     stream_time: int | None = None
     spec: StoreSpec | None = None
+    notes: Mapping[str, bytes | None] | None = None
 
     def __bool__(self) -> bool:
-        said = (self.offsets, self.position, self.stream_time, self.spec)
+        said = (self.offsets, self.position, self.stream_time, self.spec, self.notes)
         return any(entry is not None for entry in said)
 
     def rows(self, record: StoreRecord) -> Rows:
@@ -107,13 +114,16 @@ class Entries:
             position=self.position,
             stream_time=self.stream_time,
             spec=self.spec,
+            notes=self.notes,
         )
 
     @property
     def forgets(self) -> bool:
-        """Whether it takes offsets away."""
+        """Whether it takes offsets or notes away."""
         given = self.offsets
-        return given is not None and (not given or None in given.values())
+        if given is not None and (not given or None in given.values()):
+            return True
+        return self.notes is not None and None in self.notes.values()
 
 
 def read_record(namespace: Namespace) -> StoreRecord:
@@ -133,6 +143,8 @@ def read_record(namespace: Namespace) -> StoreRecord:
                 record.spec = StoredSpec.parse(value)
             elif key == STREAM_TIME:
                 record.stream_time = _long(key, value)
+            elif (name := note_name(key)) is not None:
+                record.notes[name] = value
             elif key != STATUS:
                 partition = _partition(key)
                 if partition is not None:
@@ -146,12 +158,13 @@ def merged_record(records: Iterable[StoreRecord]) -> StoreRecord:
     Parameters
     ----------
     records : iterable of StoreRecord
-        Newest first. Of an offset the newest counts, of stream time and positions the greatest.
-        With a spec a record is the store's own and whole, so none behind it is looked at.
+        Newest first. Of an offset and a note the newest counts, of stream time and positions the
+        greatest. With a spec a record is the store's own and whole, so none behind it is looked at.
     """
     merged = StoreRecord()
     for record in records:
         merged.offsets = record.offsets | merged.offsets
+        merged.notes = record.notes | merged.notes
         if record.position is not None:
             merged.position = merged.position or {}
             merge_positions(merged.position, record.position)
@@ -203,6 +216,7 @@ def commit_rows(
     position: Mapping[str, Mapping[int, int]] | None,
     stream_time: int | None,
     spec: StoreSpec | StoredSpec | None,
+    notes: Mapping[str, bytes | None] | None = None,
 ) -> Rows:
     """The entries that a commit writes, sorted. What is None stays as it is.
 
@@ -220,6 +234,7 @@ def commit_rows(
         entries[STREAM_TIME] = _LONG.pack(stream_time)
     if spec is not None:
         entries[SPEC] = json.dumps(spec.describe(), separators=(",", ":"), sort_keys=True).encode()
+    entries |= note_entries(notes or {})
     keys = sorted(entries)
     return Rows(keys, [entries[key] for key in keys])
 

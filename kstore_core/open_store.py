@@ -193,10 +193,14 @@ class OpenStore:
         """Write down what the cache holds; tells whether there was anything."""
         return self.home.cache is not None and self.home.cache.flush()
 
-    def commit(self, offsets: Mapping[Partition, int | None] | None) -> None:
+    def commit(
+        self,
+        offsets: Mapping[Partition, int | None] | None,
+        notes: Mapping[str, bytes | None] | None = None,
+    ) -> None:
         """Write what is staged, and the entries beside it."""
         begun = time.perf_counter_ns()
-        self._commit(offsets)
+        self._commit(offsets, notes)
         if self.home.measures is not None:
             self.home.measures.committed(time.perf_counter_ns() - begun)
 
@@ -205,7 +209,11 @@ class OpenStore:
         """Records that were refused since the store was opened."""
         return 0 if self._clock is None else self._clock.late
 
-    def _commit(self, offsets: Mapping[Partition, int | None] | None) -> None:
+    def _commit(
+        self,
+        offsets: Mapping[Partition, int | None] | None,
+        notes: Mapping[str, bytes | None] | None = None,
+    ) -> None:
         home = self.home
         # Taken before the rows are, so that what another thread puts meanwhile is seen as moved.
         moved, home.moved = home.moved, False
@@ -213,7 +221,7 @@ class OpenStore:
         position = copy_position(home.position)
         try:
             # Kafka writes a position with the first commit, even an empty one.
-            self._write(offsets, position if moved or home.record.position is None else None)
+            self._write(offsets, position if moved or home.record.position is None else None, notes)
         except BaseException:
             home.moved = moved
             raise
@@ -232,6 +240,7 @@ class OpenStore:
         self,
         offsets: Mapping[Partition, int | None] | None,
         position: Mapping[str, Mapping[int, int]] | None,
+        notes: Mapping[str, bytes | None] | None = None,
     ) -> None:
         if self._journal is not None:
             offsets = self._with_changelog(self._journal, offsets)
@@ -241,6 +250,7 @@ class OpenStore:
             position=position,
             stream_time=None if observed == self._written_stream_time else observed,
             spec=None if self._spec_is_stored else self.spec,
+            notes=notes,
         )
         self._storage.write(self.home.record, entries)
         if not self._spec_is_stored:
@@ -249,6 +259,11 @@ class OpenStore:
         self._written_stream_time = observed
         if offsets is not None:
             _apply(self.home.record.offsets, offsets)
+        for name, note in (notes or {}).items():
+            if note is None:
+                self.home.record.notes.pop(name, None)
+            else:
+                self.home.record.notes[name] = note
 
     def _with_changelog(
         self, journal: Journal, offsets: Mapping[Partition, int | None] | None

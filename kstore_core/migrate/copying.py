@@ -61,7 +61,13 @@ def copy(source: Place, target: Place, say: Say) -> tuple[int, Lost]:
         new.load(counted(rows))
         record = old.record
         new.keep(
-            Entries(record.offsets or None, record.position, record.stream_time, target.spec),
+            Entries(
+                record.offsets or None,
+                record.position,
+                record.stream_time,
+                target.spec,
+                record.notes or None,
+            ),
         )
     return count, converter.lost
 

@@ -183,6 +183,7 @@ class ChildStorage:
             position=record.position if entries.position is None else entries.position,
             stream_time=time,
             spec=self._spec,
+            notes={**record.notes, **(entries.notes or {})},
         )
 
     def _sync_all_but(self, child: Child) -> None:

@@ -52,6 +52,7 @@ def joined(records: Iterable[StoreRecord]) -> StoreRecord:
     whole = StoreRecord()
     for record in records:
         whole.offsets |= record.offsets
+        whole.notes |= record.notes
         whole.position = whole.position or record.position
         whole.spec = whole.spec or record.spec
         if record.stream_time is not None:

@@ -1,0 +1,50 @@
+"""Notes: small values that a program keeps beside a store's rows, committed together with them.
+
+What has to agree with the rows after a crash belongs here: which batches of a stream they contain,
+for instance. In the offsets namespace a note has a name of its own, which Kafka reads past.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+__all__ = ["NOTE", "check_notes", "note_entries", "note_name"]
+
+NOTE = b"kstore.note."
+"""What the names of notes begin with in the offsets namespace."""
+
+_NAME = re.compile(r"[a-z][a-z_]{0,63}")
+
+
+def note_name(key: bytes) -> str | None:
+    """The name of the note that an entry is; None where it is another entry."""
+    return key[len(NOTE) :].decode(errors="replace") if key.startswith(NOTE) else None
+
+
+def note_entries(notes: Mapping[str, bytes | None]) -> dict[bytes, bytes | None]:
+    """Notes as entries of the offsets namespace; None removes one."""
+    return {NOTE + name.encode(): note for name, note in notes.items()}
+
+
+def check_notes(notes: Mapping[str, bytes | None] | None) -> None:
+    """Refuse what is no note.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if notes is None:
+        return
+    if not isinstance(notes, Mapping):
+        raise TypeError(f"notes map a name to bytes; they are not a {type(notes).__name__}")
+    for name, note in notes.items():
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a note is str, not {type(name).__name__}")
+        if not _NAME.fullmatch(name):
+            raise ValueError(
+                f"{name!r} is no name of a note: it has 1 to 64 characters a to z and _, and "
+                "begins with a letter"
+            )
+        if note is not None and not isinstance(note, bytes):
+            raise TypeError(f"the note {name!r} is {type(note).__name__}, not bytes")
