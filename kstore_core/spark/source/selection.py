@@ -1,0 +1,109 @@
+"""Which records of a store are read: of which time, and of which keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kstore_core.codec import Headers
+from kstore_core.errors import SpecError, UnsupportedError
+from kstore_core.types import Time, to_millis
+
+if TYPE_CHECKING:
+    from kstore_core.spec import StoreSpec
+
+__all__ = ["Selection", "key_bytes", "select"]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which records are read; all of them, and of a versioned store the latest, unless it says so.
+
+    Attributes
+    ----------
+    as_of : int or None
+        Versions valid at this time, ms.
+    history : bool
+        All versions, or those valid at some time in ``[from_ts, to_ts]``.
+    from_ts, to_ts : int or None
+        Versions, windows or sessions that have a moment in common with these times, ms, inclusive.
+    keys : tuple of bytes or None
+        Records of these keys, as they are serialised, in order and each once.
+    prefix : bytes or None
+        Records whose serialised key begins like this.
+    """
+
+    as_of: int | None = None
+    history: bool = False
+    from_ts: int | None = None
+    to_ts: int | None = None
+    keys: tuple[bytes, ...] | None = None
+    prefix: bytes | None = None
+
+
+def select(
+    spec: StoreSpec,
+    *,
+    as_of: Time | None = None,
+    history: bool = False,
+    from_ts: Time | None = None,
+    to_ts: Time | None = None,
+    keys: Iterable[bytes] | None = None,
+    prefix: bytes | None = None,
+) -> Selection:
+    """The selection of these, after a look at whether the store can answer it.
+
+    Raises
+    ------
+    ValueError
+        Two questions at once, a range of times that is the wrong way round, a naive time.
+    UnsupportedError
+        A question of time to a store that does not keep what it is about.
+    """
+    if as_of is not None and history:
+        raise ValueError("as_of and history are two questions; ask one")
+    if keys is not None and prefix is not None:
+        raise ValueError("keys and a prefix are two choices of keys; make one")
+    between = from_ts is not None or to_ts is not None
+    if not spec.format.versioned and (as_of is not None or history):
+        raise UnsupportedError(
+            f"the store {spec.name!r} has the format {spec.format.name!r}, which keeps no history; "
+            "read it without as_of and history"
+        )
+    if spec.format.versioned and between and not history:
+        raise ValueError("from_ts and to_ts go with history=True")
+    if spec.shape == "key_value" and between:
+        raise UnsupportedError(
+            f"the records of the key-value store {spec.name!r} have no span of time; read it "
+            "without from_ts and to_ts, and filter the DataFrame"
+        )
+    first, last = _millis(from_ts), _millis(to_ts)
+    if first is not None and last is not None and first > last:
+        raise ValueError(f"from_ts={from_ts} lies after to_ts={to_ts}")
+    chosen = None if keys is None else tuple(sorted(set(keys)))
+    return Selection(_millis(as_of), history, first, last, chosen, prefix)
+
+
+def _millis(time: Time | None) -> int | None:
+    return None if time is None else to_millis(time)
+
+
+def key_bytes(spec: StoreSpec, key: Any) -> bytes:
+    """A key as the store's serde writes it.
+
+    Raises
+    ------
+    SpecError
+        The serde does not take it.
+    """
+    try:
+        raw = None if key is None else spec.key.serialize(key, Headers())
+    except Exception as error:
+        raise SpecError(
+            f"{key!r} is no key of the store {spec.name!r}, whose serde is {spec.key.name!r}: "
+            f"{error}"
+        ) from error
+    if raw is None:
+        raise SpecError(f"{key!r} is no key of the store {spec.name!r}: keys are never null")
+    return raw
