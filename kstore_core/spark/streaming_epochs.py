@@ -21,10 +21,9 @@ from kstore_core.errors import CorruptionError, StateError
 if TYPE_CHECKING:
     from kstore_core.state import StateDirectory
 
-__all__ = ["commit_epoch", "last_epoch", "last_output"]
+__all__ = ["commit_epoch", "last_epoch"]
 
 _EPOCHS = "epochs"
-_OUTPUT = "epoch_output"
 
 
 def last_epoch(state: StateDirectory, query_id: str) -> int | None:
@@ -45,19 +44,13 @@ def last_epoch(state: StateDirectory, query_id: str) -> int | None:
     return min(known) if known and len(known) == len(found) else None
 
 
-def last_output(state: StateDirectory) -> bytes | None:
-    """What `commit_epoch` kept beside the last epoch, whose output it is; None for nothing."""
-    notes = [state.notes(store).get(_OUTPUT) for store in state.stores()]
-    return notes[0] if notes else None
-
-
 def commit_epoch(
     state: StateDirectory,
     query_id: str,
     epoch: int,
     offsets: Mapping[tuple[str, int], int] | None = None,
     *,
-    output: bytes | None = None,
+    notes: Mapping[str, bytes | None] | None = None,
 ) -> None:
     """Commit what is staged as an epoch of a query; with it, offsets of its sources.
 
@@ -71,9 +64,9 @@ def commit_epoch(
         Greater than those before; numbers may be left out.
     offsets : mapping of (topic, partition) to int, optional
         The last offset of each source that is now contained.
-    output : bytes, optional
-        What the epoch gave, to be given again if it is replayed. It takes the place of the one
-        before.
+    notes : mapping of str to bytes or None, optional
+        What else has to agree with the rows, as in `state.commit`: such as what the epoch gave, to
+        be given again if it is replayed. They are found again with `state.notes(store)`.
 
     Raises
     ------
@@ -81,7 +74,7 @@ def commit_epoch(
         The directory contains this epoch or a later one; or it has a store that is not open, or
         none that is.
     TypeError, ValueError
-        An epoch or a query id that is none.
+        An epoch, a query id or notes that are none.
     """
     if not isinstance(query_id, str):
         raise TypeError(f"the id of a query is str, not {type(query_id).__name__}")
@@ -106,12 +99,8 @@ def commit_epoch(
     for store in names:
         ledger |= _ledger(state, store)
     ledger[query_id] = epoch
-    notes: dict[str, bytes | None] = {
-        _EPOCHS: json.dumps(ledger, separators=(",", ":"), sort_keys=True).encode()
-    }
-    if output is not None or last_output(state) is not None:
-        notes[_OUTPUT] = output
-    state.commit(offsets or None, notes=notes)
+    note = json.dumps(ledger, separators=(",", ":"), sort_keys=True).encode()
+    state.commit(offsets or None, notes={**(notes or {}), _EPOCHS: note})
 
 
 def _ledger(state: StateDirectory, store: str) -> dict[str, int]:
