@@ -83,11 +83,11 @@ def commit_epoch(
     if not query_id or epoch < 0:
         raise ValueError(f"query {query_id!r}, epoch {epoch}; epochs of a query are 0 and more")
     names, opened = state.stores(), state.opened
-    if not opened or names != opened:
-        others = ", ".join(name for name in names if name not in opened) or "no store at all"
+    closed = [name for name in names if name not in opened]
+    if closed or not opened:
         raise StateError(
-            f"{state.path} has {others}, which is not open; an epoch is of all stores of a "
-            "directory, so open each with state.open(spec)"
+            f"{state.path}: not open is {', '.join(closed) or 'any store'}, and an epoch is of all "
+            "stores of the directory; open each with state.open(spec)"
         )
     contained = last_epoch(state, query_id)
     if contained is not None and contained >= epoch:
