@@ -6,10 +6,18 @@
 docs/spark.md shows them at work. Importing this package imports neither pyspark nor pyarrow.
 """
 
+from kstore_core.spark.cluster import check_cluster
 from kstore_core.spark.joining import temporal_join
 from kstore_core.spark.manifest import Manifest
 from kstore_core.spark.reading import read_store
 from kstore_core.spark.session import local_session
 from kstore_core.spark.writing import write_store
 
-__all__ = ["Manifest", "local_session", "read_store", "temporal_join", "write_store"]
+__all__ = [
+    "Manifest",
+    "check_cluster",
+    "local_session",
+    "read_store",
+    "temporal_join",
+    "write_store",
+]
