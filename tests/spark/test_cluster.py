@@ -1,0 +1,73 @@
+"""kstore on a cluster of executors, some of which are killed."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kstore_core.spark.roots import Root
+from tests.spark import cluster_work
+from tests.spark.local_cluster import LocalCluster, Raised, local_cluster
+from tests.spark.logs import (
+    RETENTION,
+    SHARDS,
+    Model,
+    make_log,
+    nothing_written,
+    visible,
+)
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    with local_cluster(tmp_path_factory.mktemp("cluster")) as started:
+        yield started
+
+
+def test_a_store_is_written_read_and_joined(cluster: LocalCluster, root: Path) -> None:
+    log = make_log(31, 200, SHARDS)
+    assert cluster.call(cluster_work.write, str(root), log[:100]) == 1
+    assert cluster.call(cluster_work.write, str(root), log) == 2
+    model = Model(SHARDS, RETENTION).put(log)
+    assert cluster.call(cluster_work.read, str(root)) == visible(model)
+    rows = [(record.key, record.timestamp + 5) for record in log]
+    expected = []
+    for key, time in rows:
+        version = model.as_of(key, time)
+        expected.append((key, time, version and version.value))
+    assert cluster.call(cluster_work.join, str(root), rows) == sorted(expected)
+
+
+@pytest.mark.parametrize("who", ["worker", "executor"])
+def test_who_is_killed_after_an_upload_is_replaced(
+    cluster: LocalCluster, root: Path, who: str
+) -> None:
+    """Its attempt stays without a reference and is removed; every record is there once."""
+    log = make_log(32, 150, SHARDS)
+    assert cluster.call(cluster_work.write_lethally, str(root), log, who) == 1
+    assert not root.with_name(cluster_work.LETHAL).exists()
+    assert cluster.call(cluster_work.read, str(root)) == visible(Model(SHARDS, RETENTION).put(log))
+    manifest = Root.at(root).load()
+    assert manifest.records == len(log)
+    uploaded = {path.name for path in (root / "attempts" / manifest.job).iterdir()}
+    assert uploaded == {str(shard.path).split("/")[2] for shard in manifest.shards}
+
+
+def test_a_task_that_always_fails_leaves_nothing(cluster: LocalCluster, root: Path) -> None:
+    with pytest.raises(Raised, match="the disk is gone"):
+        cluster.call(cluster_work.write_lethally, str(root), make_log(33, 50, SHARDS), "for ever")
+    assert nothing_written(root)
+
+
+def test_the_cluster_is_looked_at(cluster: LocalCluster, root: Path) -> None:
+    workers = cluster.call(cluster_work.look, str(root))
+    assert [(worker.host, worker.tasks) for worker in workers] == [(socket.gethostname(), 1)] * 2
+    assert {worker.interpreter for worker in workers} == {sys.executable}
+    assert all("rocksdb" in worker.engines for worker in workers)
+    assert nothing_written(root)
