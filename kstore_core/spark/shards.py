@@ -29,10 +29,11 @@ from kstore_core.errors import (
 from kstore_core.restore import restore
 from kstore_core.spark.manifest import Shard
 from kstore_core.spark.roots import Root
+from kstore_core.spark.shard_files import Stamps
 from kstore_core.spark.shard_log import ShardLog
 from kstore_core.spec import StoreSpec
 
-__all__ = ["MESSAGE_DDL", "ShardWriter", "read_message"]
+__all__ = ["MESSAGE_DDL", "ShardWriter", "failure", "read_message"]
 
 MESSAGE_DDL = "message string"
 """What a task sends back: one row, a JSON document."""
@@ -86,12 +87,8 @@ class ShardWriter:
                 task.partitionId(), task.taskAttemptId(), pa.Table.from_batches(kept)
             )
             message: dict[str, Any] = {"shard": dataclasses.asdict(shard)}
-        except _NOT_TO_BE_TRIED_AGAIN as error:
-            text = f"shard {task.partitionId()}: {error}"
-            message = {"error": type(error).__name__, "text": text}
-        except (OverflowError, pa.ArrowCapacityError) as error:
-            text = f"shard {task.partitionId()}: {error}; use more partitions"
-            message = {"error": "SpecError", "text": text}
+        except Exception as error:
+            message = failure(error, task.partitionId())
         yield pa.RecordBatch.from_pydict({"message": [json.dumps(message)]}, schema=_MESSAGE)
 
     def write(self, shard: int, attempt: int, rows: pa.Table) -> Shard:
@@ -104,20 +101,21 @@ class ShardWriter:
         log, replayed = log.after(parent.offsets)
         log.check_decodable(self.spec)
         name = f"0_{shard}"
+        stamps: Stamps = {}
         with tempfile.TemporaryDirectory(prefix="kstore-shard-") as scratch:
             here = Path(scratch, name)
             if parent.path is not None:
-                self.root.fetch(parent.path, parent.files, here)
+                stamps = self.root.fetch(parent, here)
             offsets = log.last_offsets(parent.offsets)
             with open_state(here, engine=self.engine) as state:
                 store = state.open(self.spec)
                 done = restore(store, log.keys, log.values, log.timestamps, log.headers)
                 state.commit({(o.topic, o.partition): o.offset for o in offsets} or None)
             path = f"{self.root.attempts(self.job)}/{shard}-{attempt}/{name}"
-            files = self.root.upload(here, Path(path))
+            files = self.root.upload(here, path, parent, stamps)
         return Shard(
             shard,
-            Path(path).relative_to(self.root.path).as_posix(),
+            path,
             files,
             done.rows + parent.rows,
             done.records + replayed,
@@ -126,6 +124,21 @@ class ShardWriter:
             max(log.stream_time, parent.stream_time),
             offsets,
         )
+
+
+def failure(error: Exception, shard: int) -> dict[str, Any]:
+    """What to tell the driver of an error that another attempt would meet again.
+
+    Raises
+    ------
+    Exception
+        The error itself, where another attempt may do better.
+    """
+    if isinstance(error, _NOT_TO_BE_TRIED_AGAIN):
+        return {"error": type(error).__name__, "text": f"shard {shard}: {error}"}
+    if isinstance(error, OverflowError | pa.ArrowCapacityError):
+        return {"error": "SpecError", "text": f"shard {shard}: {error}; use more partitions"}
+    raise error
 
 
 def read_message(text: str) -> Shard:
