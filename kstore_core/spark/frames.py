@@ -10,11 +10,20 @@ from kstore_core.spec import StoreSpec
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType
+    from pyspark.sql.types import DataType, StructType
 
     from kstore_core.serdes import Serde
 
-__all__ = ["by_shard", "check_log", "headers_type", "log_columns", "shard_column", "spark_type"]
+__all__ = [
+    "by_shard",
+    "check_columns",
+    "check_log",
+    "headers_type",
+    "log_columns",
+    "shard_column",
+    "spark_schema",
+    "spark_type",
+]
 
 _PLAIN_TYPES = {
     "timestamp": ("timestamp", "bigint"),
@@ -31,6 +40,16 @@ def spark_type(arrow: pa.DataType) -> DataType:
     from pyspark.sql.pandas.types import from_arrow_type
 
     return from_arrow_type(arrow, prefer_timestamp_ntz=False)
+
+
+def spark_schema(arrow: pa.Schema) -> StructType:
+    """The Spark schema of an Arrow schema."""
+    from pyspark.sql.types import StructType
+
+    schema = StructType()
+    for field in arrow:
+        schema.add(field.name, spark_type(field.type))
+    return schema
 
 
 def headers_type() -> DataType:
@@ -51,17 +70,30 @@ def check_log(df: DataFrame, spec: StoreSpec) -> None:
         It is a stream.
     """
     if df.isStreaming:
-        raise UnsupportedError("write_store takes a batch DataFrame; this one is a stream")
+        raise UnsupportedError(
+            "write_store takes a batch DataFrame; this one is a stream, which stream_into takes"
+        )
+    check_columns(df.schema, spec)
+
+
+def check_columns(schema: StructType, spec: StoreSpec) -> None:
+    """Refuse columns that are not those of a changelog of ``spec``, naming every fault.
+
+    Raises
+    ------
+    SpecError
+        Columns are missing, unknown, twice there, or of another type.
+    """
     types = {
         "key": ("binary", spark_type(spec.key.arrow_type).simpleString()),
         "value": ("binary", spark_type(spec.value.arrow_type).simpleString()),
         **_PLAIN_TYPES,
     }
     wanted = ["key", "value", "timestamp"] + (["headers"] if spec.format.headers else [])
-    names = [field.name for field in df.schema.fields]
+    names = [field.name for field in schema.fields]
     faults = [f"{name!r} is missing" for name in wanted if name not in names]
     faults += [f"{name!r} is there twice" for name in sorted(set(names)) if names.count(name) > 1]
-    for field in df.schema.fields:
+    for field in schema.fields:
         kind = field.dataType.simpleString()
         if field.name not in types:
             faults.append(f"{field.name!r} is unknown")
