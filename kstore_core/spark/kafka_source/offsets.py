@@ -1,0 +1,210 @@
+"""Offsets of partitions: as options and checkpoints spell them, as ranges, as shares of a limit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import TypeAlias
+
+from kstore_core.errors import SpecError
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "OffsetRange",
+    "Offsets",
+    "Place",
+    "Positions",
+    "limited",
+    "nested",
+    "parse_places",
+    "parse_positions",
+    "placed",
+    "split",
+]
+
+Place: TypeAlias = tuple[str, int]
+"""A topic and one of its partitions."""
+
+Offsets: TypeAlias = dict[Place, int]
+"""The next offset to be read of each partition."""
+
+LATEST = -1
+EARLIEST = -2
+_NAMES = {"earliest": EARLIEST, "latest": LATEST}
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """The records of one partition with ``begin <= offset < end``."""
+
+    topic: str
+    partition: int
+    begin: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} from {self.begin} to {self.end}"
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """Where reading begins or ends, as an option says it.
+
+    Attributes
+    ----------
+    option : str
+        Which option.
+    everywhere : int
+        `EARLIEST` or `LATEST`, where there is nothing in `each`.
+    each : dict
+        Offsets, or those two, one a partition.
+    """
+
+    option: str
+    everywhere: int = LATEST
+    each: Mapping[Place, int] = field(default_factory=dict)
+
+    def names(self, position: int) -> bool:
+        """Whether some partition is to begin or end there."""
+        return position in (self.each.values() if self.each else (self.everywhere,))
+
+    def at(self, earliest: Offsets, latest: Offsets) -> Offsets:
+        """The offset of each partition that is read.
+
+        Raises
+        ------
+        SpecError
+            The option names other partitions.
+        """
+        if self.each and self.each.keys() != latest.keys():
+            faults = [
+                f"{what} {', '.join(f'{topic}-{number}' for topic, number in sorted(places))}"
+                for what, places in (
+                    ("it lacks", latest.keys() - self.each.keys()),
+                    ("nobody reads", self.each.keys() - latest.keys()),
+                )
+                if places
+            ]
+            raise SpecError(
+                f"{self.option} has to name each partition that is read: {'; '.join(faults)}"
+            )
+        known = {EARLIEST: earliest, LATEST: latest}
+        asked = self.each or dict.fromkeys(latest, self.everywhere)
+        return {place: known[at][place] if at in known else at for place, at in asked.items()}
+
+
+def parse_positions(option: str, text: str) -> Positions:
+    """What ``earliest``, ``latest`` or JSON ``{"topic": {"0": 23, "1": -2}}`` says.
+
+    Raises
+    ------
+    SpecError
+        It is none of them.
+    """
+    if text.strip().lower() in _NAMES:
+        return Positions(option, _NAMES[text.strip().lower()])
+    wrong = SpecError(
+        f'{option}={text!r}: "earliest", "latest", or JSON with the offset of each partition, '
+        f'{{"topic": {{"0": 23, "1": {EARLIEST}}}}}, where {EARLIEST} is the earliest and {LATEST} '
+        "the latest"
+    )
+    try:
+        each = placed(json.loads(text))
+    except ValueError as error:
+        raise wrong from error
+    if not each or min(each.values()) < EARLIEST:
+        raise wrong
+    return Positions(option, each=each)
+
+
+def parse_places(option: str, text: str) -> tuple[Place, ...]:
+    """The partitions that JSON ``{"topic": [0, 1]}`` names.
+
+    Raises
+    ------
+    SpecError
+        It is something else, or names none.
+    """
+    try:
+        places = [
+            (topic, number) for topic, numbers in json.loads(text).items() for number in numbers
+        ]
+        wrong = not places or not all(_is_offset(number) and number >= 0 for _, number in places)
+    except (ValueError, TypeError, AttributeError):
+        wrong = True
+    if wrong or len(set(places)) != len(places):
+        raise SpecError(
+            f'{option}={text!r}: JSON with the partitions of each topic, {{"topic": [0, 1]}}'
+        )
+    return tuple(sorted(places))
+
+
+def placed(tree: object) -> Offsets:
+    """The offsets in a tree as JSON has it: ``{"topic": {"0": 23}}``.
+
+    Raises
+    ------
+    ValueError
+        It is no such tree.
+    """
+    found: Offsets = {}
+    try:
+        for topic, numbers in tree.items():  # type: ignore[attr-defined]
+            for number, offset in numbers.items():
+                if not (number.isdecimal() and _is_offset(offset)):
+                    raise ValueError(f"partition {number!r} at {offset!r}")
+                found[topic, int(number)] = offset
+    except AttributeError as error:
+        raise ValueError(f"no tree of offsets: {tree!r}") from error
+    return found
+
+
+def nested(offsets: Offsets) -> dict[str, dict[str, int]]:
+    """Offsets as Spark keeps them in a checkpoint: a tree of topics and partitions."""
+    tree: dict[str, dict[str, int]] = {}
+    for (topic, number), offset in sorted(offsets.items()):
+        tree.setdefault(topic, {})[str(number)] = offset
+    return tree
+
+
+def split(ranges: Sequence[OffsetRange], at_least: int | None) -> list[OffsetRange]:
+    """The same records in at least that many ranges, as far as there are enough of them.
+
+    Long ranges are cut, into parts of about the same length.
+    """
+    total = sum(one.end - one.begin for one in ranges)
+    if at_least is None or len(ranges) >= at_least or not total:
+        return list(ranges)
+    return [part for one in ranges for part in _parts(one, at_least, total)]
+
+
+def _parts(whole: OffsetRange, at_least: int, total: int) -> Iterable[OffsetRange]:
+    size = whole.end - whole.begin
+    count = min(size, -(-size * at_least // total))
+    cuts = [whole.begin + size * number // count for number in range(count + 1)]
+    return (replace(whole, begin=a, end=b) for a, b in pairwise(cuts))
+
+
+def limited(start: Offsets, end: Offsets, limit: int) -> Offsets:
+    """How far to go from `start` towards `end` with `limit` offsets: in proportion to what waits.
+
+    What rounding down leaves goes to the partitions that it took most from, so the limit is used
+    up and a stream goes on with a limit of 1.
+    """
+    waiting = {place: max(0, end[place] - start[place]) for place in end}
+    total = sum(waiting.values())
+    if total <= limit:
+        return end
+    shares = {place: count * limit // total for place, count in waiting.items()}
+    left = limit - sum(shares.values())
+    by_loss = sorted(waiting, key=lambda place: (-(waiting[place] * limit % total), place))
+    for place in by_loss[:left]:
+        shares[place] += 1
+    return {place: start[place] + share for place, share in shares.items()}
+
+
+def _is_offset(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool)
