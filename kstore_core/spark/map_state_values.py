@@ -1,0 +1,250 @@
+"""Values of Python as Arrow columns, by stricter rules than Arrow's own.
+
+Arrow is too kind: it cuts 1.5 to 1 and a time to its day, takes a number for microseconds and a
+naive time for UTC. Here each column is looked at by the types of its values, all at once, and only
+where one does not fit is it looked for.
+"""
+
+from __future__ import annotations
+
+import bisect
+import datetime
+import decimal
+import itertools
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kstore_core.codec import Header, Headers
+from kstore_core.errors import SpecError
+
+__all__ = ["BYTES", "Misfit", "column_of", "shown"]
+
+BYTES = (bytes, bytearray, memoryview)
+"""What a binary column takes."""
+
+_NONE = type(None)
+_MILLISECOND = 1000  # in microseconds
+
+
+class Misfit(Exception):  # noqa: N818 - never leaves a map_state, it is no error of its own
+    """A value does not fit: which one of a column, where in it, and why."""
+
+    def __init__(self, index: int, path: str, reason: str) -> None:
+        super().__init__(index, path, reason)
+        self.index, self.path, self.reason = index, path, reason
+
+
+def column_of(
+    values: Sequence[Any], field: pa.Field, absent: Sequence[bool] | None = None
+) -> pa.Array:
+    """Values as an array; where ``absent``, the value is part of a null and is None itself."""
+    types = set(map(type, values))
+    if any(issubclass(kind, np.generic) for kind in types):
+        values = [value.item() if isinstance(value, np.generic) else value for value in values]
+        types = set(map(type, values))
+    if _NONE in types and not field.nullable:
+        for index, value in enumerate(values):
+            if value is None and not (absent is not None and absent[index]):
+                raise Misfit(index, "", "it is None, and the column is not nullable")
+    types.discard(_NONE)
+    kind = field.type
+    nested = next((make for fits, make in _NESTED if fits(kind)), None)
+    if nested is not None:
+        return nested(values, kind)
+    rule = next((rule for rule in _RULES if rule.fits(kind)), None)
+    if rule is None:
+        return _made(values, kind)
+    if not all(rule.takes(given) for given in types):
+        index = next(i for i, v in enumerate(values) if v is not None and not rule.takes(type(v)))
+        raise Misfit(index, "", f"{shown(values[index])} is not {rule.wanted}")
+    return rule.make(values, kind)
+
+
+def _made(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Values as an array, by Arrow; where it refuses, the first value that it refuses."""
+    try:
+        return pa.array(values, kind)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        for index, value in enumerate(values):
+            try:
+                pa.array([value], kind)
+            except (pa.ArrowException, OverflowError, TypeError, ValueError) as why:
+                raise Misfit(index, "", f"{shown(value)} does not fit {kind}: {why}") from error
+        raise SpecError(f"its rows do not fit a column of {kind}: {error}") from error
+
+
+def _floats(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    made = _made(values, kind)
+    if kind.bit_width < 64:
+        wide = _made(values, pa.float64())
+        lost = pc.and_(pc.is_finite(wide), pc.invert(pc.is_finite(made)))
+        index = pc.index(lost, True).as_py()
+        if index >= 0:
+            raise Misfit(index, "", f"{shown(values[index])} does not fit {kind}")
+    return made
+
+
+def _instants(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Milliseconds or aware datetimes."""
+    if kind.unit != "us":
+        return _made(values, kind)
+    micros = list(values)
+    for index, value in enumerate(micros):
+        if type(value) is int:
+            micros[index] = value * _MILLISECOND
+        elif value is not None and value.utcoffset() is None:
+            reason = f"{value!r} is naive, so its instant is not known; give it a tzinfo"
+            raise Misfit(index, "", reason)
+    return _made(micros, kind)
+
+
+def _local_times(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    for index, value in enumerate(values):
+        if value is not None and value.utcoffset() is not None:
+            reason = f"{value!r} has a tzinfo, and a column of {kind} holds times without one"
+            raise Misfit(index, "", reason)
+    return _made(values, kind)
+
+
+def _lists(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    for index, value in enumerate(values):
+        if value is not None and not isinstance(value, (list, tuple, Headers, np.ndarray)):
+            raise Misfit(index, "", f"{shown(value)} is not a list")
+    offsets = _offsets(values)
+    flat = [item for value in values if value is not None for item in value]
+    child = _children(flat, kind.value_field, offsets, lambda inner: f"[{inner}]")
+    large = pa.types.is_large_list(kind)
+    make = pa.LargeListArray if large else pa.ListArray
+    return make.from_arrays(
+        pa.array(offsets, pa.int64() if large else pa.int32()),
+        child,
+        type=kind,
+        mask=_nulls(values),
+    )
+
+
+def _maps(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    pairs = []
+    for index, value in enumerate(values):
+        if isinstance(value, Mapping):
+            pairs.append(list(value.items()))
+        elif value is None:
+            pairs.append([])
+        else:
+            raise Misfit(index, "", f"{shown(value)} is not a mapping")
+    offsets = _offsets(pairs)
+    flat = list(itertools.chain.from_iterable(pairs))
+    keys = _children([key for key, _ in flat], kind.key_field, offsets, lambda _: ".key")
+    items = _children([item for _, item in flat], kind.item_field, offsets, lambda _: ".value")
+    return pa.MapArray.from_arrays(
+        pa.array(offsets, pa.int32()), keys, items, type=kind, mask=_nulls(values)
+    )
+
+
+def _structs(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    fields = [kind.field(place) for place in range(kind.num_fields)]
+    names = [field.name for field in fields]
+    rows: list[Sequence[Any]] = []
+    for index, value in enumerate(values):
+        if value is None:
+            rows.append((None,) * len(names))
+        elif isinstance(value, Mapping):
+            if set(value) != set(names):
+                has = ", ".join(map(str, value)) or "nothing"
+                raise Misfit(index, "", f"the struct has {has}, not {', '.join(names)}")
+            rows.append([value[name] for name in names])
+        elif isinstance(value, (tuple, Header)) and len(value) == len(names):
+            rows.append(tuple(value))
+        else:
+            raise Misfit(index, "", f"{shown(value)} is no struct of {', '.join(names)}")
+    absent = [value is None for value in values]
+    columns = list(zip(*rows, strict=True)) or [()] * len(names)
+    arrays = []
+    for field, column in zip(fields, columns, strict=True):
+        try:
+            arrays.append(column_of(column, field, absent))
+        except Misfit as misfit:
+            path = f".{field.name}{misfit.path}"
+            raise Misfit(misfit.index, path, misfit.reason) from None
+    return pa.StructArray.from_arrays(arrays, fields=fields, mask=_nulls(values))
+
+
+def _children(
+    flat: Sequence[Any], field: pa.Field, offsets: Sequence[int], step: Callable[[int], str]
+) -> pa.Array:
+    """The elements of lists; one that does not fit is told by its list and its place there."""
+    try:
+        return column_of(flat, field)
+    except Misfit as misfit:
+        parent = bisect.bisect_right(offsets, misfit.index) - 1
+        path = f"{step(misfit.index - offsets[parent])}{misfit.path}"
+        raise Misfit(parent, path, misfit.reason) from None
+
+
+def _offsets(values: Sequence[Any]) -> list[int]:
+    sizes = (0 if value is None else len(value) for value in values)
+    return list(itertools.accumulate(sizes, operator.add, initial=0))
+
+
+def _nulls(values: Sequence[Any]) -> pa.Array:
+    return pa.array([value is None for value in values], pa.bool_())
+
+
+def shown(value: object) -> str:
+    text = repr(value)
+    return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(value).__name__})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """Which values a column of a kind takes, by their types, and how it is made of them."""
+
+    fits: Callable[[pa.DataType], bool]
+    wanted: str
+    permitted: tuple[type, ...]
+    refused: tuple[type, ...] = ()
+    make: Callable[[Sequence[Any], pa.DataType], pa.Array] = _made
+
+    def takes(self, given: type) -> bool:
+        return issubclass(given, self.permitted) and not issubclass(given, self.refused)
+
+
+_TEXT = pa.types.is_string, pa.types.is_large_string
+_BINARY = pa.types.is_binary, pa.types.is_large_binary
+
+
+def _one_of(tests: Iterable[Callable[[pa.DataType], bool]]) -> Callable[[pa.DataType], bool]:
+    return lambda kind: any(test(kind) for test in tests)
+
+
+_RULES = (
+    _Rule(pa.types.is_integer, "an int", (int,), (bool,)),
+    _Rule(pa.types.is_floating, "a float", (float, int), (bool,), _floats),
+    _Rule(pa.types.is_boolean, "a bool", (bool,)),
+    _Rule(_one_of(_TEXT), "a str", (str,)),
+    _Rule(_one_of(_BINARY), "bytes", BYTES),
+    _Rule(
+        lambda kind: pa.types.is_timestamp(kind) and kind.tz is not None,
+        "int milliseconds or an aware datetime",
+        (int, datetime.datetime),
+        (bool,),
+        _instants,
+    ),
+    _Rule(
+        pa.types.is_timestamp, "a datetime without tzinfo", (datetime.datetime,), (), _local_times
+    ),
+    _Rule(pa.types.is_date, "a date", (datetime.date,), (datetime.datetime,)),
+    _Rule(pa.types.is_decimal, "a Decimal", (decimal.Decimal, int), (bool,)),
+    _Rule(pa.types.is_duration, "a timedelta", (datetime.timedelta,)),
+)
+_NESTED: tuple[tuple[Callable[[pa.DataType], bool], Callable[..., pa.Array]], ...] = (
+    (_one_of((pa.types.is_list, pa.types.is_large_list)), _lists),
+    (pa.types.is_map, _maps),
+    (pa.types.is_struct, _structs),
+)
