@@ -10,6 +10,7 @@
     │   ├── StoreClosedError         used after close
     │   ├── ForkedHandleError        an open handle was carried over a fork
     │   ├── StorageFullError         no space left
+    │   ├── StorageUnavailableError  an object store does not answer, or denies access
     │   └── KeyTooLongError          the engine cannot hold a key of this length
     ├── FormatError                  bytes that no format allows (``.offset``; also ValueError)
     ├── StateError                   a state directory that cannot be used as asked
@@ -49,6 +50,7 @@ __all__ = [
     "SpecError",
     "StateError",
     "StorageFullError",
+    "StorageUnavailableError",
     "StoreClosedError",
     "UncommittedLimitError",
     "UnknownEngineError",
@@ -96,6 +98,10 @@ class ForkedHandleError(EngineError):
 
 class StorageFullError(EngineError):
     """The disk or the engine's map is full; what was committed before is intact."""
+
+
+class StorageUnavailableError(EngineError):
+    """An object store does not answer, or denies access; what was committed before is intact."""
 
 
 class KeyTooLongError(EngineError):

@@ -7,16 +7,20 @@ its fields.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
 from kstore_core.errors import StateError
+from kstore_core.spark.manifest_checks import check_manifest
 
 __all__ = ["MANIFEST_FORMAT", "File", "Manifest", "Offset", "Shard"]
 
-MANIFEST_FORMAT = 1
-"""Number of this document's layout. A reader refuses a greater one."""
+MANIFEST_FORMAT = 2
+"""Number of this document's layout. A reader refuses a greater one.
+
+Layout 2 has files that lie in an earlier attempt; a document without any is of layout 1, as before.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +35,15 @@ class File:
         Its size.
     sha256 : str
         Hash of its content, hexadecimal.
+    at : str or None
+        Where it lies, relative to the root, where that is not below the shard's directory: an
+        earlier attempt sent it.
     """
 
     path: str
     bytes: int
     sha256: str
+    at: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +96,21 @@ class Shard:
         """Size of all files."""
         return sum(file.bytes for file in self.files)
 
+    @property
+    def in_one_place(self) -> bool:
+        """Whether all files lie below ``path``."""
+        return all(file.at is None for file in self.files)
+
+    def place_of(self, file: File) -> str:
+        """Where one of its files lies, relative to the root."""
+        return file.at or f"{self.path}/{file.path}"
+
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
-        """The shard that :func:`dataclasses.asdict` wrote."""
-        known = {name: document[name] for name in (f.name for f in fields(cls))}
-        known["files"] = tuple(File(**file) for file in document["files"])
-        known["offsets"] = tuple(Offset(**offset) for offset in document["offsets"])
+        """The shard that :func:`dataclasses.asdict` wrote; fields that are unknown are left out."""
+        known = _known(cls, document)
+        known["files"] = tuple(File(**_known(File, file)) for file in document["files"])
+        known["offsets"] = tuple(Offset(**_known(Offset, o)) for o in document["offsets"])
         return cls(**known)
 
 
@@ -132,12 +149,11 @@ class Manifest:
     spec: Mapping[str, Any]
     shards: tuple[Shard, ...]
     written_by: str = ""
-    format: int = field(default=MANIFEST_FORMAT, kw_only=True)
 
-    def _repr_html_(self) -> str:
-        from kstore_core.shown import manifest_html
-
-        return manifest_html(self)
+    @property
+    def format(self) -> int:
+        """The layout that its document has."""
+        return 1 if all(shard.in_one_place for shard in self.shards) else 2
 
     @property
     def records(self) -> int:
@@ -154,32 +170,53 @@ class Manifest:
         """Size of all shards."""
         return sum(shard.bytes for shard in self.shards)
 
+    def places(self) -> Iterator[str]:
+        """Where every file lies, relative to the root."""
+        for shard in self.shards:
+            yield from map(shard.place_of, shard.files)
+
     def to_json(self) -> str:
         """The document, indented, keys in order of declaration."""
-        return json.dumps(asdict(self), indent=1) + "\n"
+        document = {**asdict(self), "format": self.format}
+        for shard in document["shards"]:
+            shard["files"] = [_without_none(file) for file in shard["files"]]
+        return json.dumps(document, indent=1) + "\n"
 
     @classmethod
-    def from_json(cls, text: str, where: str) -> Self:
+    def from_json(cls, text: str, where: str, version: int | None = None) -> Self:
         """Read a document.
+
+        Parameters
+        ----------
+        text : str
+        where : str
+            Its name, for messages.
+        version : int, optional
+            Which version it has to be.
 
         Raises
         ------
         StateError
-            It is not a manifest, or one of a newer layout. ``where`` names it in the text.
+            It is not a manifest, one of a newer layout or of another version; names the field.
         """
         try:
             document = json.loads(text)
-            number = document["format"]
-            if number > MANIFEST_FORMAT:
-                raise StateError(
-                    f"{where} is a manifest of layout {number}; this kstore reads up to "
-                    f"{MANIFEST_FORMAT}. Upgrade kstore"
-                )
-            known = {name: document[name] for name in (f.name for f in fields(cls))}
-            known["shards"] = tuple(Shard.from_dict(shard) for shard in document["shards"])
-            return cls(**known)
-        except (KeyError, TypeError, ValueError) as error:
+        except ValueError as error:
             raise StateError(
-                f"{where} is not a manifest ({type(error).__name__}: {error}); "
-                "another version can be read with version="
+                f"{where} is not a manifest (it is no JSON: {error}); another version can be read "
+                "with version="
             ) from error
+        check_manifest(document, where, newest_layout=MANIFEST_FORMAT, version=version)
+        known = _known(cls, document)
+        known["shards"] = tuple(Shard.from_dict(shard) for shard in document["shards"])
+        return cls(**known)
+
+
+def _known(cls: type[Any], document: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a document are fields of ``cls``."""
+    names = (field.name for field in fields(cls))
+    return {name: document[name] for name in names if name in document}
+
+
+def _without_none(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if value is not None}

@@ -1,9 +1,10 @@
-"""A store's root directory: versions, attempts, and publishing a version exactly once.
+"""A store's root: versions, attempts, and publishing a version exactly once.
 
 ::
 
     <root>/_kstore/<version>.json               a manifest; the greatest version is the newest
-    <root>/attempts/<job>/<shard>-<attempt>/    what a task of a job uploaded
+    <root>/attempts/<job>/begun                 while the job runs
+    <root>/attempts/<job>/<shard>-<attempt>/    what a task of the job uploaded
 
 Nothing here changes once it is published. A version appears with the appearance of its manifest.
 """
@@ -11,61 +12,80 @@ Nothing here changes once it is published. A version appears with the appearance
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
-import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from typing import Any
 
-from kstore_core.directories import sync_directory
-from kstore_core.errors import CommitConflictError, CorruptionError, StateError, UnsupportedError
-from kstore_core.spark.manifest import File, Manifest
+from kstore_core.errors import CommitConflictError, KStoreError, StateError, UnsupportedError
+from kstore_core.spark.manifest import File, Manifest, Shard
+from kstore_core.spark.shard_files import Stamps, check_files, fetch_files, upload_files
+from kstore_core.spark.storage import Storage, storage_at
+from kstore_core.spark.streaming_home import LIVE
 
-__all__ = ["Root"]
+__all__ = ["ATTEMPTS", "MANIFESTS", "Root"]
 
-_MANIFESTS = "_kstore"
-_ATTEMPTS = "attempts"
-_NAME = re.compile(r"([0-9]{1,19})\.json")
-_CHUNK = 1 << 20
-# RocksDB's lock, its diary of the machine that wrote, and LMDB's table of who reads.
-_NOT_DATA = re.compile(r"LOCK|LOG|LOG\.old\.[0-9]+|lock\.mdb")
+MANIFESTS = "_kstore"
+ATTEMPTS = "attempts"
+_BEGUN = "begun"
+_NAME = re.compile(r"([1-9][0-9]{0,18})\.json")
 
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """Where the versions of one partitioned store are kept.
+    """Where the versions of one partitioned store are kept. It travels to the workers.
 
     Attributes
     ----------
-    path : Path
-        An absolute directory, which need not exist yet.
+    storage : Storage
+        Of the root's files.
     """
 
-    path: Path
+    storage: Storage
 
     @classmethod
-    def at(cls, where: str | os.PathLike[str]) -> Root:
-        """The root at a local path or a ``file:`` address.
+    def at(
+        cls, where: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
+    ) -> Root:
+        """The root at a local path, a ``file:`` or an ``s3:`` address.
 
         Raises
         ------
         UnsupportedError
             Another scheme.
+        SpecError
+            ``storage_options`` that the storage does not know.
+        ValueError
+            An empty path.
         """
-        text = os.fspath(where)
-        if not text:
-            raise ValueError("the root of a store is a path, not an empty string")
-        address = urlsplit(text)
-        if address.scheme == "file" and address.netloc in ("", "localhost"):
-            text = unquote(address.path)
-        elif re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", text):
+        return cls(storage_at(where, storage_options))
+
+    def __str__(self) -> str:
+        return self.storage.name
+
+    @property
+    def name(self) -> str:
+        """The root's path or address, for messages."""
+        return self.storage.name
+
+    @property
+    def path(self) -> Path:
+        """The root's directory.
+
+        Raises
+        ------
+        UnsupportedError
+            It is none of this machine.
+        """
+        if self.storage.path is None:
             raise UnsupportedError(
-                f"{text!r}: stores are kept on local or mounted file systems (a path, or file:) so "
-                "far; object stores (s3:, gs:, abfs:) and hdfs: come later, over fsspec"
+                f"{self} is on an object store and no directory of this machine, which this needs; "
+                "copy the store to a local disk first"
             )
-        return cls(Path(text).absolute())
+        return self.storage.path
 
     def versions(self) -> list[int]:
         """The published versions, ascending.
@@ -75,19 +95,13 @@ class Root:
         StateError
             There is a file where a directory should be.
         """
-        manifests = self.path / _MANIFESTS
-        try:
-            names = [path.name for path in manifests.iterdir()]
-        except FileNotFoundError:
-            return []
-        except NotADirectoryError:
-            raise StateError(_not_a_directory(manifests)) from None
+        names = self.storage.names(MANIFESTS)
         return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
 
     def newest(self) -> Manifest | None:
         """The manifest of the newest version, or None where nothing was published yet."""
         versions = self.versions()
-        return self.load(versions[-1]) if versions else None
+        return self._read(versions[-1]) if versions else None
 
     def load(self, version: int | None = None) -> Manifest:
         """The manifest of a version; of the newest for None.
@@ -107,17 +121,16 @@ class Root:
         versions = self.versions()
         if not versions:
             raise StateError(
-                f"{self.path} holds no store: there is no manifest in {self.path / _MANIFESTS}. "
+                f"{self} holds no store: there is no manifest in {self}/{MANIFESTS}. "
                 "Write one with kstore_core.spark.write_store"
             )
         if version is None:
             version = versions[-1]
         if version not in versions:
             raise StateError(
-                f"{self.path} has no version {version}; it has {versions[0]} to {versions[-1]}"
+                f"{self} has no version {version}; it has {versions[0]} to {versions[-1]}"
             )
-        where = self._manifest(version)
-        return Manifest.from_json(where.read_text(encoding="utf-8"), str(where))
+        return self._read(version)
 
     def check_unused(self) -> None:
         """Refuse a directory without versions that somebody else uses.
@@ -127,16 +140,10 @@ class Root:
         StateError
             It holds other files than a root has.
         """
-        try:
-            names = {path.name for path in self.path.iterdir()}
-        except FileNotFoundError:
-            return
-        except NotADirectoryError:
-            raise StateError(_not_a_directory(self.path)) from None
-        others = sorted(names - {_MANIFESTS, _ATTEMPTS})
+        others = sorted({*self.storage.names("")} - {MANIFESTS, ATTEMPTS, LIVE})
         if others:
             raise StateError(
-                f"{self.path} is not empty and holds no partitioned store: there is {others[0]!r}. "
+                f"{self} is not empty and holds no partitioned store: there is {others[0]!r}. "
                 "Give an empty directory, or one that does not exist"
             )
 
@@ -146,80 +153,105 @@ class Root:
         Raises
         ------
         CommitConflictError
-            Another writer published this version first. Nothing was changed.
+            Another writer published this version first, or a later one. Nothing was changed.
         """
-        target = self._manifest(manifest.version)
-        scratch = target.with_name(f".{manifest.version}-{manifest.job}.tmp")
-        scratch.parent.mkdir(parents=True, exist_ok=True)
-        for directory in (self.attempts(manifest.job), self.path / _ATTEMPTS, self.path):
-            if directory.is_dir():
-                sync_directory(directory)
+        name, text = _manifest(manifest.version), manifest.to_json().encode()
+        newest = max(self.versions(), default=0)
+        if newest > manifest.version:
+            raise self._conflict(newest)
+        self.storage.settle(self.attempts(manifest.job))
         try:
-            _write_new(scratch, manifest.to_json())
-            try:
-                os.link(scratch, target)
-            except FileExistsError:
-                raise
-            except OSError:  # no hard links here: a reader may see the first half for a moment
-                _write_new(target, manifest.to_json())
+            self.storage.put_new(name, text)
         except FileExistsError:
-            raise CommitConflictError(
-                f"{target} was published by another writer in the meantime, so nothing of this "
-                "job was. Run it again to go on from that version"
-            ) from None
-        finally:
-            scratch.unlink(missing_ok=True)
-        sync_directory(target.parent)
+            if not self._is(name, text):
+                raise self._conflict(manifest.version) from None
+        except (OSError, KStoreError):  # the answer was lost; the request may have arrived
+            if not self._is(name, text):
+                raise
 
-    def attempts(self, job: str) -> Path:
-        """Where the tasks of a job upload to."""
-        return self.path / _ATTEMPTS / job
+    def _is(self, name: str, text: bytes) -> bool:
+        """Whether a manifest is the very one that this job puts there."""
+        with contextlib.suppress(FileNotFoundError):
+            return self.storage.read(name) == text
+        return False
+
+    def _conflict(self, version: int) -> CommitConflictError:
+        return CommitConflictError(
+            f"{self}/{_manifest(version)} was published by another writer in the meantime, so "
+            "nothing of this job was. Run it again to go on from that version"
+        )
+
+    def attempts(self, job: str) -> str:
+        """Where the tasks of a job upload to, relative to the root."""
+        return f"{ATTEMPTS}/{job}"
 
     def begin(self, job: str) -> None:
-        """Make the directory that the tasks of ``job`` upload to."""
-        self.attempts(job).mkdir(parents=True)
+        """Mark ``job`` as running, so that its tasks may upload.
+
+        Raises
+        ------
+        UnsupportedError
+            The storage puts a file where there is one, as old S3 servers do: two writers would
+            publish the same version.
+        """
+        marker = f"{self.attempts(job)}/{_BEGUN}"
+        with contextlib.suppress(FileExistsError):  # a request that was sent twice
+            self.storage.put_new(marker, b"")
+        try:
+            self.storage.put_new(marker, b"")
+        except FileExistsError:
+            return
+        self.discard(job)
+        raise UnsupportedError(
+            f"{self} was asked to write a file only where there is none, and wrote it over the one "
+            "that there was: its server ignores conditional requests (If-None-Match), without "
+            "which two writers destroy each other's work. Update the server, or use another one"
+        )
+
+    def has_begun(self, job: str) -> bool:
+        """Whether a job is marked as running: neither discarded nor finished."""
+        try:
+            self.storage.size(f"{self.attempts(job)}/{_BEGUN}")
+        except FileNotFoundError:
+            return False
+        return True
 
     def discard(self, job: str) -> None:
         """Remove what a job uploaded, however little of it is there. Never raises for that."""
         for _ in range(3):  # a task that is being cancelled may still add a file
-            shutil.rmtree(self.attempts(job), ignore_errors=True)
-        with contextlib.suppress(OSError):
-            self.attempts(job).parent.rmdir()
+            with contextlib.suppress(OSError, KStoreError):
+                self.storage.delete([f"{self.attempts(job)}/{_BEGUN}"])
+                self.storage.delete_tree(self.attempts(job))
 
     def keep_only(self, job: str, manifest: Manifest) -> None:
-        """Remove the attempts of ``job`` that ``manifest`` does not refer to."""
-        kept = {self.path / shard.path for shard in manifest.shards if shard.path is not None}
-        for attempt in self.attempts(job).iterdir():
-            if not any(path.is_relative_to(attempt) for path in kept):
-                shutil.rmtree(attempt, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            self.attempts(job).rmdir()  # where there was nothing to write
+        """Remove what ``job`` uploaded and ``manifest`` does not refer to, its mark included."""
+        home = self.attempts(job)
+        kept = {place.removeprefix(f"{home}/").partition("/")[0] for place in manifest.places()}
+        self.storage.delete([f"{home}/{_BEGUN}"])
+        for name in self.storage.names(home):
+            if name not in kept:
+                self.storage.delete_tree(f"{home}/{name}")
 
-    def upload(self, source: Path, target: Path) -> tuple[File, ...]:
-        """Copy a closed directory into an attempt; durable, and hashed on the way.
+    def upload(
+        self, source: Path, place: str, parent: Shard | None = None, stamps: Stamps | None = None
+    ) -> tuple[File, ...]:
+        """Copy a closed directory to ``place``, below :meth:`attempts` of a job that has begun.
 
-        Raises
-        ------
-        FileNotFoundError
-            The job was discarded meanwhile.
+        Parameters
+        ----------
+        source : Path
+        place : str
+            Relative to the root; not there yet.
+        parent : Shard, optional
+            The published shard that `source` was fetched from, with the `stamps` of then: its
+            files that nobody wrote to are not sent again.
         """
-        target.parent.mkdir()  # not its parents: a discarded job stays discarded
-        target.mkdir()
-        files = []
-        for directory, inner, names in os.walk(source):
-            here = Path(directory).relative_to(source)
-            for name in inner:
-                (target / here / name).mkdir()
-            files += [
-                _copy(source / here / name, target / here / name, here / name)
-                for name in names
-                if not _NOT_DATA.fullmatch(name)
-            ]
-            sync_directory(target / here)
-        sync_directory(target.parent)
-        return tuple(sorted(files, key=lambda file: file.path))
+        job = place.split("/")[1]
+        if not self.has_begun(job):
+            raise FileNotFoundError(f"{self}/{self.attempts(job)}: the job has ended meanwhile")
+        return upload_files(self.storage, source, place, parent, stamps)
 
-    def fetch(self, path: str, files: tuple[File, ...], target: Path) -> None:
+    def fetch(self, shard: Shard, target: Path) -> Stamps:
         """Copy a published shard to ``target``, checking every byte of it.
 
         Raises
@@ -227,70 +259,43 @@ class Root:
         CorruptionError
             A file is missing, or is not what the manifest says.
         """
-        source = self.path / path
-        target.mkdir(parents=True)
-        for file in files:
-            place = target / file.path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                copied = _copy(source / file.path, place, Path(file.path), durable=False)
-            except FileNotFoundError:
-                raise CorruptionError(f"{source / file.path} is missing") from None
-            if copied != file:
-                raise CorruptionError(
-                    f"{source / file.path} is not what its manifest says: {copied.bytes} bytes, "
-                    f"sha256 {copied.sha256}, instead of {file.bytes}, {file.sha256}"
-                )
+        return fetch_files(self.storage, shard, target)
 
-    def check(self, path: str, files: tuple[File, ...]) -> Path:
-        """The directory of a published shard, after a look at the sizes of its files.
+    def local_shard(self, shard: Shard) -> AbstractContextManager[Path]:
+        """A local directory with the files of a published shard, to be read only.
+
+        Where the root is a local one it is the shard's own, after a look at the sizes of its
+        files; else a copy that this machine keeps for a while, of which every byte was checked.
 
         Raises
         ------
         CorruptionError
-            A file is missing or of another size.
+            A file is missing, or is not what the manifest says.
         """
-        source = self.path / path
-        for file in files:
-            try:
-                size = (source / file.path).stat().st_size
-            except FileNotFoundError:
-                raise CorruptionError(f"{source / file.path} is missing") from None
-            if size != file.bytes:
-                raise CorruptionError(
-                    f"{source / file.path} has {size} bytes, its manifest says {file.bytes}"
-                )
-        return source
+        from kstore_core.spark.shard_cache import cached_shard
 
-    def _manifest(self, version: int) -> Path:
-        return self.path / _MANIFESTS / f"{version}.json"
+        if shard.in_one_place and self.storage.path is not None:
+            return self._in_place(shard, self.storage.path)
+        return cached_shard(self.storage, shard)
 
+    @contextlib.contextmanager
+    def _in_place(self, shard: Shard, path: Path) -> Iterator[Path]:
+        check_files(self.storage, shard)
+        yield path / (shard.path or "")
 
-def _not_a_directory(path: Path) -> str:
-    """What to say where a part of ``path`` is a file."""
-    file = next(place for place in (path, *path.parents) if place.exists())
-    return (
-        f"{file} is a file, where a store has a directory; pass a root that is a directory, or one "
-        "that does not exist yet"
-    )
-
-
-def _write_new(path: Path, text: str) -> None:
-    with path.open("x", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    def _read(self, version: int) -> Manifest:
+        name = _manifest(version)
+        try:
+            text = self.storage.read(name).decode()
+        except FileNotFoundError:
+            raise StateError(
+                f"{self}/{name} was removed meanwhile; a vacuum with keep_versions removes old "
+                "versions. Read a newer one"
+            ) from None
+        except UnicodeDecodeError as error:
+            raise StateError(f"{self}/{name} is not a manifest ({error})") from error
+        return Manifest.from_json(text, f"{self}/{name}", version)
 
 
-def _copy(source: Path, target: Path, name: Path, *, durable: bool = True) -> File:
-    digest = hashlib.sha256()
-    size = 0
-    with source.open("rb") as reader, target.open("xb") as writer:
-        while chunk := reader.read(_CHUNK):
-            digest.update(chunk)
-            writer.write(chunk)
-            size += len(chunk)
-        writer.flush()
-        if durable:
-            os.fsync(writer.fileno())
-    return File(name.as_posix(), size, digest.hexdigest())
+def _manifest(version: int) -> str:
+    return f"{MANIFESTS}/{version}.json"

@@ -97,7 +97,7 @@ def write_store(
         return newest
     elif mode in ("error", "errorifexists"):
         raise StateError(
-            f"{home.path} holds version {newest.version} of the store {newest.spec['name']!r}; "
+            f"{home} holds version {newest.version} of the store {newest.spec['name']!r}; "
             "pass mode='append' to go on from it, or mode='overwrite' to start anew"
         )
     else:
@@ -178,7 +178,7 @@ def _check_same_store(
         if set(differing).isdisjoint(always):
             hint += ", or mode='overwrite' to start a version from nothing"
         raise SpecError(
-            f"{home.path} holds another store at version {newest.version}: "
+            f"{home} holds another store at version {newest.version}: "
             f"{'; '.join(differences)}. {hint}"
         )
 

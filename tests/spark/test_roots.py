@@ -3,29 +3,60 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import pickle
 from pathlib import Path
 
 import pytest
 
-from kstore_core.errors import CommitConflictError, CorruptionError, StateError, UnsupportedError
+from kstore_core.errors import (
+    CommitConflictError,
+    CorruptionError,
+    SpecError,
+    StateError,
+    StorageFullError,
+    UnsupportedError,
+)
 from kstore_core.spark.manifest import Shard
 from kstore_core.spark.roots import Root
+from kstore_core.spark.storage_local import LocalFiles
 from tests.spark.test_manifest import manifest
 
 
 def test_a_root_is_a_path_or_a_file_address(tmp_path: Path) -> None:
-    there = Root(tmp_path / "a b")
-    assert Root.at(tmp_path / "a b") == there
+    there = Root.at(tmp_path / "a b")
+    assert there.path == tmp_path / "a b"
+    assert there.name == str(there) == str(tmp_path / "a b")
     assert Root.at(str(tmp_path / "a b")) == there
     assert Root.at((tmp_path / "a b").as_uri()) == there
     assert Root.at(f"file:{tmp_path}/a b") == there
     assert Root.at("relative").path.is_absolute()
 
 
-@pytest.mark.parametrize("where", ["s3://bucket/x", "hdfs:/x", "abfss://c@a/x", "file://host/x"])
-def test_other_schemes_say_what_comes_later(where: str) -> None:
-    with pytest.raises(UnsupportedError, match="come later"):
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("hdfs:/x", "hdfs cannot put a file only where there is none.*mounted"),
+        ("webdav://host/x", "cannot put a file only where there is none"),
+        ("gs://bucket/x", "no storage for gs: .*endpoint_url"),
+        ("abfss://c@a/x", "no storage for abfss: is known"),
+        ("file://host/x", "another machine; mount its directory"),
+        ("memory://x", "no storage for memory: is known; stores are kept at a path, file: or s3:"),
+    ],
+)
+def test_other_schemes_say_what_to_do(where: str, message: str) -> None:
+    with pytest.raises(UnsupportedError, match=message):
         Root.at(where)
+
+
+def test_a_directory_has_no_storage_options(tmp_path: Path) -> None:
+    assert Root.at(tmp_path, {}) == Root.at(tmp_path)
+    with pytest.raises(SpecError, match=r"storage_options=\['key'\].*they are for s3:"):
+        Root.at(tmp_path, {"key": "x"})
+
+
+def test_a_root_travels(tmp_path: Path) -> None:
+    assert pickle.loads(pickle.dumps(Root.at(tmp_path))) == Root.at(tmp_path)
 
 
 def test_an_empty_path_is_no_root() -> None:
@@ -34,7 +65,7 @@ def test_an_empty_path_is_no_root() -> None:
 
 
 def test_the_newest_version_is_the_greatest_number(root: Path) -> None:
-    home = Root(root)
+    home = Root.at(root)
     assert home.versions() == []
     assert home.newest() is None
     for version in (1, 2, 10):
@@ -50,11 +81,11 @@ def test_the_newest_version_is_the_greatest_number(root: Path) -> None:
 
 def test_a_root_without_manifest_is_named(root: Path) -> None:
     with pytest.raises(StateError, match="holds no store: there is no manifest"):
-        Root(root).load()
+        Root.at(root).load()
 
 
 def test_a_version_is_published_once(root: Path) -> None:
-    home = Root(root)
+    home = Root.at(root)
     home.publish(manifest(1))
     with pytest.raises(CommitConflictError, match=r"1\.json was published by another writer"):
         home.publish(dataclasses.replace(manifest(1), job="other"))
@@ -73,7 +104,7 @@ def test_a_version_is_published_once_without_hard_links_too(
 
 
 def test_an_unused_directory_has_nothing_of_others(root: Path) -> None:
-    home = Root(root)
+    home = Root.at(root)
     home.check_unused()
     home.begin("job")
     home.check_unused()
@@ -85,7 +116,7 @@ def test_an_unused_directory_has_nothing_of_others(root: Path) -> None:
 def test_a_file_is_no_root(root: Path) -> None:
     root.touch()
     with pytest.raises(StateError, match="is a file"):
-        Root(root).check_unused()
+        Root.at(root).check_unused()
 
 
 @pytest.fixture
@@ -95,12 +126,12 @@ def uploaded(root: Path, tmp_path: Path) -> tuple[Root, Shard]:
     (source / "rocksdb" / "s").mkdir(parents=True)
     (source / "rocksdb" / "s" / "1.sst").write_bytes(b"x" * 3_000_000)
     (source / "rocksdb" / "s" / "CURRENT").write_bytes(b"")
-    (source / "empty").mkdir()
+    (source / "rocksdb" / "s" / "LOCK").write_bytes(b"")
     (source / "a").write_bytes(b"a")
-    home = Root(root)
+    home = Root.at(root)
     home.begin("job")
-    files = home.upload(source, home.attempts("job") / "0-1" / "0_0")
-    return home, Shard(0, "attempts/job/0-1/0_0", files)
+    place = f"{home.attempts('job')}/0-1/0_0"
+    return home, Shard(0, place, home.upload(source, place))
 
 
 def test_what_is_uploaded_can_be_fetched(uploaded: tuple[Root, Shard], tmp_path: Path) -> None:
@@ -111,17 +142,56 @@ def test_what_is_uploaded_can_be_fetched(uploaded: tuple[Root, Shard], tmp_path:
         ("rocksdb/s/CURRENT", 0),
     ]
     assert shard.path is not None
-    home.fetch(shard.path, shard.files, tmp_path / "copy")
+    home.fetch(shard, tmp_path / "copy")
     assert (tmp_path / "copy/rocksdb/s/1.sst").read_bytes() == b"x" * 3_000_000
-    assert home.check(shard.path, shard.files) == home.path / shard.path
+    with home.local_shard(shard) as there:
+        assert there == home.path / shard.path
 
 
-def test_a_changed_byte_is_found_on_fetching(uploaded: tuple[Root, Shard], tmp_path: Path) -> None:
+def test_only_what_is_never_written_to_is_linked(
+    uploaded: tuple[Root, Shard], tmp_path: Path
+) -> None:
     home, shard = uploaded
-    assert shard.path is not None
-    (home.path / shard.path / "a").write_bytes(b"b")
+    home.fetch(shard, tmp_path / "copy")
+    there = home.path / str(shard.path)
+    for name, linked in (("rocksdb/s/1.sst", True), ("rocksdb/s/CURRENT", False), ("a", False)):
+        assert (tmp_path / "copy" / name).samefile(there / name) == linked
+
+
+def test_what_nobody_wrote_to_is_linked_into_the_next_attempt(
+    uploaded: tuple[Root, Shard], tmp_path: Path
+) -> None:
+    """The file that changed is a new one, even if its size and its first bytes are the same."""
+    home, shard = uploaded
+    copy = tmp_path / "copy"
+    stamps = home.fetch(shard, copy)
+    (copy / "a").write_bytes(b"b")
+    (copy / "rocksdb/s/2.sst").write_bytes(b"y")
+    files = home.upload(copy, "attempts/job/0-2/0_0", shard, stamps)
+    again = Shard(0, "attempts/job/0-2/0_0", files)
+    assert again.in_one_place
+    assert {file.path: file.bytes for file in files} == {
+        "a": 1,
+        "rocksdb/s/1.sst": 3_000_000,
+        "rocksdb/s/2.sst": 1,
+        "rocksdb/s/CURRENT": 0,
+    }
+    old, new = home.path / str(shard.path), home.path / str(again.path)
+    assert (new / "rocksdb/s/1.sst").samefile(old / "rocksdb/s/1.sst")
+    assert (old / "a").read_bytes() == b"a"
+    home.fetch(again, tmp_path / "other")
+    assert (tmp_path / "other/a").read_bytes() == b"b"
+
+
+@pytest.mark.parametrize("name", ["a", "rocksdb/s/1.sst"])
+def test_a_changed_byte_is_found_on_fetching(
+    uploaded: tuple[Root, Shard], tmp_path: Path, name: str
+) -> None:
+    home, shard = uploaded
+    victim = home.path / str(shard.path) / name
+    victim.write_bytes(b"b" * victim.stat().st_size)
     with pytest.raises(CorruptionError, match="is not what its manifest says"):
-        home.fetch(shard.path, shard.files, tmp_path / "copy")
+        home.fetch(shard, tmp_path / "copy")
 
 
 @pytest.mark.parametrize("content", [None, b"aa"])
@@ -129,26 +199,29 @@ def test_a_lost_or_cut_file_is_found_on_opening(
     uploaded: tuple[Root, Shard], tmp_path: Path, content: bytes | None
 ) -> None:
     home, shard = uploaded
-    assert shard.path is not None
-    victim = home.path / shard.path / "a"
+    victim = home.path / str(shard.path) / "a"
     victim.unlink()
     if content is not None:
         victim.write_bytes(content)
-    with pytest.raises(CorruptionError, match=r"a (is missing|has 2 bytes, its manifest says 1)"):
-        home.check(shard.path, shard.files)
-    with pytest.raises(CorruptionError):
-        home.fetch(shard.path, shard.files, tmp_path / "copy")
+    message = r"a (is missing|has 2 bytes, its manifest says 1)"
+    with pytest.raises(CorruptionError, match=message), home.local_shard(shard):
+        pass
+    with pytest.raises(CorruptionError, match=r"missing|not what its manifest says"):
+        home.fetch(shard, tmp_path / "copy")
 
 
 def test_a_discarded_job_leaves_nothing_and_takes_nothing_more(
     uploaded: tuple[Root, Shard], tmp_path: Path
 ) -> None:
     home, _ = uploaded
+    assert home.has_begun("job")
+    home.discard("job")
+    assert not home.has_begun("job")
+    assert list(home.path.iterdir()) == []
+    with pytest.raises(FileNotFoundError, match="the job has ended"):
+        home.upload(tmp_path / "source", "attempts/job/0-2/0_0")
     home.discard("job")
     assert list(home.path.iterdir()) == []
-    with pytest.raises(FileNotFoundError):
-        home.upload(tmp_path / "source", home.attempts("job") / "0-2" / "0_0")
-    home.discard("job")
 
 
 def test_discarding_leaves_other_jobs_alone(uploaded: tuple[Root, Shard]) -> None:
@@ -162,6 +235,93 @@ def test_only_what_the_manifest_refers_to_is_kept(
     uploaded: tuple[Root, Shard], tmp_path: Path
 ) -> None:
     home, shard = uploaded
-    home.upload(tmp_path / "source", home.attempts("job") / "0-2" / "0_0")
+    home.upload(tmp_path / "source", "attempts/job/0-2/0_0")
     home.keep_only("job", dataclasses.replace(manifest(), shards=(shard, Shard(1))))
-    assert [path.name for path in home.attempts("job").iterdir()] == ["0-1"]
+    assert [path.name for path in (home.path / "attempts" / "job").iterdir()] == ["0-1"]
+
+
+def test_a_full_disk_says_so(
+    uploaded: tuple[Root, Shard], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, shard = uploaded
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)
+        with pytest.raises(StorageFullError, match="Make room there and run the job again"):
+            home.upload(tmp_path / "source", "attempts/job/0-2/0_0")
+        with pytest.raises(StorageFullError, match=r"no space left for .*root/"):
+            home.publish(manifest(1))
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.copyfile", full)
+        with pytest.raises(StorageFullError, match="copy"):
+            home.fetch(shard, tmp_path / "copy")
+    assert home.versions() == []
+
+
+def test_a_later_version_is_a_conflict_too(root: Path) -> None:
+    """Else a version could be published behind the newest one, where a vacuum made room."""
+    home = Root.at(root)
+    for version in (1, 2, 3):
+        home.publish(manifest(version))
+    (root / "_kstore" / "2.json").unlink()
+    with pytest.raises(CommitConflictError, match=r"3\.json was published by another writer"):
+        home.publish(manifest(2))
+
+
+def test_publishing_again_what_is_published_is_no_conflict(root: Path) -> None:
+    """The first answer may have been lost."""
+    home = Root.at(root)
+    home.publish(manifest(1))
+    home.publish(manifest(1))
+    assert home.versions() == [1]
+
+
+def test_a_storage_that_overwrites_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = Root.at(root)
+
+    def put(files: LocalFiles, name: str, data: bytes) -> None:
+        (files.path / name).parent.mkdir(parents=True, exist_ok=True)
+        (files.path / name).write_bytes(data)
+
+    monkeypatch.setattr(LocalFiles, "put_new", put)
+    with pytest.raises(UnsupportedError, match="ignores conditional requests"):
+        home.begin("job")
+    assert list(root.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["", "{}", "\x00"])
+def test_a_manifest_that_cannot_be_read_is_named(root: Path, text: str) -> None:
+    (root / "_kstore").mkdir(parents=True)
+    (root / "_kstore" / "1.json").write_text(text)
+    with pytest.raises(StateError, match=r"root/_kstore/1\.json is not a manifest"):
+        Root.at(root).newest()
+
+
+def test_a_directory_is_no_manifest(root: Path) -> None:
+    (root / "_kstore" / "1.json").mkdir(parents=True)
+    with pytest.raises(StateError, match=r"1\.json is a directory, where a file should be"):
+        Root.at(root).load()
+
+
+def test_bytes_are_no_manifest(root: Path) -> None:
+    (root / "_kstore").mkdir(parents=True)
+    (root / "_kstore" / "1.json").write_bytes(b"\xff")
+    with pytest.raises(StateError, match=r"1\.json is not a manifest.*utf-8"):
+        Root.at(root).load()
+
+
+def test_a_version_of_another_number_is_no_manifest(root: Path) -> None:
+    Root.at(root).publish(manifest(1))
+    (root / "_kstore" / "1.json").rename(root / "_kstore" / "7.json")
+    with pytest.raises(StateError, match=r"7\.json.*version is 1, not 7, as its name says"):
+        Root.at(root).load()
+
+
+def test_a_version_that_went_meanwhile_says_so(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = Root.at(root)
+    monkeypatch.setattr(Root, "versions", lambda _: [1])
+    with pytest.raises(StateError, match=r"1\.json was removed meanwhile; a vacuum"):
+        home.load(1)

@@ -1,0 +1,173 @@
+"""Whether a document is a manifest: every field looked at before anything is read by it.
+
+A manifest says which files are read and, by what it leaves out, which are removed. So nothing of it
+is taken on trust: a place outside of the root, a shard that is missing or an engine that is null
+would only be noticed later, and elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import PurePosixPath
+from typing import Any
+
+from kstore_core.errors import FormatDowngradeError, SpecError, StateError
+from kstore_core.spec import StoredSpec
+
+__all__ = ["check_manifest"]
+
+_Check = Callable[[Any], bool]
+_MAX = 2**63 - 1
+_MODES = ("append", "overwrite")
+
+
+def _integer(least: int) -> _Check:
+    return lambda value: type(value) is int and least <= value <= _MAX
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _inside(value: Any) -> bool:
+    """A place below the root or the shard: no way leads out of it."""
+    if not _text(value) or "\\" in value or "\0" in value:
+        return False
+    path = PurePosixPath(value)
+    return not path.is_absolute() and ".." not in path.parts and str(path) == value != "."
+
+
+_MANIFEST: dict[str, tuple[_Check, str]] = {
+    "version": (_integer(1), "an int from 1 on"),
+    "created_ms": (_integer(0), "an int of ms, not negative"),
+    "job": (lambda value: _inside(value) and "/" not in value, "the name of a job"),
+    "mode": (lambda value: value in _MODES, "'append' or 'overwrite'"),
+    "engine": (_text, "the name of an engine"),
+    "partitions": (_integer(1), "an int from 1 on"),
+    "spec": (lambda value: isinstance(value, dict), "a store's description"),
+    "shards": (lambda value: isinstance(value, list), "a list"),
+}
+_SHARD: dict[str, tuple[_Check, str]] = {
+    "shard": (_integer(0), "an int from 0 on"),
+    "path": (lambda value: value is None or _inside(value), "a path inside the root, or null"),
+    "files": (lambda value: isinstance(value, list), "a list"),
+    "rows": (_integer(0), "an int, not negative"),
+    "records": (_integer(0), "an int, not negative"),
+    "late": (_integer(0), "an int, not negative"),
+    "replayed": (_integer(0), "an int, not negative"),
+    "stream_time": (_integer(-1), "an int from -1 on"),
+    "offsets": (lambda value: isinstance(value, list), "a list"),
+}
+_FILE: dict[str, tuple[_Check, str]] = {
+    "path": (_inside, "a path inside the shard"),
+    "bytes": (_integer(0), "an int, not negative"),
+    "sha256": (
+        lambda value: isinstance(value, str) and bool(re.fullmatch("[0-9a-f]{64}", value)),
+        "64 hexadecimal digits",
+    ),
+}
+_OFFSET: dict[str, tuple[_Check, str]] = {
+    "topic": (lambda value: isinstance(value, str), "a str"),
+    "partition": (_integer(0), "an int from 0 on"),
+    "offset": (_integer(-1), "an int from -1 on"),
+}
+
+
+def check_manifest(
+    document: Any, where: str, *, newest_layout: int, version: int | None = None
+) -> None:
+    """Refuse a document that is no manifest.
+
+    Parameters
+    ----------
+    document : object
+        What JSON gave.
+    where : str
+        Its name, for messages.
+    newest_layout : int
+        The greatest layout that this program reads.
+    version : int, optional
+        Which version it has to be.
+
+    Raises
+    ------
+    StateError
+        Names the document and the field.
+    """
+    refuse = _Refusal(where)
+    if not isinstance(document, dict):
+        raise refuse("", document, "an object")
+    layout = document.get("format")
+    if type(layout) is not int or layout < 1:
+        raise refuse("format", layout, "an int from 1 on")
+    if layout > newest_layout:
+        raise StateError(
+            f"{where} is a manifest of layout {layout}; this kstore reads up to {newest_layout}. "
+            "Upgrade kstore"
+        )
+    refuse.fields(document, _MANIFEST, "")
+    if version is not None and document["version"] != version:
+        raise refuse("version", document["version"], f"{version}, as its name says")
+    _check_spec(document["spec"], where)
+    numbers = []
+    for place, shard in enumerate(document["shards"]):
+        _check_shard(refuse, shard, f"shards[{place}]")
+        numbers.append(shard["shard"])
+    wanted = document["partitions"]
+    if numbers != list(range(wanted)):
+        raise refuse("shards", numbers, f"the shards 0 to {wanted - 1}, each once, in their order")
+
+
+class _Refusal:
+    """Makes the error that names a field."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    def __call__(self, field: str, value: Any, wanted: str) -> StateError:
+        what = f"{field} is {value!r:.200}" if field else f"{value!r:.200}"
+        return StateError(
+            f"{self.where} is not a manifest ({what}, not {wanted}); another version can be read "
+            "with version="
+        )
+
+    def fields(self, document: Any, checks: dict[str, tuple[_Check, str]], prefix: str) -> None:
+        if not isinstance(document, dict):
+            raise self(prefix.rstrip("."), document, "an object")
+        for name, (check, wanted) in checks.items():
+            if name not in document:
+                raise StateError(
+                    f"{self.where} is not a manifest ({prefix}{name} is missing); another version "
+                    "can be read with version="
+                )
+            if not check(document[name]):
+                raise self(prefix + name, document[name], wanted)
+
+
+def _check_shard(refuse: _Refusal, shard: Any, at: str) -> None:
+    refuse.fields(shard, _SHARD, f"{at}.")
+    for place, file in enumerate(shard["files"]):
+        refuse.fields(file, _FILE, f"{at}.files[{place}].")
+        elsewhere = file.get("at")
+        if elsewhere is not None and not _inside(elsewhere):
+            raise refuse(f"{at}.files[{place}].at", elsewhere, "a path inside the root")
+    for place, offset in enumerate(shard["offsets"]):
+        refuse.fields(offset, _OFFSET, f"{at}.offsets[{place}].")
+    names = [file["path"] for file in shard["files"]]
+    if len({*names}) != len(names):
+        raise refuse(f"{at}.files", sorted(names), "files with a name each")
+    if (shard["path"] is None) != (not names):
+        raise refuse(f"{at}.path", shard["path"], "null exactly where there are no files")
+
+
+def _check_spec(spec: dict[str, Any], where: str) -> None:
+    try:
+        StoredSpec.parse(json.dumps(spec).encode())
+    except FormatDowngradeError as error:
+        raise FormatDowngradeError(f"{where}: {error}") from error
+    except SpecError as error:
+        raise StateError(
+            f"{where} is not a manifest (spec: {error}); another version can be read with version="
+        ) from error

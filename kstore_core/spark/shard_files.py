@@ -1,0 +1,143 @@
+"""The files of a shard between a root and a local directory: hashed, checked, sent once only.
+
+An append starts from the files of the version before, and most of them come through it unchanged:
+a RocksDB table is never written to again. Such a file is not sent a second time. A local root links
+it into the new attempt; on an object store the manifest says in which older attempt it lies.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from kstore_core.errors import CorruptionError
+from kstore_core.spark.manifest import File, Shard
+from kstore_core.spark.storage import Storage
+
+__all__ = ["Stamps", "check_files", "fetch_files", "upload_files"]
+
+Stamps = Mapping[str, tuple[int, int, int]]
+"""Inode, time and size of fetched files by name; a file that still has them was not written to."""
+
+_IMMUTABLE = re.compile(r".*\.(sst|blob)")
+# RocksDB's lock, its diary of the machine that wrote, and LMDB's table of who reads.
+_NOT_DATA = re.compile(r"LOCK|LOG|LOG\.old\.[0-9]+|lock\.mdb")
+
+
+def upload_files(
+    storage: Storage,
+    source: Path,
+    place: str,
+    parent: Shard | None = None,
+    stamps: Stamps | None = None,
+) -> tuple[File, ...]:
+    """Copy a closed directory into an attempt; durable, and hashed on the way.
+
+    Parameters
+    ----------
+    storage : Storage
+    source : Path
+    place : str
+        A directory that is not there yet.
+    parent : Shard, optional
+        The published shard that `source` was fetched from, with the `stamps` of then: its files
+        that nobody wrote to are not sent again.
+    """
+    known = {} if parent is None else {file.path: file for file in parent.files}
+    stamps = stamps or {}
+    files, fresh = [], {}
+    for folder, _, names in os.walk(source):
+        for name in names:
+            if _NOT_DATA.fullmatch(name):
+                continue
+            here = Path(folder, name)
+            inner = here.relative_to(source).as_posix()
+            target = f"{place}/{inner}"
+            old = known.get(inner)
+            if parent is not None and old is not None and stamps.get(inner) == _stamp(here):
+                lies = storage.reuse(parent.place_of(old), target)
+                at = None if lies == target else lies
+                files.append(File(inner, old.bytes, old.sha256, at))
+            else:
+                fresh[target] = here
+                files.append(File(inner, here.stat().st_size, _sha256(here)))
+    storage.upload(fresh)
+    storage.settle(place)
+    return tuple(sorted(files, key=lambda file: file.path))
+
+
+def fetch_files(storage: Storage, shard: Shard, target: Path, *, linked: bool = True) -> Stamps:
+    """Copy a published shard to a new local directory, checking every byte of it.
+
+    Parameters
+    ----------
+    storage : Storage
+    shard : Shard
+    target : Path
+    linked : bool
+        Files that no engine writes to may be links to those of the root.
+
+    Raises
+    ------
+    CorruptionError
+        A file is missing, or is not what the manifest says.
+    """
+    target.mkdir(parents=True)
+    for kept in (True, False):
+        files = {
+            shard.place_of(file): target / file.path
+            for file in shard.files
+            if bool(_IMMUTABLE.fullmatch(file.path)) == kept
+        }
+        for folder in {place.parent for place in files.values()}:
+            folder.mkdir(parents=True, exist_ok=True)
+        try:
+            storage.download(files, linked=linked and kept)
+        except FileNotFoundError as error:
+            raise CorruptionError(
+                f"{storage.name}: a file of shard {shard.shard} is missing: {error}. Read another "
+                "version, or write the store anew with mode='overwrite'"
+            ) from error
+    for file in shard.files:
+        here = target / file.path
+        size, sha256 = here.stat().st_size, _sha256(here)
+        if (size, sha256) != (file.bytes, file.sha256):
+            raise CorruptionError(
+                f"{storage.name}/{shard.place_of(file)} is not what its manifest says: {size} "
+                f"bytes, sha256 {sha256}, instead of {file.bytes}, {file.sha256}. Read another "
+                "version, or write the store anew with mode='overwrite'"
+            )
+    return {file.path: _stamp(target / file.path) for file in shard.files}
+
+
+def check_files(storage: Storage, shard: Shard) -> None:
+    """Look at the sizes of a published shard's files.
+
+    Raises
+    ------
+    CorruptionError
+        A file is missing or of another size.
+    """
+    for file in shard.files:
+        place = shard.place_of(file)
+        try:
+            size = storage.size(place)
+        except FileNotFoundError:
+            raise CorruptionError(f"{storage.name}/{place} is missing") from None
+        if size != file.bytes:
+            raise CorruptionError(
+                f"{storage.name}/{place} has {size} bytes, its manifest says {file.bytes}"
+            )
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    stat = path.stat()
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,170 @@
+"""Where the files of a partitioned store lie: what a root asks of a file system or an object store.
+
+Names are relative to the root, with forward slashes. A file is written once, whole, and never
+changed; so all that a storage needs beside reading is to put a file that is not there yet.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+from kstore_core.errors import SpecError, UnsupportedError
+
+__all__ = ["Entry", "Storage", "is_relative", "storage_at"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file that is there.
+
+    Attributes
+    ----------
+    name : str
+    bytes : int
+        Its size.
+    modified_ms : int
+        When it was written, ms since the epoch, by the clock of the storage.
+    """
+
+    name: str
+    bytes: int
+    modified_ms: int
+
+
+class Storage(Protocol):
+    """A tree of files. Implementations are frozen and travel to the workers of a cluster.
+
+    What is not there is a ``FileNotFoundError``, unless something else is said; a full disk is a
+    ``StorageFullError``, a service that does not answer a ``StorageUnavailableError``.
+    """
+
+    @property
+    def name(self) -> str:
+        """What messages call the root of the tree."""
+
+    @property
+    def path(self) -> Path | None:
+        """The directory that is the root of the tree, where it is one of this machine."""
+
+    def names(self, directory: str) -> list[str]:
+        """What a directory holds, by its last parts, sorted; nothing where there is none.
+
+        Raises
+        ------
+        StateError
+            It is a file.
+        """
+
+    def files(self, directory: str) -> list[Entry]:
+        """Every file at any depth below a directory."""
+
+    def size(self, name: str) -> int:
+        """The size of a file, bytes."""
+
+    def read(self, name: str) -> bytes:
+        """A file's content.
+
+        Raises
+        ------
+        StateError
+            It is a directory.
+        """
+
+    def put_new(self, name: str, data: bytes) -> None:
+        """Write a file, whole and durable, unless it is there.
+
+        Raises
+        ------
+        FileExistsError
+            It is; nothing was changed.
+        """
+
+    def upload(self, files: Mapping[str, Path]) -> None:
+        """Copy local files to new names, durably once :meth:`settle` was called."""
+
+    def reuse(self, old: str, new: str) -> str:
+        """Let a new name hold what an old one holds, at no cost; which of the two names does."""
+
+    def download(self, files: Mapping[str, Path], *, linked: bool = False) -> None:
+        """Copy files to new local paths; `linked` files are not written to, so may be shared."""
+
+    def settle(self, directory: str) -> None:
+        """Make the names below a directory, and that of itself, survive a power cut."""
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Delete files. What is not there is no error."""
+
+    def delete_tree(self, directory: str) -> None:
+        """Delete a directory with all that it holds, if it is there."""
+
+
+def storage_at(
+    where: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
+) -> Storage:
+    """The storage at a local path or an address.
+
+    Raises
+    ------
+    UnsupportedError
+        No storage is known for the scheme.
+    SpecError
+        ``storage_options`` that the storage does not know.
+    ValueError
+        An empty path.
+    """
+    text = os.fspath(where)
+    if not text:
+        raise ValueError("the root of a store is a path, not an empty string")
+    scheme = _scheme(text)
+    if scheme in ("s3", "s3a"):
+        from kstore_core.spark.storage_objects import ObjectStore
+
+        return ObjectStore.at(text, storage_options or {})
+    address = urlsplit(text)
+    if scheme == "file" and address.netloc in ("", "localhost"):
+        text = unquote(address.path)
+    elif scheme:
+        raise UnsupportedError(_unsupported(text, scheme))
+    if storage_options:
+        raise SpecError(
+            f"storage_options={sorted(storage_options)} for {text!r}, which is a directory of this "
+            "machine and has none; they are for s3:// addresses"
+        )
+    from kstore_core.spark.storage_local import LocalFiles
+
+    return LocalFiles(Path(text).absolute())
+
+
+def is_relative(where: str | os.PathLike[str]) -> bool:
+    """Whether a root is a path that means another place in another working directory."""
+    text = os.fspath(where)
+    return not _scheme(text) and not Path(text).is_absolute()
+
+
+def _scheme(text: str) -> str:
+    """The scheme of an address; empty for a path."""
+    match = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):", text)
+    return match[1].lower() if match else ""
+
+
+def _unsupported(text: str, scheme: str) -> str:
+    known = "a path, file: or s3:"
+    if scheme == "file":
+        return f"{text!r} names another machine; mount its directory, and pass the path"
+    if scheme in ("hdfs", "webhdfs", "webdav", "dav", "davs"):
+        return (
+            f"{text!r}: {scheme} cannot put a file only where there is none, which publishing a "
+            f"version needs. Keep the store at {known} (HDFS can be mounted over NFS or FUSE)"
+        )
+    if scheme in ("gs", "gcs", "abfs", "abfss", "az", "wasb", "wasbs"):
+        return (
+            f"{text!r}: no storage for {scheme}: is known. Keep the store at {known} (Google Cloud "
+            "Storage speaks S3 too: storage_options={'endpoint_url': ...})"
+        )
+    return f"{text!r}: no storage for {scheme}: is known; stores are kept at {known}"
