@@ -6,8 +6,10 @@ and no value is read further than it is shown.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import wraps
 from html import escape
 from itertools import islice
 from typing import Any
@@ -138,19 +140,18 @@ def cut(text: str, most: int = CELL_CHARACTERS) -> str:
     return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
 
 
-def guarded(show: Callable[[Any], Markup]) -> Callable[[Any], str]:
+def guarded(show: Callable[[Any], Markup]) -> Callable[[Any], Markup]:
     """``show``, but for a thing that cannot be shown its type and what went wrong instead."""
 
-    def shown(thing: Any) -> str:
+    @wraps(show)
+    def shown(thing: Any) -> Markup:
         try:
             return show(thing)
         except Exception as error:  # noqa: BLE001 - a notebook must show the cell's other output
             said = type(error).__name__
-            try:
+            with contextlib.suppress(Exception):
                 said = f"{said}: {error}"
-            except Exception:  # noqa: BLE001
-                pass
-            return page(type(thing).__name__, Markup(" "), quiet(f"cannot be shown: {said}"))
+            return quiet(f"{type(thing).__name__} cannot be shown: {said}")
 
     return shown
 

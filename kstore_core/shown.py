@@ -126,6 +126,7 @@ def _header_rows(headers: Any) -> Markup:
     return rows(("key", "value"), ((h.key, h.value) for h in headers)) if count else quiet("none")
 
 
+@guarded
 def _contents(store: Any) -> Markup:
     """The first rows of a store; of a versioned one the latest versions."""
     everything = getattr(store, "all", None)

@@ -155,6 +155,11 @@ class Manifest:
         """The layout that its document has."""
         return 1 if all(shard.in_one_place for shard in self.shards) else 2
 
+    def _repr_html_(self) -> str:
+        from kstore_core.shown import manifest_html
+
+        return manifest_html(self)
+
     @property
     def records(self) -> int:
         """Records that the shards' last jobs restored."""
