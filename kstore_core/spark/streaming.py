@@ -1,0 +1,281 @@
+"""stream_into: a streaming changelog DataFrame into the shards of a store, each record once."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from kstore_core.errors import SpecError
+from kstore_core.spark.roots import Root
+from kstore_core.spark.streaming_home import LiveHome, Stream, StreamLock
+from kstore_core.spec import StoreSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import StreamingQuery
+
+    from kstore_core.spark.streaming_shards import Step
+    from kstore_core.spark.streaming_versions import Versions
+
+__all__ = ["Emit", "stream_into"]
+
+Emit = Callable[["DataFrame", int], object]
+"""Takes an epoch's output and the epoch."""
+
+_BIND_TIMEOUT_S = 120.0
+
+
+def stream_into(
+    df: DataFrame,
+    root: str | os.PathLike[str],
+    *,
+    checkpoint: str | os.PathLike[str],
+    emit: Emit | None = None,
+    spec: StoreSpec | None = None,
+    partitions: int | None = None,
+    partition_by: Literal["key", "partition"] | None = None,
+    engine: str | None = None,
+    publish_every: int = 1,
+    trigger: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    _step: Step | None = None,
+) -> StreamingQuery:
+    """Write a stream of changelog records into a partitioned store, each of them exactly once.
+
+    Each micro-batch is an epoch. Its records are applied to the shards where they live, below
+    ``<root>/live``, and committed together with the number of the epoch and the offsets of the
+    records: an epoch that Spark gives again is skipped where it is contained. Then the epoch is
+    published as a version, which `read_store` and `temporal_join` see as a whole or not at all.
+
+    The shards live on one machine: every worker has to see the root as a local directory.
+
+    Parameters
+    ----------
+    df : DataFrame
+        A stream with the columns that :func:`write_store` takes.
+    root : path
+        Of the store. Where it holds versions, the stream goes on from the newest one.
+    checkpoint : path
+        Of the query, as Spark keeps it. A root belongs to one checkpoint.
+    emit : callable, optional
+        Called as ``emit(changes, epoch)`` after each epoch. ``changes`` is a DataFrame of the keys
+        that the epoch's records name, with the record that the store has of each after the epoch:
+        the columns of `read_store` without ``valid_to``, all but the key null where there is none.
+        It is called again with the same rows when an epoch is replayed, so what it does has to
+        bear that: by writing under the epoch's number, for instance.
+    spec : StoreSpec, optional
+        The store's description; needed where the root holds no version.
+    partitions : int, optional
+        The number of shards; needed there too.
+    partition_by : {"partition", "key"}, optional
+        As in :func:`write_store`.
+    engine : str, optional
+        The storage engine of the shards. Left out, that of the newest version, or RocksDB.
+    publish_every : int
+        Publish every how many epochs. A version shows all epochs up to its own.
+    trigger : mapping, optional
+        What ``DataStreamWriter.trigger`` takes, such as ``{"availableNow": True}``.
+    name : str, optional
+        What Spark calls the query.
+
+    Returns
+    -------
+    StreamingQuery
+
+    Raises
+    ------
+    SpecError
+        The columns do not fit, the root holds another store, or nothing says which store it is.
+    StateError
+        A stream writes to the root already, or it belongs to another checkpoint.
+    UnsupportedError
+        The engine keeps its data in one process, or the root is on an object store.
+    """
+    from kstore_core.spark.frames import check_columns
+    from kstore_core.spark.streaming_shards import no_step
+    from kstore_core.spark.writing import _by_key as placed_by_key
+
+    if not df.isStreaming:
+        raise SpecError("stream_into takes a streaming DataFrame; write_store takes a batch")
+    if isinstance(publish_every, bool) or not isinstance(publish_every, int) or publish_every < 1:
+        raise SpecError(f"publish_every={publish_every!r}; it is an int from 1 on")
+    by_key = placed_by_key(df, partition_by)
+    versions = plan_stream(
+        Root.at(root),
+        spec,
+        partitions=partitions,
+        engine=engine,
+        partition_by="key" if by_key else "partition",
+        checkpoint=os.fspath(checkpoint),
+        publish_every=publish_every,
+    )
+    check_columns(df.schema, versions.spec)
+    lock = LiveHome.of(versions.root.path).lock()
+    epochs = _Epochs(versions, emit, _step or no_step)
+    try:
+        writer = df.writeStream.foreachBatch(epochs).option("checkpointLocation", str(checkpoint))
+        if trigger:
+            writer = writer.trigger(**trigger)
+        if name is not None:
+            writer = writer.queryName(name)
+        query = writer.start()
+        try:
+            epochs.bind(query.id)
+        except BaseException:
+            query.stop()
+            raise
+    except BaseException:
+        lock.release()
+        raise
+    threading.Thread(
+        target=_hold, args=(query, lock), name=f"kstore-stream-{query.id}", daemon=True
+    ).start()
+    return query
+
+
+def plan_stream(
+    home: Root,
+    spec: StoreSpec | None,
+    *,
+    partitions: int | None,
+    engine: str | None,
+    partition_by: str,
+    checkpoint: str,
+    publish_every: int,
+    query: str = "",
+) -> Versions:
+    """What a stream into a root will do, after a look at what is there.
+
+    Raises
+    ------
+    SpecError, StateError, UnsupportedError
+        As :func:`stream_into`.
+    """
+    from kstore_core.spark.reading import manifest_spec
+    from kstore_core.spark.streaming_versions import Versions
+    from kstore_core.spark.writing import (
+        _check_engine as check_engine,
+    )
+    from kstore_core.spark.writing import (
+        _check_same_store as check_same_store,
+    )
+
+    live = LiveHome.of(home.path)
+    newest = home.newest()
+    if newest is None:
+        home.check_unused()
+        missing = [n for n, v in (("spec", spec), ("partitions", partitions)) if v is None]
+        if missing:
+            raise SpecError(
+                f"{home} holds no version yet, so nothing says which store it is; pass "
+                f"{' and '.join(f'{name}=' for name in missing)}"
+            )
+    else:
+        spec = manifest_spec(newest, spec, str(home))
+        partitions = newest.partitions if partitions is None else partitions
+        engine = newest.engine if engine is None else engine
+    assert spec is not None
+    engine = "rocksdb" if engine is None else engine
+    if isinstance(partitions, bool) or not isinstance(partitions, int) or partitions < 1:
+        raise SpecError(f"partitions={partitions!r}; a store has at least one")
+    check_engine(engine)
+    if newest is not None:
+        check_same_store(home, newest, spec, partitions, engine, appending=True)
+    stream = Stream(
+        query,
+        checkpoint,
+        spec.name,
+        spec.shape,
+        engine,
+        partitions,
+        partition_by,
+        None if newest is None else newest.version,
+    )
+    bound = live.stream()
+    if bound is not None:
+        bound.check(stream, live.path)
+    return Versions(home, spec, stream, publish_every, newest)
+
+
+class _Epochs:
+    """What foreachBatch calls, on the driver: one epoch after the other."""
+
+    def __init__(self, versions: Versions, emit: Emit | None, step: Step) -> None:
+        self._versions = versions
+        self._emit = emit
+        self._step = step
+        self._bound = threading.Event()
+
+    def bind(self, query: str) -> None:
+        """Bind the root to the query, and let its epochs begin."""
+        import dataclasses
+
+        versions = self._versions
+        given = dataclasses.replace(versions.stream, query=query)
+        versions.stream = LiveHome.of(versions.root.path).bind(given)
+        self._bound.set()
+
+    def __call__(self, batch: DataFrame, epoch: int) -> None:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        from kstore_core.spark.frames import by_shard, log_columns, spark_schema
+        from kstore_core.spark.shards import read_message
+        from kstore_core.spark.streaming_shards import EpochTask
+
+        if not self._bound.wait(_BIND_TIMEOUT_S):
+            raise TimeoutError("the query was not bound to the root; start it again")
+        versions = self._versions
+        job = versions.begin(epoch)
+        stream = versions.stream
+        task = EpochTask(
+            versions.root,
+            versions.spec,
+            stream.engine,
+            stream.partitions,
+            stream.query,
+            epoch,
+            versions.shards,
+            job,
+            None if versions.unpublished is None else frozenset(versions.unpublished),
+            self._emit is not None,
+            self._step,
+        )
+        log = log_columns(
+            batch,
+            versions.spec,
+            by_key=stream.partition_by == "key",
+            partitions=stream.partitions,
+        )
+        done = by_shard(log, stream.partitions, "shard").mapInArrow(
+            task.run, spark_schema(task.schema)
+        )
+        if self._emit is not None:
+            done = done.persist()
+        try:
+            messages = done.where(F.col("message").isNotNull()).select("message").collect()
+            told = [read_message(row.message) for row in messages]
+            self._step("told", None)
+            versions.finish(epoch, job, told)
+            self._step("published", None)
+            if self._emit is not None:
+                self._emit(done.where(F.col("message").isNull()).drop("message"), epoch)
+                self._step("emitted", None)
+        except BaseException:
+            if job is not None and versions.shown != epoch:
+                versions.root.discard(job)
+            raise
+        finally:
+            if self._emit is not None:
+                done.unpersist()
+
+
+def _hold(query: StreamingQuery, lock: StreamLock) -> None:
+    """Hold the lock until the query has ended, however it does."""
+    try:
+        query.awaitTermination()
+    except Exception:  # noqa: BLE001 - why it ended is told to whoever has the query
+        pass
+    finally:
+        lock.release()
