@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from kstore_core.types import Time, to_millis
 if TYPE_CHECKING:
     from kstore_core.spec import StoreSpec
 
-__all__ = ["Selection", "key_bytes", "select"]
+__all__ = ["Selection", "key_bytes", "keys_of", "prefix_bytes", "select"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +108,27 @@ def key_bytes(spec: StoreSpec, key: Any) -> bytes:
     if raw is None:
         raise SpecError(f"{key!r} is no key of the store {spec.name!r}: keys are never null")
     return raw
+
+
+def prefix_bytes(prefix: str | bytes) -> bytes:
+    """The beginning of a serialised key; of text, in UTF-8."""
+    return prefix.encode() if isinstance(prefix, str) else bytes(prefix)
+
+
+def keys_of(spec: StoreSpec, key: Any, keys: Iterable[Any] | None) -> list[bytes] | None:
+    """The serialised keys that are asked for: one, several, or None for no such question.
+
+    Raises
+    ------
+    SpecError
+        One of them is no key of the store.
+    """
+    if key is not None and keys is not None:
+        raise ValueError("key and keys are two choices of keys; make one")
+    if key is not None:
+        return [key_bytes(spec, key)]
+    if keys is None:
+        return None
+    if isinstance(keys, (str, bytes, os.PathLike)):
+        raise TypeError(f"keys={keys!r} is one key; pass key=, or a list of keys")
+    return [key_bytes(spec, one) for one in keys]

@@ -1,0 +1,98 @@
+"""``format("kstore")``: stores as a source and as a sink of DataFrames and streams.
+
+Spark finds it by itself, through the package ``pyspark_kstore`` that is installed with kstore.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource
+
+from kstore_core.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
+    from pyspark.sql.types import StructType
+
+    from kstore_core.spark.source.plan import Plan
+    from kstore_core.spark.source.reader import StoreReader
+
+__all__ = ["KStoreSource", "register"]
+
+
+class KStoreSource(DataSource):
+    """Stores for Spark; docs/spark.md shows the options.
+
+    A DataFrame holds to the version of the store that was the newest when it was loaded: the plan
+    is made when Spark asks for the schema, and travels with this object.
+    """
+
+    _plan: Plan | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``format()`` takes."""
+        return "kstore"
+
+    def schema(self) -> StructType:
+        """The columns of a read."""
+        from kstore_core.spark.frames import spark_schema
+
+        return spark_schema(self._planned().task.schema)
+
+    def reader(self, schema: StructType) -> StoreReader:
+        """The reader of these columns: all that there are, or some."""
+        from kstore_core.spark.source.planning import only
+        from kstore_core.spark.source.reader import StoreReader
+
+        return StoreReader(only(self._planned(), schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """The writer of a version of a store."""
+        from kstore_core.spark.source.writer import BatchWriter
+
+        return BatchWriter(self.options, schema, overwrite)
+
+    def streamWriter(  # noqa: N802 - Spark calls it so
+        self,
+        schema: StructType,
+        overwrite: bool,
+    ) -> DataSourceStreamArrowWriter:
+        """The writer of a stream into a store."""
+        from kstore_core.spark.source.sink import StreamSink
+
+        return StreamSink(self.options, schema, overwrite)
+
+    def streamReader(self, schema: StructType) -> Any:  # noqa: N802
+        """There is none.
+
+        Raises
+        ------
+        UnsupportedError
+            Always.
+        """
+        raise UnsupportedError(_NO_STREAM)
+
+    def _planned(self) -> Plan:
+        if self._plan is None:
+            from kstore_core.spark.source.planning import plan_of
+
+            self._plan = plan_of(self.options)
+        return self._plan
+
+
+_NO_STREAM = (
+    "a store is not read as a stream: its versions are tables. Read what changed between two of "
+    'them with spark.read.format("kstore").option("changes", "true"), join a stream with '
+    "kstore_core.spark.temporal_join, or read the changelog itself with Spark's Kafka source"
+)
+
+
+def register(spark: Any) -> None:
+    """Make ``format("kstore")`` known to a session that has not found it by itself.
+
+    Spark finds it wherever the package ``pyspark_kstore`` lies on the path, as after ``pip install
+    kstore``. An editable installation maps its packages in a way that Spark does not search.
+    """
+    spark.dataSource.register(KStoreSource)

@@ -1,0 +1,168 @@
+"""From the options of ``format("kstore")`` to the plan of a read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from kstore_core.errors import SpecError, StateError
+from kstore_core.spark.reading import manifest_spec
+from kstore_core.spark.roots import MANIFESTS, Root
+from kstore_core.spark.source import options as o
+from kstore_core.spark.source.plan import Plan, plan_store
+from kstore_core.spec import StoreSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+__all__ = ["find_root", "only", "plan_of"]
+
+
+def plan_of(given: Mapping[str, str]) -> Plan:
+    """The plan of a read with these options.
+
+    Raises
+    ------
+    SpecError
+        An option that there is not, or that makes no sense; see the functions that read what is
+        asked for.
+    StateError
+        There is no such store, or no such version.
+    """
+    asked = o.read_options(given)
+    if asked.mode == o.STREAMS:
+        return _streams(asked)
+    if asked.mode == o.META:
+        return _metadata(asked)
+    values = dict(asked.values)
+    home = find_root(asked.path, values.pop("store", None), asked.storage)
+    if asked.mode == o.CHANGES:
+        return _changes(home, values)
+    manifest = home.load(values.pop("version", None))
+    spec = manifest_spec(manifest, values.pop("spec", None), str(home))
+    return plan_store(home, manifest, spec, **_questions(spec, values))
+
+
+def _questions(spec: StoreSpec, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What is asked of the records, as :func:`read_store` calls it."""
+    asked = dict(values)
+    for option, name in (("from", "from_ts"), ("to", "to_ts")):
+        if option in asked:
+            asked[name] = asked.pop(option)
+    if "key" in asked and "keys" in asked:
+        raise SpecError("the options key and keys are two choices of keys; make one")
+    if "key" in asked:
+        asked["keys"] = [o.key_of(spec, asked.pop("key"))]
+    elif "keys" in asked:
+        asked["keys"] = [o.key_of_json(spec, key) for key in asked["keys"]]
+    if "prefix" in asked:
+        asked["prefix"] = o.prefix_of(spec, asked["prefix"])
+    return asked
+
+
+def _streams(asked: o.ReadOptions) -> Plan:
+    from kstore_core.spark.source.streams_dir import plan_streams_dir
+
+    values = dict(asked.values)
+    spec = values.pop("spec", None)
+    if spec is None:
+        raise SpecError(
+            "the state directory of a Kafka Streams application does not describe its stores; pass "
+            "the option spec"
+        )
+    return plan_streams_dir(asked.path, spec, **_questions(spec, values))
+
+
+def _changes(home: Root, values: dict[str, Any]) -> Plan:
+    from kstore_core.spark.source.changes import plan_changes
+
+    if "from_version" not in values:
+        raise SpecError("changes=true goes with the option from_version; 0 stands for no store")
+    return plan_changes(home, values.pop("from_version"), values.pop("to_version", None), **values)
+
+
+def _metadata(asked: o.ReadOptions) -> Plan:
+    from kstore_core.spark.source.metadata import plan_metadata
+
+    values = dict(asked.values)
+    roots = roots_at(asked.path, values.pop("store", None), asked.storage)
+    return plan_metadata(roots, values["metadata"], values.get("version"))
+
+
+def find_root(path: str, store: str | None, storage: Mapping[str, Any]) -> Root:
+    """The root at ``path``, or of the store of this name in a directory of its own below it.
+
+    Raises
+    ------
+    StateError
+        There is none, or there are several and none is named.
+    """
+    roots = roots_at(path, store, storage)
+    if len(roots) > 1:
+        names = ", ".join(str(root).rstrip("/").rsplit("/", 1)[-1] for root in roots)
+        raise StateError(f"{path} holds several stores: {names}. Choose one by the option store")
+    return roots[0]
+
+
+def roots_at(path: str, store: str | None, storage: Mapping[str, Any]) -> list[Root]:
+    """The roots at ``path``: itself, or those directly below it.
+
+    Raises
+    ------
+    StateError
+        There is none, or none of a store of this name.
+    """
+    here = Root.at(path, storage)
+    if here.versions():
+        name = here.load().spec["name"]
+        if store not in (None, name):
+            raise StateError(f"{here} holds the store {name!r}, not {store!r}")
+        return [here]
+    found = {
+        name: Root.at(f"{path.rstrip('/')}/{name}", storage)
+        for name in here.storage.names("")
+        if name != MANIFESTS
+    }
+    roots = {name: root for name, root in found.items() if root.versions()}
+    if store is not None:
+        roots = {
+            name: root
+            for name, root in roots.items()
+            if store == name or store == root.load().spec["name"]
+        }
+    if not roots:
+        what = "no store" if store is None else f"no store {store!r}"
+        raise StateError(
+            f"{here} holds {what}: there is no manifest in {here}/{MANIFESTS}, nor in a directory "
+            "below. Write one with kstore_core.spark.write_store"
+        )
+    return list(roots.values())
+
+
+def only(plan: Plan, schema: StructType) -> Plan:
+    """The plan with the columns of a schema that the user gave, or that Spark has kept.
+
+    Raises
+    ------
+    SpecError
+        It has other columns, or others' types.
+    """
+    import pyarrow as pa
+
+    from kstore_core.spark.frames import spark_type
+
+    there = {field.name: field for field in plan.task.schema}
+    fields = []
+    for field in schema:
+        found = there.get(field.name)
+        if found is None or spark_type(found.type).simpleString() != field.dataType.simpleString():
+            has = ", ".join(f"{f.name} {spark_type(f.type).simpleString()}" for f in there.values())
+            raise SpecError(
+                f"the schema given has a column {field.name} {field.dataType.simpleString()}; what "
+                f"is read has: {has}. Leave out .schema(), or take some of these"
+            )
+        fields.append(found)
+    if pa.schema(fields).equals(plan.task.schema):
+        return plan
+    return replace(plan, task=replace(plan.task, schema=pa.schema(fields)))  # type: ignore[type-var]

@@ -1,0 +1,40 @@
+"""The reader of ``format("kstore")``: hands a plan's parts to Spark, and reads them on workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kstore_core.spark.source.plan import Plan, Task
+
+__all__ = ["StoreReader"]
+
+
+class StoreReader(DataSourceReader):
+    """Reads what a plan says.
+
+    It does not take filters from Spark: what is asked for is said by options.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._task: Task = plan.task
+        self._parts: tuple[Any, ...] = plan.parts
+
+    def partitions(self) -> list[InputPartition]:
+        """One a part; a plan without any has one that is empty, since Spark wants one."""
+        return [InputPartition(part) for part in self._parts or (None,)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The batches of a part."""
+        if partition.value is None:
+            return iter(())
+        return self._task.read(partition.value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the parts: each task is given its own."""
+        return {"_task": self._task, "_parts": ()}

@@ -1,0 +1,31 @@
+"""Where PySpark finds ``format("kstore")``: it imports every top-level package ``pyspark_*``.
+
+It does so when any Python data source is looked up, so nothing here may fail: where kstore cannot
+be imported, the source says so when it is used.
+"""
+
+import contextlib
+
+__all__ = ["DefaultSource"]
+
+with contextlib.suppress(ImportError):  # without PySpark nobody looks
+    from pyspark.sql.datasource import DataSource
+
+    try:
+        from kstore_core.spark.source.datasource import KStoreSource as DefaultSource
+    except Exception as error:  # noqa: BLE001 - whatever it is, other sources are to be found
+        _reason = f"{type(error).__name__}: {error}"
+
+        class DefaultSource(DataSource):  # type: ignore[no-redef]
+            """Says why kstore cannot be used."""
+
+            @classmethod
+            def name(cls) -> str:
+                """What ``format()`` takes."""
+                return "kstore"
+
+            def __init__(self, options: dict[str, str]) -> None:
+                raise ImportError(
+                    f"kstore cannot be imported by Spark's Python ({_reason}); "
+                    "pip install 'kstore[spark,rocksdb]' there"
+                )
