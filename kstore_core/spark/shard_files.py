@@ -17,14 +17,14 @@ from kstore_core.errors import CorruptionError
 from kstore_core.spark.manifest import File, Shard
 from kstore_core.spark.storage import Storage
 
-__all__ = ["Stamps", "check_files", "fetch_files", "upload_files"]
+__all__ = ["NOT_DATA", "Stamps", "check_files", "fetch_files", "sha256_of", "upload_files"]
 
 Stamps = Mapping[str, tuple[int, int, int]]
 """Inode, time and size of fetched files by name; a file that still has them was not written to."""
 
 _IMMUTABLE = re.compile(r".*\.(sst|blob)")
-# RocksDB's lock, its diary of the machine that wrote, and LMDB's table of who reads.
-_NOT_DATA = re.compile(r"LOCK|LOG|LOG\.old\.[0-9]+|lock\.mdb")
+NOT_DATA = re.compile(r"LOCK|LOG|LOG\.old\.[0-9]+|lock\.mdb")
+"""RocksDB's lock, its diary of the machine that wrote, and LMDB's table of who reads."""
 
 
 def upload_files(
@@ -51,7 +51,7 @@ def upload_files(
     files, fresh = [], {}
     for folder, _, names in os.walk(source):
         for name in names:
-            if _NOT_DATA.fullmatch(name):
+            if NOT_DATA.fullmatch(name):
                 continue
             here = Path(folder, name)
             inner = here.relative_to(source).as_posix()
@@ -63,7 +63,7 @@ def upload_files(
                 files.append(File(inner, old.bytes, old.sha256, at))
             else:
                 fresh[target] = here
-                files.append(File(inner, here.stat().st_size, _sha256(here)))
+                files.append(File(inner, here.stat().st_size, sha256_of(here)))
     storage.upload(fresh)
     storage.settle(place)
     return tuple(sorted(files, key=lambda file: file.path))
@@ -103,7 +103,7 @@ def fetch_files(storage: Storage, shard: Shard, target: Path, *, linked: bool = 
             ) from error
     for file in shard.files:
         here = target / file.path
-        size, sha256 = here.stat().st_size, _sha256(here)
+        size, sha256 = here.stat().st_size, sha256_of(here)
         if (size, sha256) != (file.bytes, file.sha256):
             raise CorruptionError(
                 f"{storage.name}/{shard.place_of(file)} is not what its manifest says: {size} "
@@ -138,6 +138,7 @@ def _stamp(path: Path) -> tuple[int, int, int]:
     return stat.st_ino, stat.st_mtime_ns, stat.st_size
 
 
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """The hash of a file, hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -14,7 +14,7 @@ from kstore_core.spec import StoreSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from kstore_core.spark.streaming_shards import Step
     from kstore_core.spark.streaming_versions import Versions

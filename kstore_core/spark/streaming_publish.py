@@ -7,7 +7,6 @@ again, is linked. A file that is the very one of the version before has the hash
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import os
 import re
 import uuid
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kstore_core.spark.manifest import File, Shard
+from kstore_core.spark.shard_files import NOT_DATA, sha256_of
 
 if TYPE_CHECKING:
     from kstore_core.spark.roots import Root
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["epoch_of", "is_job_of", "job_of", "publish_shard"]
 
-_NOT_DATA = re.compile(r"LOCK|LOG|LOG\.old\.[0-9]+|lock\.mdb")
 _JOB = re.compile(r"stream-(.+)-([0-9]+)")
 
 
@@ -82,7 +81,7 @@ def _by_path(file: File) -> str:
 def _described(place: Path, older: Path | None, known: dict[str, File]) -> Iterator[File]:
     for folder, _, names in os.walk(place):
         for name in names:
-            if _NOT_DATA.fullmatch(name):
+            if NOT_DATA.fullmatch(name):
                 continue
             here = Path(folder, name)
             inner = here.relative_to(place).as_posix()
@@ -90,7 +89,7 @@ def _described(place: Path, older: Path | None, known: dict[str, File]) -> Itera
             if old is not None and older is not None and _same(here, older / inner):
                 yield old
             else:
-                yield File(inner, here.stat().st_size, _sha256(here))
+                yield File(inner, here.stat().st_size, sha256_of(here))
 
 
 def _same(here: Path, there: Path) -> bool:
@@ -98,8 +97,3 @@ def _same(here: Path, there: Path) -> bool:
         return here.samefile(there)
     except FileNotFoundError:
         return False
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

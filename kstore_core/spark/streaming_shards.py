@@ -114,9 +114,9 @@ class EpochTask:
             nothing = pa.nulls(output.num_rows, pa.string())
             yield from output.add_column(0, self.schema.field("message"), nothing).to_batches()
 
-    def _told(self, message: str) -> list[pa.RecordBatch]:
+    def _told(self, message: str) -> Iterator[pa.RecordBatch]:
         rest = [pa.nulls(1, field.type) for field in list(self.schema)[1:]]
-        return pa.table([pa.array([message]), *rest], schema=self.schema).to_batches()
+        yield from pa.table([pa.array([message]), *rest], schema=self.schema).to_batches()
 
     def apply(self, shard: int, rows: pa.Table | None) -> tuple[Shard | None, pa.Table | None]:
         """Bring a shard to this epoch, and copy it where a version is due.

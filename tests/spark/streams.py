@@ -23,8 +23,8 @@ _FIRST_TIME = 1_700_000_000
 def add_epochs(source: Path, slices: Sequence[Sequence[Record]]) -> None:
     """Write each slice of a log as a file behind those that there are; none may be empty."""
     source.mkdir(parents=True, exist_ok=True)
-    number = len(list(source.glob("*.parquet")))
-    for number, records in enumerate(slices, number):
+    first = len(list(source.glob("*.parquet")))
+    for number, records in enumerate(slices, first):
         place = source / f"{number:04}.parquet"
         scratch = source.with_name(f"{source.name}-{number}.tmp")
         pq.write_table(log_table(records), scratch)
