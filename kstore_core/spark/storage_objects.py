@@ -81,7 +81,7 @@ class ObjectStore:
 
     def names(self, directory: str) -> list[str]:
         place = self._place(directory)
-        with self._answering(), contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError), self._answering():
             found = [entry.rstrip("/") for entry in self._files().ls(place, detail=False)]
             if place in found:
                 raise StateError(
@@ -91,7 +91,7 @@ class ObjectStore:
         return []
 
     def files(self, directory: str) -> list[Entry]:
-        with self._answering(), contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError), self._answering():
             found = self._files().find(self._place(directory), detail=True)
             start = len(self._place("")) + 1
             return [

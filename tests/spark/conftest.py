@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.spark.object_store import bucket, s3_server  # noqa: F401 - fixtures
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
