@@ -14,7 +14,10 @@ from setuptools import Extension, find_namespace_packages, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
 HERE = Path(__file__).parent
-PLUGINS = ("kstore_lmdb", "kstore_memory", "kstore_rocksdb", "pyspark_kstore")
+PLUGINS = (
+    *("kstore_lmdb", "kstore_memory", "kstore_rocksdb"),
+    *("pyspark_kstore", "pyspark_kstore_kafka"),
+)
 
 
 def extension_modules() -> list[Extension]:

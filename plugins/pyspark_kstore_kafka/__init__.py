@@ -1,8 +1,27 @@
-"""Makes ``format("kstore-kafka")`` known to Spark, which imports what is called ``pyspark_*``."""
+"""Where PySpark finds ``format("kstore-kafka")``; see ``pyspark_kstore``."""
 
-try:
-    from kstore_core.spark.kafka_source.datasource import KafkaSource as DefaultSource
-except ImportError:  # without PySpark there is nobody to make it known to
-    __all__: list[str] = []
-else:
-    __all__ = ["DefaultSource"]
+import contextlib
+
+__all__ = ["DefaultSource"]
+
+with contextlib.suppress(ImportError):  # without PySpark nobody looks
+    from pyspark.sql.datasource import DataSource
+
+    try:
+        from kstore_core.spark.kafka_source.datasource import KafkaSource as DefaultSource
+    except Exception as error:  # noqa: BLE001 - whatever it is, other sources are to be found
+        _reason = f"{type(error).__name__}: {error}"
+
+        class DefaultSource(DataSource):  # type: ignore[no-redef]
+            """Says why kstore cannot be used."""
+
+            @classmethod
+            def name(cls) -> str:
+                """What ``format()`` takes."""
+                return "kstore-kafka"
+
+            def __init__(self, options: dict[str, str]) -> None:
+                raise ImportError(
+                    f"kstore cannot be imported by Spark's Python ({_reason}); "
+                    "pip install 'kstore[spark,kafka]' there"
+                )

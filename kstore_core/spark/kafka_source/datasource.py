@@ -17,16 +17,17 @@ from kstore_core.spark.kafka_source.options import KafkaOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["KafkaSource"]
+__all__ = ["KafkaSource", "register"]
 
 
 class KafkaSource(DataSource):
     """Topics of Kafka through confluent-kafka, with the columns of Spark's own source.
 
-    Registered by itself where kstore is installed, else with
-    ``spark.dataSource.register(KafkaSource)``.
+    Spark finds it by itself, through the package ``pyspark_kstore_kafka`` that is installed with
+    kstore; see `register`.
     """
 
     def __init__(self, options: Any) -> None:
@@ -40,13 +41,10 @@ class KafkaSource(DataSource):
 
     def schema(self) -> StructType:
         """The eight columns; without ``includeHeaders`` seven."""
-        from pyspark.sql.types import StructField, StructType
-
-        from kstore_core.spark.frames import spark_type
+        from kstore_core.spark.frames import spark_schema
         from kstore_core.spark.kafka_source.reading import arrow_schema
 
-        columns = arrow_schema(headers=self._asked.headers)
-        return StructType([StructField(one.name, spark_type(one.type)) for one in columns])
+        return spark_schema(arrow_schema(headers=self._asked.headers))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For ``spark.read``."""
@@ -68,6 +66,14 @@ class KafkaSource(DataSource):
                 f'format("kstore-kafka") has the columns {self.schema().simpleString()}, not '
                 f"{schema.simpleString()}; leave .schema() out, and select() what is needed"
             )
+
+
+def register(spark: SparkSession) -> None:
+    """Make ``format("kstore-kafka")`` known to a session that has not found it by itself.
+
+    As with ``format("kstore")``, that is so after an editable installation.
+    """
+    spark.dataSource.register(KafkaSource)
 
 
 class _BatchReader(DataSourceReader):
