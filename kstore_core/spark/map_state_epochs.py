@@ -64,8 +64,8 @@ def epoch_of_task(run: int | None) -> Epoch:
     task = TaskContext.get()
     query = batch = None
     if task is not None:
-        query = task.getLocalProperty(_QUERY_ID)  # type: ignore[no-untyped-call]
-        batch = task.getLocalProperty(_BATCH_ID)  # type: ignore[no-untyped-call]
+        query = task.getLocalProperty(_QUERY_ID)
+        batch = task.getLocalProperty(_BATCH_ID)
     if query and batch and batch.isdecimal():
         return Epoch(query, int(batch))
     if run is not None:

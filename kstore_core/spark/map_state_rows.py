@@ -123,7 +123,7 @@ class _Decoded:
 
     def __init__(self, table: pa.Table, timestamps: Times) -> None:
         self.table = table
-        self.row: Any = namedtuple("Row", table.column_names, rename=True)  # noqa: PYI024
+        self.row = _row_type(table.column_names)
         self._as_millis = timestamps == "millis"
         self._lists: dict[str, list[Any]] = {}
 
@@ -147,13 +147,18 @@ class _Decoded:
         return list(column.to_pylist())
 
 
+def _row_type(names: list[str]) -> Any:
+    """A named tuple; a column whose name is no name of Python's is known by its place: ``_3``."""
+    return namedtuple("Row", names, rename=True)  # type: ignore[misc]  # noqa: PYI024
+
+
 def _headers(column: pa.Array) -> list[Any]:
     """Headers that are decoded when somebody looks; none where the column is null."""
     empty = pa.array([b""] * len(column), pa.binary())
     raw = encode_column(empty, headers=column, layout="aggregation_with_headers")
     found: list[Any] = []
     for row in raw.to_pylist():
-        _, headers = decode_aggregation_with_headers(row)  # type: ignore[misc]
+        _, headers = decode_aggregation_with_headers(row)
         found.append(Headers() if headers is None else headers)
     return found
 
