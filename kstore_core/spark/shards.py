@@ -27,6 +27,7 @@ from kstore_core.errors import (
     UnknownEngineError,
 )
 from kstore_core.restore import restore
+from kstore_core.spark.cluster_engines import engine_on_worker
 from kstore_core.spark.manifest import Shard
 from kstore_core.spark.roots import Root
 from kstore_core.spark.shard_files import Stamps
@@ -107,6 +108,7 @@ class ShardWriter:
             if parent.path is not None:
                 stamps = self.root.fetch(parent, here)
             offsets = log.last_offsets(parent.offsets)
+            engine_on_worker(self.engine)
             with open_state(here, engine=self.engine) as state:
                 store = state.open(self.spec)
                 done = restore(store, log.keys, log.values, log.timestamps, log.headers)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from kstore_core.errors import SpecError
+from kstore_core.spark.cluster_engines import check_shared_engine
 from kstore_core.spark.roots import Root
 from kstore_core.spark.streaming_home import LiveHome, Stream, StreamLock
 from kstore_core.spec import StoreSpec
@@ -156,9 +157,6 @@ def plan_stream(
     from kstore_core.spark.reading import manifest_spec
     from kstore_core.spark.streaming_versions import Versions
     from kstore_core.spark.writing import (
-        _check_engine as check_engine,
-    )
-    from kstore_core.spark.writing import (
         _check_same_store as check_same_store,
     )
 
@@ -180,7 +178,7 @@ def plan_stream(
     engine = "rocksdb" if engine is None else engine
     if isinstance(partitions, bool) or not isinstance(partitions, int) or partitions < 1:
         raise SpecError(f"partitions={partitions!r}; a store has at least one")
-    check_engine(engine)
+    check_shared_engine(engine)
     if newest is not None:
         check_same_store(home, newest, spec, partitions, engine, appending=True)
     stream = Stream(

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from kstore_core.errors import StateError
 from kstore_core.restore import restore
+from kstore_core.spark.cluster_engines import engine_on_worker
 from kstore_core.spark.manifest import Offset, Shard
 from kstore_core.spark.shard_log import ShardLog
 from kstore_core.spark.shards import failure
@@ -193,6 +194,7 @@ class EpochTask:
             if is_job_of(self.query, base.path):
                 raise _lost(path)
             self._begin_from(base, path)
+        engine_on_worker(self.engine)
         return open_state(path, engine=self.engine, lock_timeout_s=_LOCK_TIMEOUT_S)
 
     def _begin_from(self, base: Shard, path: Path) -> None:

@@ -8,8 +8,8 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Literal
 
-from kstore_core.errors import SpecError, StateError, UnsupportedError
-from kstore_core.registry import engine_class
+from kstore_core.errors import SpecError, StateError
+from kstore_core.spark.cluster_engines import check_shared_engine
 from kstore_core.spark.manifest import Manifest, Shard
 from kstore_core.spark.roots import Root
 from kstore_core.spec import StoreSpec
@@ -87,7 +87,7 @@ def write_store(
         raise ValueError(f"mode={mode!r}; there are: {', '.join(_MODES)}")
     if isinstance(partitions, bool) or not isinstance(partitions, int) or partitions < 1:
         raise SpecError(f"partitions={partitions!r}; a store has at least one")
-    _check_engine(engine)
+    check_shared_engine(engine)
     check_log(df, spec)
     by_key = _by_key(df, partition_by)
     newest = home.newest()
@@ -137,15 +137,6 @@ def write_store(
     with contextlib.suppress(OSError):
         home.keep_only(job, manifest)
     return manifest
-
-
-def _check_engine(engine: str) -> None:
-    capabilities = engine_class(engine).capabilities
-    if capabilities.process_local or not capabilities.persistent:
-        raise UnsupportedError(
-            f"the engine {engine!r} keeps its data in the process that wrote it, where no other "
-            "Spark worker sees it; use engine='rocksdb'"
-        )
 
 
 def _by_key(df: DataFrame, partition_by: str | None) -> bool:
