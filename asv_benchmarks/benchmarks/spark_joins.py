@@ -1,0 +1,119 @@
+"""Ways to join rows with the version that was valid at their time: kstore's, and Spark's own.
+
+Each gives number, value, timestamp and headers of every row, so that results can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .spark_data import SHARDS, Data
+
+COLUMNS = ("number", "value", "timestamp", "headers")
+EVERYWHERE = 1 << 40
+"""As a size up to which a store is kept whole by every worker: always."""
+
+
+def pass_through(data: Data) -> Any:
+    """The floor: rows go through a Python worker as Arrow batches, and nothing is joined."""
+
+    def same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+
+    return data.rows.mapInArrow(same, data.rows.schema)
+
+
+def temporal_join(data: Data, root: Path | None = None, **more: Any) -> Any:
+    """kstore's, on the store built before."""
+    from kstore_core.spark import temporal_join
+
+    place = data.root if root is None else root
+    joined = temporal_join(data.rows, place, key="who", timestamp="at", prefix="", **more)
+    return joined.select(*COLUMNS)
+
+
+def asof_join(data: Data) -> Any:
+    """Spark's native ASOF JOIN, which is off by default."""
+    spark = data.spark
+    spark.conf.set("spark.sql.join.asofJoin.enabled", "true")
+    _views(data)
+    return spark.sql(
+        "SELECT r.number, l.value, l.timestamp, l.headers FROM rows r LEFT ASOF JOIN log l "
+        "MATCH_CONDITION (r.at >= l.timestamp) ON r.who = l.key"
+    )
+
+
+def lead_and_range(data: Data) -> Any:
+    """The end of each version with lead(), then a join on key and range."""
+    _views(data)
+    return data.spark.sql(
+        "WITH versions AS (SELECT *, lead(timestamp) OVER (PARTITION BY key ORDER BY timestamp) "
+        "AS until FROM log) SELECT r.number, v.value, v.timestamp, v.headers FROM rows r "
+        "LEFT JOIN versions v ON r.who = v.key AND r.at >= v.timestamp "
+        "AND (v.until IS NULL OR r.at < v.until)"
+    )
+
+
+def union_and_window(data: Data) -> Any:
+    """Both in one, by key and time, and the last version before each row."""
+    _views(data)
+    return data.spark.sql(
+        "WITH both AS (SELECT key, timestamp AS at, 0 AS side, CAST(NULL AS bigint) AS number, "
+        "named_struct('value', value, 'timestamp', timestamp, 'headers', headers) AS version "
+        "FROM log UNION ALL SELECT who, at, 1, number, NULL FROM rows), "
+        "found AS (SELECT number, side, last(version, true) OVER (PARTITION BY key ORDER BY at, "
+        "side ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS version FROM both) "
+        "SELECT number, version.value, version.timestamp, version.headers FROM found WHERE side = 1"
+    )
+
+
+def cogroup(data: Data) -> Any:
+    """Both by a hash of the key, then pandas' merge_asof of each pair of groups."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    log = data.log.withColumn("group", F.pmod(F.hash("key"), F.lit(SHARDS)))
+    rows = data.rows.withColumn("group", F.pmod(F.hash("who"), F.lit(SHARDS)))
+    schema = data.rows.select("number").schema
+    for name in COLUMNS[1:]:
+        schema = schema.add(data.log.schema[name])
+    pairs = rows.groupBy("group").cogroup(log.groupBy("group"))
+    return pairs.applyInArrow(_merging(), schema)
+
+
+OTHERS: dict[str, Callable[[Data], Any]] = {
+    "native `ASOF JOIN`": asof_join,
+    "`lead()` and a range join": lead_and_range,
+    "union and a window": union_and_window,
+    "cogroup and pandas' `merge_asof`": cogroup,
+}
+"""Spark's own ways."""
+
+
+def _views(data: Data) -> None:
+    data.log.createOrReplaceTempView("log")
+    data.rows.createOrReplaceTempView("rows")
+
+
+def _merging() -> Callable[[pa.Table, pa.Table], pa.Table]:
+    """Made here, so that Spark sends all of it to its workers, which may not have this module."""
+
+    def merged(rows: pa.Table, log: pa.Table) -> pa.Table:
+        """The versions for rows; only keys, times and places go through pandas."""
+        import numpy as np
+        import pandas as pd
+
+        left = pd.DataFrame({"key": rows["who"].to_pandas(), "at": rows["at"].to_numpy()})
+        left["row"] = np.arange(len(left))
+        right = pd.DataFrame({"key": log["key"].to_pandas(), "at": log["timestamp"].to_numpy()})
+        right["version"] = np.arange(len(right))
+        found = pd.merge_asof(left.sort_values("at"), right.sort_values("at"), on="at", by="key")
+        places = pa.array(found["version"], from_pandas=True).cast(pa.int64())
+        taken = {name: pc.take(log[name], places) for name in COLUMNS[1:]}
+        return pa.table({"number": pc.take(rows["number"], pa.array(found["row"])), **taken})
+
+    return merged
