@@ -227,19 +227,7 @@ class _Epochs:
         versions = self._versions
         job = versions.begin(epoch)
         stream = versions.stream
-        task = EpochTask(
-            versions.root,
-            versions.spec,
-            stream.engine,
-            stream.partitions,
-            stream.query,
-            epoch,
-            versions.shards,
-            job,
-            None if versions.unpublished is None else frozenset(versions.unpublished),
-            self._emit is not None,
-            self._step,
-        )
+        task = EpochTask.of(versions, epoch, job, emits=self._emit is not None, step=self._step)
         log = log_columns(
             batch,
             versions.spec,
@@ -261,8 +249,7 @@ class _Epochs:
                 self._emit(done.where(F.col("message").isNull()).drop("message"), epoch)
                 self._step("emitted", None)
         except BaseException:
-            if job is not None and versions.shown != epoch:
-                versions.root.discard(job)
+            versions.abandon(epoch, job)
             raise
         finally:
             if self._emit is not None:

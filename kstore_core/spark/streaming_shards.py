@@ -30,6 +30,7 @@ from kstore_core.spark.streaming_publish import is_job_of, publish_shard
 
 if TYPE_CHECKING:
     from kstore_core.spark.roots import Root
+    from kstore_core.spark.streaming_versions import Versions
     from kstore_core.spec import StoreSpec
     from kstore_core.state import StateDirectory
 
@@ -84,6 +85,33 @@ class EpochTask:
     unpublished: frozenset[int] | None = frozenset()
     emits: bool = False
     step: Step = no_step
+
+    @classmethod
+    def of(
+        cls,
+        versions: Versions,
+        epoch: int,
+        job: str | None,
+        *,
+        emits: bool = False,
+        step: Step = no_step,
+    ) -> EpochTask:
+        """An epoch of the stream whose versions these are."""
+        stream = versions.stream
+        unpublished = versions.unpublished
+        return cls(
+            versions.root,
+            versions.spec,
+            stream.engine,
+            stream.partitions,
+            stream.query,
+            epoch,
+            versions.shards,
+            job,
+            None if unpublished is None else frozenset(unpublished),
+            emits,
+            step,
+        )
 
     @property
     def schema(self) -> pa.Schema:

@@ -80,6 +80,11 @@ class Versions:
         self.root.begin(job)
         return job
 
+    def abandon(self, epoch: int, job: str | None) -> None:
+        """Remove what the job of a failed epoch has copied, unless it is published."""
+        if job is not None and self.shown != epoch:
+            self.root.discard(job)
+
     def finish(self, epoch: int, job: str | None, told: Iterable[Shard]) -> Manifest | None:
         """Publish what the tasks tell, by a job of :meth:`begin`; the version, if there is one.
 
