@@ -149,7 +149,7 @@ class _Decoded:
 
 def _row_type(names: list[str]) -> Any:
     """A named tuple; a column whose name is no name of Python's is known by its place: ``_3``."""
-    return namedtuple("Row", names, rename=True)  # type: ignore[misc]  # noqa: PYI024
+    return namedtuple("Row", names, rename=True)  # noqa: PYI024
 
 
 def _headers(column: pa.Array) -> list[Any]:
