@@ -23,7 +23,7 @@ from kstore_core.spark.source.selection import Selection
 from kstore_core.spec import StoreSpec
 from kstore_core.typed.key_value import after_prefix
 
-__all__ = ["key_columns", "windows"]
+__all__ = ["key_columns", "segment_rows", "windows"]
 
 _KEYS_FIRST, _BY_TIME = -1, 0
 _Place = tuple[int, int | None]
@@ -40,6 +40,15 @@ def windows(store: Any, selection: Selection, wanted: Collection[str]) -> Iterat
             table = table.filter(pc.starts_with(table["key"], selection.prefix))
         if table.num_rows:
             yield table
+
+
+def segment_rows(store: Any, segment: int) -> Iterator[Chunk]:
+    """The rows of one segment that can be seen, in the order of their keys."""
+    keys = rows_of(store.spec.shape, time_ordered=store.spec.time_ordered)
+    earliest, latest, _ = _times(store, Selection(), keys.hidden)
+    whole = keys.schema.fetch(store.spec.segment_interval_ms, None, None, earliest, latest)
+    bounds = replace(whole.bounds, segment_lo=segment, segment_hi=segment)
+    return whole._replace(bounds=bounds).scan(store.table)
 
 
 def key_columns(spec: StoreSpec, rows: pa.Array) -> dict[str, pa.Array]:
