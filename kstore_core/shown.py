@@ -102,7 +102,7 @@ def manifest_html(manifest: Any) -> Markup:
     return page(
         f"Version {manifest.version}",
         _told(known),
-        rows(columns, (map(words, row) for row in found)),
+        rows(columns, (tuple(map(words, row)) for row in found)),
     )
 
 

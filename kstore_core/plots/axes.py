@@ -1,0 +1,71 @@
+"""What pictures share: where they are drawn, colours, and time as matplotlib counts it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kstore_core.errors import EngineUnavailableError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = [
+    "DAY_MS",
+    "GRID",
+    "INK",
+    "LINE",
+    "QUIET",
+    "SPOT",
+    "axes_for",
+    "days",
+    "plain",
+    "time_axis",
+]
+
+DAY_MS = 86_400_000
+INK, QUIET, GRID = "#1f2933", "#7b8794", "#e4e7eb"
+LINE, SPOT = "#1c5d99", "#e4572e"
+
+
+def axes_for(axes: Axes | None, height: float) -> Axes:
+    """The axes that are given, or those of a new figure.
+
+    Raises
+    ------
+    EngineUnavailableError
+        matplotlib is missing. The text says what to install.
+    """
+    if axes is not None:
+        return axes
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise EngineUnavailableError(
+            "pictures are drawn with matplotlib, which is not installed. "
+            "Try: pip install 'kstore[plots]'"
+        ) from error
+    made: Axes = pyplot.subplots(figsize=(9, height), layout="constrained")[1]
+    return made
+
+
+def plain(axes: Axes) -> None:
+    """Take away what draws the eye from the data."""
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=QUIET, labelsize=9, length=0, pad=5)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color(GRID)
+
+
+def time_axis(axes: Axes) -> None:
+    """Dates below the picture, as fine as there is room for."""
+    from matplotlib import dates
+
+    locator = dates.AutoDateLocator(minticks=3, maxticks=9)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
+
+
+def days(milliseconds: int) -> float:
+    """Milliseconds as days since the epoch, matplotlib's own measure of time."""
+    return milliseconds / DAY_MS
