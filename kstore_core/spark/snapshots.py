@@ -1,150 +1,93 @@
-"""The history of one shard or of several, as Arrow columns searched for many rows at once.
-
-Versions lie by key, then by time. Keys are looked up in a hash table; then all rows bisect the
-versions of their keys together, in a few steps of numpy, for the last one that begins no later than
-the row.
-"""
+"""The history of one shard or of several in memory, searched for many rows at once."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kstore_core import arrow
+from kstore_core.serdes import Serde
+from kstore_core.spark.columns import combined
+from kstore_core.spark.header_lists import take_headers
+from kstore_core.spark.lookup import VersionIndex
 
-__all__ = ["CACHE", "FOREVER", "Snapshot", "SnapshotCache"]
+__all__ = ["CACHE", "NEVER", "Snapshot", "SnapshotCache"]
 
-FOREVER = 2**63 - 1
-"""The valid-to of a version that is still valid."""
-
-Times = npt.NDArray[np.int64]
+NEVER = -(2**63)
+"""The horizon of a shard that nothing was written to: nothing of it has expired."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Versions by key and time.
+    """Versions, and the index by which they are found.
 
     Attributes
     ----------
-    keys : pyarrow.Array of binary
-        The distinct keys.
-    firsts : array of int64
-        For each key the place of its first version; one more entry for the end of the last.
-    begins, ends : array of int64
-        For each version its time and its valid-to, ms; FOREVER where it is still valid.
-    horizons : array of int64
-        For each version, the oldest time that its shard answers for, ms: before it only what is
-        still valid is known, the rest may have expired.
-    columns : dict of str to pyarrow.Array
-        What a match gives: value, timestamp, valid_to and, where asked for, headers.
+    index : VersionIndex
+        Says which rows of the columns are wanted.
+    values : pyarrow.Array
+        Of the type that the value serde names.
+    headers : pyarrow.Array or None
+        None where they were not asked for.
+    horizons : tuple of int
+        For each shard, by number, the oldest time that it answers for, ms.
     """
 
-    keys: pa.Array
-    firsts: Times
-    begins: Times
-    ends: Times
-    horizons: Times
-    columns: dict[str, pa.Array]
+    index: VersionIndex
+    values: pa.Array
+    headers: pa.Array | None
+    horizons: tuple[int, ...]
 
     @classmethod
     def of(
         cls,
-        keys: pa.Array,
-        begins: Times,
-        ends: Times,
-        values: pa.Array,
-        headers: pa.Array | None,
-        horizons: Times,
+        tables: Iterable[pa.Table],
+        serde: Serde[Any],
+        horizons: Sequence[int],
+        *,
+        headers: bool,
     ) -> Snapshot:
-        """Sort versions, given in any order. What ended by its horizon is left out."""
-        encoded = keys.dictionary_encode()
-        numbers = encoded.indices.to_numpy(zero_copy_only=False)
-        order = np.lexsort((begins, numbers))
-        order = order[ends[order] > horizons[order]]
-        counts = np.bincount(numbers[order], minlength=len(encoded.dictionary))
-        begins, ends, by_key = begins[order], ends[order], pa.array(order)
-        columns = {
-            "value": values.take(by_key),
-            "timestamp": pa.array(begins),
-            "valid_to": pa.array(ends, mask=ends == FOREVER),
-        }
-        if headers is not None:
-            columns["headers"] = headers.take(by_key)
-        firsts = np.concatenate([[0], np.cumsum(counts)])
-        return cls(encoded.dictionary, firsts, begins, ends, horizons[order], columns)
-
-    @classmethod
-    def empty(cls, value_type: pa.DataType, *, headers: bool) -> Snapshot:
-        """A snapshot without versions."""
-        none = np.zeros(0, np.int64)
-        lists = pa.array([], arrow.headers_type()) if headers else None
-        return cls.of(pa.array([], pa.binary()), none, none, pa.array([], value_type), lists, none)
-
-    def __len__(self) -> int:
-        return len(self.begins)
+        """Of tables of versions, in any order, as :mod:`kstore_core.spark.histories` reads them."""
+        names = ["key", "begin", "end", "value", *(["headers"] if headers else [])]
+        read = [table.select(names) for table in tables]
+        if not read:
+            types = [pa.binary(), pa.int64(), pa.int64(), pa.binary(), arrow.headers_type()]
+            empty = [pa.array([], kind) for kind in types[: len(names)]]
+            read = [pa.table(empty, names=names)]
+        whole = pa.concat_tables(read)
+        found = {name: combined(whole[name], name) for name in names}
+        return cls(
+            VersionIndex(found["key"], found["begin"], found["end"], horizons),
+            arrow.to_typed(serde, found["value"]),
+            found.get("headers"),
+            tuple(horizons),
+        )
 
     @property
     def nbytes(self) -> int:
         """Memory that it takes, about."""
-        arrays = (self.firsts, self.begins, self.ends, self.horizons)
-        return int(
-            self.keys.nbytes
-            + sum(array.nbytes for array in arrays)
-            + sum(column.nbytes for column in self.columns.values())
-        )
+        headers = 0 if self.headers is None else self.headers.nbytes
+        return int(self.index.nbytes + self.values.nbytes + headers)
 
-    def find(
-        self,
-        keys: pa.Array,
-        times: Times,
-        *,
-        latest: Times | None = None,
-        tolerance_ms: int | None = None,
-    ) -> pa.Array:
-        """Which version is valid for each row: its index, null where there is none.
+    def columns(self, rows: pa.Array) -> list[pa.Array]:
+        """Values of some rows, null for null, and their headers if it has any."""
+        values = [self.values.take(rows)]
+        return values if self.headers is None else [*values, take_headers(self.headers, rows)]
 
-        The hash table of the keys is built by every call, so calls with many rows are cheaper.
+    def expired(self, keys: pa.Array, times: pa.Array) -> pa.Array:
+        """Which rows ask for a time (ms) that their key's shard answers for no longer."""
+        from kstore_core.spark.partitioning import shards_of
 
-        Parameters
-        ----------
-        keys : pyarrow.Array of binary
-            Serialised keys; a null key has no version.
-        times : array of int64
-            The rows' times, ms, rounded down. A version that begins at the very time is valid.
-        latest : array of int64, optional
-            The same, rounded up; what ``tolerance_ms`` is measured from.
-        tolerance_ms : int, optional
-            How long ago the version may have begun, inclusive.
-        """
-        if not len(self):
-            return pa.nulls(len(keys), pa.int64())
-        numbers = pc.index_in(keys, value_set=self.keys)
-        number = numbers.fill_null(0).to_numpy(zero_copy_only=False)
-        first = self.firsts[number]
-        at = self._bisect(first, self.firsts[number + 1], times) - 1
-        end = self.ends[at]
-        found = (at >= first) & (times < end) & ((times >= self.horizons[at]) | (end == FOREVER))
-        if numbers.null_count:
-            found &= numbers.is_valid().to_numpy(zero_copy_only=False)
-        if tolerance_ms is not None:
-            found &= (times if latest is None else latest) - self.begins[at] <= tolerance_ms
-        return pa.array(at, mask=~found)
-
-    def _bisect(self, low: Times, high: Times, times: Times) -> Times:
-        """For each row the first version in ``[low, high)`` that begins after its time, or high."""
-        last = len(self) - 1
-        for _ in range(int((high - low).max(initial=0)).bit_length()):
-            middle = (low + high) >> 1
-            begun = (low < high) & (self.begins[np.minimum(middle, last)] <= times)
-            low = np.where(begun, middle + 1, low)
-            high = np.where(begun, high, middle)
-        return low
+        horizons = np.array(self.horizons, np.int64)
+        if len(horizons) > 1:
+            horizons = horizons[shards_of(keys, len(horizons))]
+        asked = pa.compute.and_(keys.is_valid(), times.is_valid())
+        return pa.compute.and_(asked, pa.array(np.asarray(times.fill_null(0)) < horizons))
 
 
 class SnapshotCache:
@@ -158,16 +101,18 @@ class SnapshotCache:
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
-        self._kept: OrderedDict[Hashable, Snapshot] = OrderedDict()
+        self._kept: OrderedDict[Hashable, Snapshot | None] = OrderedDict()
 
-    def get(self, name: Hashable, make: Callable[[], Snapshot]) -> Snapshot:
-        """The snapshot of this name, made where it is not kept."""
-        found = self._kept.get(name)
-        if found is not None:
+    def get(self, name: Hashable, make: Callable[[], Snapshot | None]) -> Snapshot | None:
+        """The snapshot of this name, made where it is not kept; None where it would be too big.
+
+        That it would be is kept too.
+        """
+        if name in self._kept:
             self._kept.move_to_end(name)
-            return found
+            return self._kept[name]
         made = make()
-        if made.nbytes <= self.max_bytes:
+        if made is None or made.nbytes <= self.max_bytes:
             self._kept[name] = made
             self.shrink(self.max_bytes)
         return made
@@ -175,10 +120,13 @@ class SnapshotCache:
     def shrink(self, max_bytes: int) -> None:
         """Set the budget, and drop what is over it."""
         self.max_bytes = max_bytes
-        total = sum(snapshot.nbytes for snapshot in self._kept.values())
-        while total > max_bytes:
-            _, dropped = self._kept.popitem(last=False)
-            total -= dropped.nbytes
+        sizes = {name: made.nbytes for name, made in self._kept.items() if made is not None}
+        total = sum(sizes.values())
+        for name, size in sizes.items():
+            if total <= max_bytes:
+                break
+            del self._kept[name]
+            total -= size
 
 
 CACHE = SnapshotCache(0)

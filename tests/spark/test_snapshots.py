@@ -1,127 +1,96 @@
-"""The vectorised search against a plain loop over the versions."""
+"""Snapshots: what they give for rows, what has expired, and how long a worker keeps them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from kstore_core.spark.snapshots import FOREVER, Snapshot, SnapshotCache
-
-KEYS = [b"", b"a", b"aa", b"b"]
-
-
-@dataclass(frozen=True)
-class Version:
-    key: bytes
-    begin: int
-    end: int
+from kstore_core import serdes
+from kstore_core.arrow import headers_type
+from kstore_core.codec import partition
+from kstore_core.spark.snapshots import NEVER, Snapshot, SnapshotCache
 
 
-@st.composite
-def histories(draw: st.DrawFn) -> list[Version]:
-    """Versions of a few keys, each ending where the next one begins, or in a gap before it."""
-    versions = []
-    for key in KEYS:
-        times = sorted(draw(st.sets(st.integers(-5, 40), max_size=8)))
-        for begin, following in zip(times, [*times[1:], FOREVER], strict=False):
-            end = following
-            if draw(st.booleans()) and following - begin > 1:
-                end = draw(st.integers(begin + 1, min(following, begin + 9)))
-            versions.append(Version(key, begin, end))
-    return draw(st.permutations(versions))
+def table(key: bytes, begin: int, value: bytes, headers: list[dict[str, object]]) -> pa.Table:
+    columns = [[key], [begin], [None], [value], [headers]]
+    types = [pa.binary(), pa.int64(), pa.int64(), pa.binary(), headers_type()]
+    names = ["key", "begin", "end", "value", "headers"]
+    return pa.table([pa.array(c, t) for c, t in zip(columns, types, strict=True)], names=names)
 
 
-def expected(
-    versions: list[Version], key: bytes | None, time: int, horizon: int, tolerance: int | None
-) -> Version | None:
-    for version in versions:
-        if version.key != key or not version.begin <= time < version.end:
-            continue
-        if time < horizon and version.end != FOREVER:
-            continue
-        if tolerance is None or time - version.begin <= tolerance:
-            return version
-    return None
+def test_it_gives_typed_values_and_headers() -> None:
+    header = {"key": "h", "value": None}
+    tables = [table(b"a", 5, b"x", []), table(b"b", 1, b"y", [header])]
+    snapshot = Snapshot.of(tables, serdes.UTF8, [0], headers=True)
+    rows, *_ = snapshot.index.find(pa.array([b"b", b"c", b"a"]), pa.array([9, 9, 9]))
+    values, headers = snapshot.columns(rows)
+    assert values.type == pa.string()
+    assert values.to_pylist() == ["y", None, "x"]
+    assert headers.to_pylist() == [[header], None, []]
+    plain = Snapshot.of(tables, serdes.UTF8, [0], headers=False)
+    assert [column.to_pylist() for column in plain.columns(rows)] == [["y", None, "x"]]
+    assert 0 < plain.nbytes < snapshot.nbytes
 
 
-@settings(deadline=None)
-@given(
-    histories(),
-    st.lists(st.tuples(st.none() | st.sampled_from([*KEYS, b"c"]), st.integers(-10, 60))),
-    st.integers(-100, 50),
-    st.none() | st.integers(0, 10),
-)
-def test_every_row_finds_the_version_of_its_time(
-    versions: list[Version],
-    rows: list[tuple[bytes | None, int]],
-    horizon: int,
-    tolerance: int | None,
-) -> None:
-    snapshot = Snapshot.of(
-        pa.array([v.key for v in versions], pa.binary()),
-        np.array([v.begin for v in versions], np.int64),
-        np.array([v.end for v in versions], np.int64),
-        pa.array([f"{v.key!r}@{v.begin}" for v in versions], pa.string()),
-        None,
-        np.full(len(versions), horizon, np.int64),
-    )
-    found = snapshot.find(
-        pa.array([key for key, _ in rows], pa.binary()),
-        np.array([time for _, time in rows], np.int64),
-        tolerance_ms=tolerance,
-    )
-    columns = {name: column.take(found).to_pylist() for name, column in snapshot.columns.items()}
-    matches = [expected(versions, key, time, horizon, tolerance) for key, time in rows]
-    assert columns["value"] == [v and f"{v.key!r}@{v.begin}" for v in matches]
-    assert columns["timestamp"] == [v and v.begin for v in matches]
-    assert columns["valid_to"] == [v and (None if v.end == FOREVER else v.end) for v in matches]
-    assert "headers" not in columns
+def test_an_empty_one_finds_nothing() -> None:
+    for headers in (True, False):
+        empty = Snapshot.of([], serdes.FLOAT64, [NEVER], headers=headers)
+        keys, times = pa.array([b"a", None]), pa.array([1, 2])
+        rows, *_ = empty.index.find(keys, times)
+        assert [column.to_pylist() for column in empty.columns(rows)] == [[None, None]] * (
+            1 + headers
+        )
+        assert empty.expired(keys, times).to_pylist() == [False, False]
 
 
-def test_an_empty_snapshot_finds_nothing() -> None:
-    empty = Snapshot.empty(pa.float64(), headers=True)
-    found = empty.find(pa.array([b"a", None]), np.array([1, 2]))
-    assert found.to_pylist() == [None, None]
-    assert {name: column.take(found).to_pylist() for name, column in empty.columns.items()} == {
-        "value": [None, None],
-        "timestamp": [None, None],
-        "valid_to": [None, None],
-        "headers": [None, None],
-    }
+def test_what_has_expired_is_the_shards_word() -> None:
+    keys = [b"%d" % n for n in range(40)]
+    horizons = [10, NEVER, 30]
+    snapshot = Snapshot.of([], serdes.BYTES, horizons, headers=False)
+    for time in (9, 10, 29, 30):
+        found = snapshot.expired(
+            pa.array([*keys, None, b"0"]), pa.array([time] * 41 + [None], pa.int64())
+        )
+        wanted = [time < horizons[partition(key, 3)] for key in keys]
+        assert found.to_pylist() == [*wanted, False, False]
+    single = Snapshot.of([], serdes.BYTES, [10], headers=False)
+    assert single.expired(pa.array(keys[:1] * 2), pa.array([9, 10])).to_pylist() == [True, False]
 
 
-def test_the_tolerance_is_measured_from_the_time_rounded_up() -> None:
-    snapshot = one_version(b"a")
-    keys, down = pa.array([b"a", b"a"]), np.array([10, 10])
-    up = np.array([10, 11])
-    found = snapshot.find(keys, down, latest=up, tolerance_ms=10)
-    assert found.to_pylist() == [0, None]
-
-
-def one_version(key: bytes) -> Snapshot:
-    zero = np.zeros(1, np.int64)
-    return Snapshot.of(pa.array([key]), zero, zero + FOREVER, pa.array(["v"]), None, zero - 1)
+def one(value: bytes = b"v") -> Snapshot:
+    return Snapshot.of([table(b"a", 1, value, [])], serdes.BYTES, [0], headers=False)
 
 
 def test_the_cache_keeps_what_was_used_last_within_its_budget() -> None:
-    size = one_version(b"a").nbytes
+    size = one().nbytes
     cache, made = SnapshotCache(2 * size), []
 
     def ask(name: str) -> None:
         def make() -> Snapshot:
             made.append(name)
-            return one_version(b"a")
+            return one()
 
-        cache.get(name, make)
+        assert cache.get(name, make) is not None
 
     for name in "abacabb":
         ask(name)
+    assert made == ["a", "b", "c", "b"]
+    cache.shrink(size)
+    ask("b")
     assert made == ["a", "b", "c", "b"]
     cache.shrink(size - 1)
     ask("b")
     ask("b")
     assert made == ["a", "b", "c", "b", "b", "b"]
+
+
+def test_the_cache_remembers_what_is_too_big() -> None:
+    cache, made = SnapshotCache(10**6), []
+
+    def make() -> None:
+        made.append(1)
+
+    assert cache.get("a", make) is None
+    assert cache.get("a", make) is None
+    cache.shrink(0)
+    assert cache.get("a", make) is None
+    assert made == [1]

@@ -1,0 +1,208 @@
+# cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
+# cython: embedsignature=True, embedsignature.format=clinic, cdivision=True
+"""Versions found by key and time, for whole Arrow columns at once.
+
+A row costs a probe of a hash table and a bisection. An index is never changed once it is made.
+"""
+
+cimport cython
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memset
+
+from kstore_core.codec.arrow_in cimport (
+    Column,
+    Texts,
+    Times,
+    is_set,
+    open_column,
+    text_at,
+    text_valid,
+)
+from kstore_core.codec.arrow_out cimport TimesOut, allocate_times, free_times, null_time, times_array
+from kstore_core.spark.version_runs cimport (
+    NO_MEMORY,
+    WHOLE,
+    Built,
+    Key,
+    Runs,
+    Version,
+    build_runs,
+    first_after,
+    free_runs,
+    key_of,
+    rounded_down,
+)
+
+__all__ = ["VersionIndex"]
+
+cdef int64_t MOST_VERSIONS = 0xFFFFFFFE     # a slot keeps a key's number, plus one, in 32 bits
+cdef uint64_t UNLIMITED = 0xFFFFFFFFFFFFFFFFU
+
+
+@cython.final
+cdef class VersionIndex:
+    """Versions of keys, to be found by key and time.
+
+    Parameters
+    ----------
+    keys : Arrow array of binary
+        The key of each version; none is null.
+    begins : Arrow array of int64
+        When it began, ms, inclusive.
+    ends : Arrow array of int64
+        When it ended, ms, exclusive; null where it is still valid.
+    horizons : sequence of int
+        For each shard, by number, the oldest time that it answers for, ms: before that only what is
+        still valid is found, the rest may have expired.
+
+    The versions of a key must not overlap. They may come in any order.
+    """
+
+    def __cinit__(self, keys, begins, ends, horizons):
+        cdef Column key_column = open_column(keys, "keys")
+        cdef Column begin_column = open_column(begins, "begins")
+        cdef Column end_column = open_column(ends, "ends")
+        cdef Texts texts
+        cdef Times from_times, to_times
+        cdef int64_t *of_shards
+        cdef int64_t shards = len(horizons)
+        cdef int64_t i
+        cdef Built built
+        memset(&texts, 0, sizeof(Texts))
+        key_column.as_texts(&texts, "keys", False)
+        begin_column.as_times(&from_times, "begins")
+        end_column.as_times(&to_times, "ends")
+        if not texts.length == from_times.length == to_times.length:
+            raise ValueError(
+                f"{texts.length} keys, {from_times.length} begins and {to_times.length} ends; "
+                "each version has one of each"
+            )
+        if shards < 1:
+            raise ValueError("no horizons; there is one for each shard")
+        if texts.length > MOST_VERSIONS:
+            raise OverflowError(f"{texts.length} versions; an index has {MOST_VERSIONS} at most")
+        of_shards = <int64_t *>malloc(<size_t>shards * sizeof(int64_t))
+        if of_shards is NULL:
+            raise MemoryError(f"no memory for {shards} horizons")
+        try:
+            for i in range(shards):
+                of_shards[i] = horizons[i]
+            with nogil:
+                built = build_runs(&self.runs, &texts, &from_times, &to_times, of_shards, shards)
+        finally:
+            free(of_shards)
+        if built == NO_MEMORY:
+            raise MemoryError(f"no memory for an index of {texts.length} versions")
+        if built != WHOLE:
+            raise ValueError("a key or a begin of a version is null")
+
+    def __dealloc__(self):
+        free_runs(&self.runs)
+
+    def __len__(self):
+        return self.runs.n_versions
+
+    @property
+    def nbytes(self):
+        """Memory that it takes."""
+        return (
+            (<int64_t>1 << (64 - self.runs.shift)) * <int64_t>sizeof(uint64_t)
+            + (self.runs.n_keys + 1) * <int64_t>sizeof(Key)
+            + self.runs.n_versions * <int64_t>sizeof(Version)
+            + self.runs.n_bytes
+        )
+
+    def find(self, keys, times, tolerance_ms=None):
+        """The version that is valid for each row.
+
+        Parameters
+        ----------
+        keys : Arrow array of binary
+        times : Arrow array of int64 (ms) or timestamps
+            A version that begins at the very time is valid, one that ends at it is not. Nothing is
+            found for a null, of either column.
+        tolerance_ms : int, optional
+            How long before the row's time the version may have begun, inclusive.
+
+        Returns
+        -------
+        rows, begins, ends : pyarrow.Int64Array
+            Null where nothing is found: the place of the version among those that the index was
+            made of, and when it began and ended; the end is null, too, of what is still valid.
+        """
+        cdef Column key_column = open_column(keys, "keys")
+        cdef Column time_column = open_column(times, "times")
+        cdef Texts texts
+        cdef Times when
+        cdef TimesOut rows, begins, ends
+        cdef uint64_t tolerance = UNLIMITED
+        memset(&texts, 0, sizeof(Texts))
+        key_column.as_texts(&texts, "keys", False)
+        time_column.as_times(&when, "times")
+        if texts.length != when.length:
+            raise ValueError(f"{texts.length} keys and {when.length} times; a row has one of each")
+        if tolerance_ms is not None:
+            if tolerance_ms < 0:
+                raise ValueError(f"tolerance_ms={tolerance_ms}; it is 0 or more")
+            tolerance = min(tolerance_ms, UNLIMITED)
+        memset(&rows, 0, sizeof(TimesOut))
+        memset(&begins, 0, sizeof(TimesOut))
+        memset(&ends, 0, sizeof(TimesOut))
+        try:
+            allocate_times(&rows, texts.length)
+            allocate_times(&begins, texts.length)
+            allocate_times(&ends, texts.length)
+            with nogil:
+                search(&self.runs, &texts, &when, tolerance, &rows, &begins, &ends)
+            return times_array(&rows), times_array(&begins), times_array(&ends)
+        finally:
+            free_times(&rows)
+            free_times(&begins)
+            free_times(&ends)
+
+
+cdef void search(
+    const Runs *runs, const Texts *keys, const Times *times, uint64_t tolerance,
+    TimesOut *rows, TimesOut *begins, TimesOut *ends,
+) noexcept nogil:
+    cdef int64_t i
+    cdef Py_ssize_t size = 0
+    cdef const uint8_t *data
+    cdef const Key *key
+    cdef const Version *version
+    for i in range(keys.length):
+        version = NULL
+        if text_valid(keys, i) and is_set(&times.valid, i):
+            data = text_at(keys, i, &size)
+            key = key_of(runs, data, size)
+            if key is not NULL:
+                version = version_at(runs, key, times, i, tolerance)
+        if version is NULL:
+            null_time(rows, i)
+            null_time(begins, i)
+            null_time(ends, i)
+            continue
+        rows.data[i] = version.row
+        begins.data[i] = version.begin
+        ends.data[i] = version.end
+        if version.end == INT64_MAX:
+            null_time(ends, i)
+
+
+cdef inline const Version *version_at(
+    const Runs *runs, const Key *key, const Times *times, int64_t index, uint64_t tolerance
+) noexcept nogil:
+    """The version of a key that a row of this time finds, or NULL."""
+    cdef int64_t time = rounded_down(times, index)
+    cdef int64_t at = first_after(runs, key, time) - 1
+    cdef const Version *version = &runs.versions[at]
+    cdef uint64_t age
+    if at < key.first or time >= version.end:
+        return NULL
+    if time < key.horizon and version.end != INT64_MAX:
+        return NULL
+    age = <uint64_t>time - <uint64_t>version.begin
+    if times.divide != 1 and times.data[index] % times.divide:
+        age += 1                # of a ms that has begun
+    return version if age <= tolerance else NULL

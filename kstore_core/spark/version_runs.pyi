@@ -1,0 +1,1 @@
+# Only for other extension modules: see version_runs.pxd.
