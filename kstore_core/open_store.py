@@ -228,6 +228,11 @@ class OpenStore:
         home.record.position = position
         self._storage.drop(expired)
 
+    def advance(self, stream_time: int) -> None:
+        """Move stream time on, where the store has one."""
+        if self._clock is not None:
+            self._clock.advance(stream_time)
+
     def spill(self) -> None:
         """Write what is staged before its commit: rows, what they are, their stream time.
 

@@ -21,6 +21,7 @@ from kstore_core.migration import check_not_moving
 from kstore_core.notes import check_notes
 from kstore_core.offsets import Partition, StoreRecord, check_offsets, common_offsets
 from kstore_core.open_store import OpenStore
+from kstore_core.partition_time import partition_time
 from kstore_core.restore_log import RestoreListener
 from kstore_core.restore_rows import Restored
 from kstore_core.spec import StoredSpec, StoreSpec
@@ -32,7 +33,7 @@ from kstore_core.state.figures import StateFigures
 from kstore_core.state.handle import Held, StateHandle
 from kstore_core.state.logs import StateLogs
 from kstore_core.typed.values import RecordSlot
-from kstore_core.types import RecordContext, Time
+from kstore_core.types import RecordContext, Time, to_millis
 
 __all__ = ["StateDirectory"]
 
@@ -64,6 +65,7 @@ class StateDirectory(StateHandle):
         durability: Durability,
         read_only: bool,
         migrate_on_read: bool,
+        partition_time: bool = False,
         logs: StateLogs | None = None,
         on_restore: RestoreListener | None = None,
     ) -> None:
@@ -78,6 +80,7 @@ class StateDirectory(StateHandle):
         self._is_measured = False
         self._durability = durability
         self._migrate_on_read = migrate_on_read
+        self._honours_partition_time = partition_time
         self._logs = logs or StateLogs()
         self._on_restore = on_restore
         self._slot = RecordSlot()
@@ -296,17 +299,21 @@ class StateDirectory(StateHandle):
         """The input record that the writes within this block come from.
 
         Positions move on to it. It lends its timestamp and headers to a key-value put that gives
-        none; a versioned put says its own.
+        none; a versioned put says its own. Opened with ``partition_time=True``, stream time moves
+        on to what its header tells: for its own writes, and then for those of the next.
 
         Raises
         ------
         TypeError, ValueError
             A topic that is not a str, a number that is not an int or does not fit, a naive time.
+        FormatError
+            The header is honoured, and is none.
         StateError
             Another thread works on a record of this state.
         """
         self._check()
         context = context_of(topic, partition, offset, timestamp, headers)
+        told = partition_time(context.headers) if self._honours_partition_time else None
         if not self._recording.acquire(blocking=False):
             raise StateError(
                 f"another thread works on a record of {self.path}, whose time and headers your "
@@ -314,10 +321,29 @@ class StateDirectory(StateHandle):
             )
         before, self._slot.current = self._slot.current, context
         try:
+            if told is not None:
+                self.advance(told.read)
             yield context
+            if told is not None:
+                self.advance(told.sent)
         finally:
             self._slot.current = before
             self._recording.release()
+
+    def advance(self, stream_time: Time) -> None:
+        """Move stream time of all open stores on, as a record of this time would; never back.
+
+        It is committed with the next commit.
+
+        Raises
+        ------
+        TypeError, ValueError
+            A time that is not one, or a naive one.
+        """
+        self._check()
+        millis = to_millis(stream_time)
+        for store in list(self._stores.values()):
+            store.advance(millis)
 
     def flush(self) -> None:
         """Have caches write down what they hold, which tells their listeners; nothing is committed.

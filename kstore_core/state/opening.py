@@ -43,6 +43,7 @@ def open_state(
     cache_max_bytes: int = DEFAULT_CACHE_MAX_BYTES,
     lock_timeout_s: float = 0,
     migrate_on_read: bool = True,
+    partition_time: bool = False,
     metrics: MetricsRegistry = REGISTRY,
 ) -> StateDirectory:
     """Open a state directory: a Kafka Streams task directory, or a new one.
@@ -83,6 +84,9 @@ def open_state(
     migrate_on_read : bool
         Whether a lookup moves a row that is still in an older format, as Kafka's does; writes move
         rows in any case. See docs/upgrade.md.
+    partition_time : bool
+        Whether stream time honours the header ``partition-time`` of the records that are worked on
+        within ``state.record(…)``. See docs/partition-time.md.
     metrics : MetricsRegistry
         Where stores with ``spec.with_metrics()`` are found; the process's, if no other is given.
 
@@ -150,6 +154,7 @@ def open_state(
         durability=durability,
         read_only=read_only,
         migrate_on_read=migrate_on_read,
+        partition_time=partition_time,
         logs=logs,
         on_restore=on_restore,
     )
