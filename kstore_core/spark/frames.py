@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, cast
 
 from kstore_core.errors import SpecError, UnsupportedError
@@ -19,8 +20,10 @@ __all__ = [
     "check_columns",
     "check_log",
     "headers_type",
+    "in_order",
     "log_columns",
     "shard_column",
+    "shard_of_log",
     "spark_schema",
     "spark_type",
 ]
@@ -32,7 +35,9 @@ _PLAIN_TYPES = {
     "partition": ("int", "bigint"),
     "offset": ("bigint", "int"),
     "timestampType": ("int",),
+    "arrival": ("bigint",),
 }
+_TIME_TYPES = ("timestamp", "bigint")
 
 
 def spark_type(arrow: pa.DataType) -> DataType:
@@ -84,12 +89,7 @@ def check_columns(schema: StructType, spec: StoreSpec) -> None:
     SpecError
         Columns are missing, unknown, twice there, or of another type.
     """
-    types = {
-        "key": ("binary", spark_type(spec.key.arrow_type).simpleString()),
-        "value": ("binary", spark_type(spec.value.arrow_type).simpleString()),
-        **_PLAIN_TYPES,
-    }
-    wanted = ["key", "value", "timestamp"] + (["headers"] if spec.format.headers else [])
+    types, wanted = _log_types(spec, [field.name for field in schema.fields])
     names = [field.name for field in schema.fields]
     faults = [f"{name!r} is missing" for name in wanted if name not in names]
     faults += [f"{name!r} is there twice" for name in sorted(set(names)) if names.count(name) > 1]
@@ -101,48 +101,106 @@ def check_columns(schema: StructType, spec: StoreSpec) -> None:
             allowed = " or ".join(dict.fromkeys(types[field.name]))
             faults.append(f"{field.name!r} is {kind}, not {allowed}")
     if faults:
-        hint = ""
-        if "'headers' is missing" in faults:
-            hint = (
-                f". The format {spec.format.name!r} keeps headers: read Kafka with the option "
-                "includeHeaders=true, or add a column of empty ones"
-            )
         raise SpecError(
             f"the DataFrame is not a changelog for the store {spec.name!r}: {'; '.join(faults)}. "
             "Its columns are those of Spark's Kafka source: key, value, timestamp, and optionally "
-            f"headers, topic, partition, offset{hint}"
+            f"headers, topic, partition, offset{_hint(spec, faults)}"
         )
 
 
+def _log_types(
+    spec: StoreSpec, names: Collection[str]
+) -> tuple[dict[str, tuple[str, ...]], list[str]]:
+    """The types that the columns of a log may have, and which of them there have to be."""
+    from kstore_core.spark.log_keys import tail_bytes, times_of_shape
+
+    key_types = ("binary", spark_type(spec.key.arrow_type).simpleString())
+    types = {
+        "key": ("binary",) if tail_bytes(spec, names) else key_types,
+        "value": ("binary", spark_type(spec.value.arrow_type).simpleString()),
+        **_PLAIN_TYPES,
+    }
+    wanted = ["key", "value"]
+    if spec.format.timestamped or spec.format.versioned:
+        wanted.append("timestamp")
+    if spec.format.headers:
+        wanted.append("headers")
+    times = times_of_shape(spec)
+    types.update(dict.fromkeys(times, _TIME_TYPES))
+    if any(name in names for name in times):
+        wanted += times
+        if spec.shape == "window":
+            types["window_end"] = _TIME_TYPES
+            if spec.retain_duplicates:
+                types["sequence"] = ("int", "bigint")
+                wanted.append("sequence")
+    return types, wanted
+
+
+def _hint(spec: StoreSpec, faults: list[str]) -> str:
+    """What may help with some of the faults."""
+    from kstore_core.spark.log_keys import times_of_shape
+
+    hint = ""
+    if "'headers' is missing" in faults:
+        hint = (
+            f". The format {spec.format.name!r} keeps headers: read Kafka with the option "
+            "includeHeaders=true, or add a column of empty ones"
+        )
+    times = times_of_shape(spec)
+    if times:
+        more = ", and window_end" if spec.shape == "window" else ""
+        more += ", and sequence" if spec.retain_duplicates else ""
+        hint += (
+            f". For a {spec.shape} store there are {' and '.join(times)} beside the user's key"
+            f"{more}; without them, keys are binary, as in the changelog of a {spec.shape} store"
+        )
+    return hint
+
+
 def log_columns(df: DataFrame, spec: StoreSpec, *, by_key: bool, partitions: int) -> DataFrame:
-    """What the shards are built of: ``shard`` first, times in ms, an order of arrival."""
-    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+    """What the shards are built of: ``shard`` first, an order of arrival where none is known."""
+    from kstore_core.spark.shard_log import LOG_COLUMNS
 
     names = df.columns
-    timestamp = F.col("timestamp")
-    if df.schema["timestamp"].dataType.simpleString() == "timestamp":
-        timestamp = F.unix_millis(timestamp)
-    if by_key:
-        shard = shard_column(F.col("key"), spec.key, partitions)
-    else:
-        shard = F.col("partition").cast("int")
-    chosen = [shard.alias("shard"), F.col("key"), F.col("value"), timestamp.alias("timestamp")]
-    if spec.format.headers:
-        chosen.append(F.col("headers"))
-    if "offset" in names:
-        chosen += [F.col(name) for name in ("topic", "partition", "offset") if name in names]
-    else:
-        chosen.append(F.monotonically_increasing_id().alias("arrival"))
-    return df.select(*chosen)
+    left_out = set() if "offset" in names else {"topic", "partition"}
+    left_out |= set() if spec.format.headers else {"headers"}
+    chosen = [name for name in names if name in LOG_COLUMNS and name not in left_out]
+    shard = shard_of_log(df, spec, by_key=by_key, partitions=partitions)
+    return in_order(df.select(shard.alias("shard"), *chosen))
 
 
-def shard_column(key: Column, serde: Serde[Any], partitions: int) -> Column:
-    """The shard of each row by murmur2 of its serialised key; 0 for a null key."""
+def shard_of_log(df: DataFrame, spec: StoreSpec, *, by_key: bool, partitions: int) -> Column:
+    """The shard of each record of a log: where its key belongs, or what its partition says."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    from kstore_core.spark.log_keys import tail_bytes
+
+    if not by_key:
+        return F.col("partition").cast("int")
+    return shard_column(F.col("key"), spec.key, partitions, tail=tail_bytes(spec, df.columns))
+
+
+def in_order(df: DataFrame) -> DataFrame:
+    """The records of a log with a number by which they keep their order, where none is known."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if "offset" in df.columns or "arrival" in df.columns:
+        return df
+    return df.withColumn("arrival", F.monotonically_increasing_id())
+
+
+def shard_column(key: Column, serde: Serde[Any], partitions: int, *, tail: int = 0) -> Column:
+    """The shard of each row by murmur2 of its serialised key; 0 for a null key.
+
+    The last `tail` bytes of keys that are binary do not count.
+    """
     from pyspark.sql.pandas.functions import arrow_udf
 
     from kstore_core.spark.partitioning import ShardOfKey
 
-    udf = arrow_udf(ShardOfKey(serde, partitions).__call__, "int")  # type: ignore[call-overload]
+    shards = ShardOfKey(serde, partitions, tail)
+    udf = arrow_udf(shards.__call__, "int")  # type: ignore[call-overload]
     return cast("Column", udf(key))
 
 

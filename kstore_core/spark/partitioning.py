@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kstore_core.spark.columns import serialized
 
@@ -92,10 +93,21 @@ def _murmur2(
 
 @dataclass(frozen=True, slots=True)
 class ShardOfKey:
-    """A column of keys in, their shards out: what the Arrow UDF runs on the workers."""
+    """A column of keys in, their shards out: what the Arrow UDF runs on the workers.
+
+    Attributes
+    ----------
+    serde : Serde
+    partitions : int
+    tail : int
+        How many bytes behind the key say nothing about the shard.
+    """
 
     serde: Serde[Any]
     partitions: int
+    tail: int = 0
 
     def __call__(self, keys: pa.Array) -> pa.Array:
+        if self.tail:
+            keys = pc.binary_slice(keys, 0, -self.tail)
         return pa.array(shards_of(serialized(self.serde, keys), self.partitions))

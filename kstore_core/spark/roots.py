@@ -3,7 +3,7 @@
 ::
 
     <root>/_kstore/<version>.json               a manifest; the greatest version is the newest
-    <root>/attempts/<job>/begun                 while the job runs
+    <root>/attempts/<job>/begun                 while tasks of the job may upload
     <root>/attempts/<job>/<shard>-<attempt>/    what a task of the job uploaded
 
 Nothing here changes once it is published. A version appears with the appearance of its manifest.
@@ -216,18 +216,22 @@ class Root:
             return False
         return True
 
+    def close(self, job: str) -> None:
+        """Take the mark of a job away: nothing more is uploaded."""
+        self.storage.delete([f"{self.attempts(job)}/{_BEGUN}"])
+
     def discard(self, job: str) -> None:
         """Remove what a job uploaded, however little of it is there. Never raises for that."""
         for _ in range(3):  # a task that is being cancelled may still add a file
             with contextlib.suppress(OSError, KStoreError):
-                self.storage.delete([f"{self.attempts(job)}/{_BEGUN}"])
+                self.close(job)
                 self.storage.delete_tree(self.attempts(job))
 
     def keep_only(self, job: str, manifest: Manifest) -> None:
         """Remove what ``job`` uploaded and ``manifest`` does not refer to, its mark included."""
+        self.close(job)
         home = self.attempts(job)
         kept = {place.removeprefix(f"{home}/").partition("/")[0] for place in manifest.places()}
-        self.storage.delete([f"{home}/{_BEGUN}"])
         for name in self.storage.names(home):
             if name not in kept:
                 self.storage.delete_tree(f"{home}/{name}")

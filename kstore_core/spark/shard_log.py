@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from kstore_core import arrow
 from kstore_core.errors import SpecError
-from kstore_core.spark.columns import combined, serialized
+from kstore_core.spark.columns import combined, millis, serialized
+from kstore_core.spark.log_keys import keys_of, user_keys
 from kstore_core.spark.manifest import Offset
 from kstore_core.spark.partitioning import shards_of
 from kstore_core.spec import StoreSpec
@@ -20,16 +21,39 @@ from kstore_core.spec import StoreSpec
 if TYPE_CHECKING:
     from kstore_core.serdes import Serde
 
-__all__ = ["ShardLog"]
+__all__ = ["LOG_COLUMNS", "ShardLog"]
+
+LOG_COLUMNS = (
+    *("key", "window_start", "window_end", "sequence", "session_start", "session_end"),
+    *("value", "timestamp", "headers", "topic", "partition", "offset", "arrival"),
+)
+"""The columns that are looked at, where there are such."""
 
 Indices = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class ShardLog:
-    """Records of one shard in arrival order, serialised."""
+    """Records in arrival order, serialised: those of one shard, once :meth:`check` has looked.
 
-    shards: pa.Array
+    Attributes
+    ----------
+    shards : pyarrow.Array or None
+        What the column ``shard`` says, where there is one.
+    users : pyarrow.Array of binary
+        The user's keys; those of windows and sessions without their times.
+    keys, values : pyarrow.Array of binary
+    timestamps : pyarrow.Array of int64
+        Ms; 0 where the log has none.
+    headers : pyarrow.Array or None
+    topics, sources, offsets : pyarrow.Array or None
+        Where the records were read from.
+    timed : bool
+        Whether the log has times.
+    """
+
+    shards: pa.Array | None
+    users: pa.Array
     keys: pa.Array
     values: pa.Array
     timestamps: pa.Array
@@ -37,41 +61,41 @@ class ShardLog:
     topics: pa.Array | None = None
     sources: pa.Array | None = None
     offsets: pa.Array | None = None
+    timed: bool = True
 
     @classmethod
     def of(cls, rows: pa.Table, spec: StoreSpec) -> ShardLog:
-        """From a table of :func:`kstore_core.spark.frames.log_columns`, in whatever order."""
+        """From a table of such columns as a changelog has, in whatever order.
+
+        Raises
+        ------
+        SpecError
+            Nulls where there are none, keys that are none of the store.
+        """
 
         def column(name: str) -> pa.Array | None:
             return combined(rows[name], name) if name in rows.column_names else None
 
+        _refuse_nulls(rows)
         headers = column("headers")
         if headers is not None:
             headers = headers.cast(arrow.headers_type())
+        times = column("timestamp")
+        milliseconds = np.zeros(len(rows), np.int64) if times is None else millis(times)[0]
+        keys = keys_of(spec, column)
+        users = user_keys(spec, keys)
         log = cls(
             column("shard"),
-            serialized(spec.key, column("key")),
+            users,
+            keys,
             serialized(spec.value, column("value")),
-            column("timestamp"),
+            pa.array(milliseconds),
             headers,
             column("topic"),
             column("partition"),
             column("offset"),
+            times is not None,
         )
-        for name, wanted in (
-            ("keys", "key"),
-            ("timestamps", "timestamp"),
-            ("shards", "partition"),
-            ("topics", "topic"),
-            ("sources", "partition"),
-            ("offsets", "offset"),
-        ):
-            found = getattr(log, name)
-            if found is not None and found.null_count:
-                raise SpecError(
-                    f"{found.null_count} of {len(found)} records have no {wanted}; "
-                    "filter them out, nothing was written"
-                )
         return log._take(log._order(column("arrival")))
 
     def _order(self, arrival: pa.Array | None) -> Indices:
@@ -82,7 +106,8 @@ class ShardLog:
         all but the first source would seem too late.
         """
         if self.offsets is None:
-            assert arrival is not None
+            if arrival is None:
+                return np.arange(len(self.keys))
             return np.argsort(_numpy(arrival), kind="stable")
         zeros = np.zeros(len(self.keys), np.int64)
         topic = zeros
@@ -105,7 +130,9 @@ class ShardLog:
             return self
         chosen = pa.array(rows)
         columns = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return ShardLog(**{k: c if c is None else c.take(chosen) for k, c in columns.items()})
+        return ShardLog(
+            **{k: c.take(chosen) if isinstance(c, pa.Array) else c for k, c in columns.items()}
+        )
 
     def check(self, shard: int, partitions: int) -> None:
         """Refuse records that do not belong to ``shard``.
@@ -114,7 +141,7 @@ class ShardLog:
         ------
         SpecError
         """
-        given = _numpy(self.shards)
+        given = np.zeros(0, np.int64) if self.shards is None else _numpy(self.shards)
         outside = np.flatnonzero(given != shard)
         if len(outside):
             raise SpecError(
@@ -122,10 +149,10 @@ class ShardLog:
                 f"partitions={partitions}, from 0 to {partitions - 1}. Pass as many as the topic "
                 "has, or partition_by='key' to place them anew"
             )
-        wanted = shards_of(self.keys, partitions)
+        wanted = shards_of(self.users, partitions)
         wrong = np.flatnonzero(wanted != shard)
         if len(wrong):
-            key = self.keys[int(wrong[0])].as_py()
+            key = self.users[int(wrong[0])].as_py()
             raise SpecError(
                 f"{len(wrong)} of {len(wanted)} records have the partition {shard}, but their keys "
                 f"belong to another: {key[:40]!r} to {wanted[wrong[0]]} of {partitions}. Another "
@@ -141,7 +168,7 @@ class ShardLog:
         SpecError
         """
         for name, serde, column in (
-            ("key", spec.key, self.keys),
+            ("key", spec.key, self.users),
             ("value", spec.value, self.values),
         ):
             fault = _fault(serde, column)
@@ -149,7 +176,7 @@ class ShardLog:
                 continue
             place = _first_fault(serde, column)
             fault = _fault(serde, column.slice(place, 1)) or fault
-            of_key = "" if name == "key" else f" of the key {self.keys[place].as_py()[:40]!r}"
+            of_key = "" if name == "key" else f" of the key {self.users[place].as_py()[:40]!r}"
             raise SpecError(
                 f"the column {name!r} holds {column[place].as_py()[:40]!r}{of_key}, which the "
                 f"serde {serde.name!r} cannot read: {fault}. Mend the record or filter it out; or "
@@ -185,7 +212,18 @@ class ShardLog:
     @property
     def stream_time(self) -> int:
         """The greatest time, -1 where there is none."""
-        return int(_numpy(self.timestamps).max()) if len(self.timestamps) else -1
+        return int(_numpy(self.timestamps).max()) if self.timed and len(self.timestamps) else -1
+
+
+def _refuse_nulls(rows: pa.Table) -> None:
+    for name in rows.column_names:
+        missing = 0 if name in ("value", "headers") else rows[name].null_count
+        if missing:
+            said = "partition" if name == "shard" else name
+            raise SpecError(
+                f"{missing} of {len(rows)} records have no {said}; "
+                "filter them out, nothing was written"
+            )
 
 
 def _fault(serde: Serde[Any], column: pa.Array) -> Exception | None:

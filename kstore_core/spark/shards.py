@@ -24,6 +24,7 @@ from kstore_core.errors import (
     KeyTooLongError,
     SpecError,
     StateError,
+    StorageFullError,
     UnknownEngineError,
 )
 from kstore_core.restore import restore
@@ -47,6 +48,7 @@ _NOT_TO_BE_TRIED_AGAIN = (
     KeyTooLongError,
     SpecError,
     StateError,
+    StorageFullError,
     UnknownEngineError,
 )
 
@@ -88,7 +90,7 @@ class ShardWriter:
                 task.partitionId(), task.taskAttemptId(), pa.Table.from_batches(kept)
             )
             message: dict[str, Any] = {"shard": dataclasses.asdict(shard)}
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - raised again, or told to the driver
             message = failure(error, task.partitionId())
         yield pa.RecordBatch.from_pydict({"message": [json.dumps(message)]}, schema=_MESSAGE)
 
@@ -113,6 +115,7 @@ class ShardWriter:
                 store = state.open(self.spec)
                 done = restore(store, log.keys, log.values, log.timestamps, log.headers)
                 state.commit({(o.topic, o.partition): o.offset for o in offsets} or None)
+                reached = log.stream_time if self.spec.retention_ms is None else store.stream_time
             path = f"{self.root.attempts(self.job)}/{shard}-{attempt}/{name}"
             files = self.root.upload(here, path, parent, stamps)
         return Shard(
@@ -123,7 +126,7 @@ class ShardWriter:
             done.records + replayed,
             done.late,
             replayed,
-            max(log.stream_time, parent.stream_time),
+            max(reached, parent.stream_time),
             offsets,
         )
 

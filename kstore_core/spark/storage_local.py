@@ -15,9 +15,10 @@ from kstore_core.directories import make_directory, sync_directory
 from kstore_core.errors import StateError, StorageFullError
 from kstore_core.spark.storage import Entry
 
-__all__ = ["LocalFiles"]
+__all__ = ["FULL", "LocalFiles"]
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""The errors of a disk that is full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +124,9 @@ class LocalFiles:
         with _room(place):
             for folder, _, _ in os.walk(place):
                 sync_directory(Path(folder))
-            for folder in place.parents:
-                if folder.is_relative_to(self.path) and folder.is_dir():
-                    sync_directory(folder)
+            for above in place.parents:
+                if above.is_relative_to(self.path) and above.is_dir():
+                    sync_directory(above)
 
     def delete(self, names: Sequence[str]) -> None:
         for name in names:
@@ -155,7 +156,7 @@ def _room(place: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _FULL:
+        if error.errno not in FULL:
             raise
         raise StorageFullError(
             f"no space left for {place}: {error.strerror}. Make room there and run the job again; "

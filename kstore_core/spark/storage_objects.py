@@ -21,11 +21,13 @@ from kstore_core.errors import (
     EngineUnavailableError,
     SpecError,
     StateError,
+    StorageFullError,
     StorageUnavailableError,
 )
 from kstore_core.spark.storage import Entry
+from kstore_core.spark.storage_local import FULL
 
-__all__ = ["ObjectStore", "options_from_text"]
+__all__ = ["ObjectStore"]
 
 _AT_ONCE = 8
 _TRIES = 5
@@ -57,7 +59,8 @@ class ObjectStore:
         EngineUnavailableError
             s3fs is not installed.
         SpecError
-            An option that s3fs does not have, or an address without a bucket.
+            An option that s3fs does not have or a value that is none, or an address without a
+            bucket.
         """
         unknown = sorted({*options} - _parameters())
         if unknown:
@@ -69,7 +72,10 @@ class ObjectStore:
         if not bucket:
             raise SpecError(f"{address!r} names no bucket; an address is s3://bucket/prefix")
         parts = [part for part in prefix.split("/") if part]
-        return cls("/".join([f"s3://{bucket}", *parts]), dict(options))
+        return cls(
+            "/".join([f"s3://{bucket}", *parts]),
+            {name: _value(name, value) for name, value in options.items()},
+        )
 
     @property
     def name(self) -> str:
@@ -177,6 +183,12 @@ class ObjectStore:
 
     def _said(self, error: Exception) -> Exception:
         """What an error means here; itself where it says what a storage has to say."""
+        if isinstance(error, OSError) and error.errno in FULL:
+            return StorageFullError(
+                f"no space left on this machine for what comes from {self.address}: "
+                f"{error.strerror}. Make room in the directory for temporary files and in "
+                "KSTORE_SHARD_CACHE, and run the job again"
+            )
         cause = error if hasattr(error, "response") else error.__cause__
         response = getattr(cause, "response", None) or {}
         code = str(response.get("Error", {}).get("Code", ""))
@@ -205,33 +217,23 @@ class ObjectStore:
         )
 
 
-def options_from_text(options: Mapping[str, str]) -> dict[str, Any]:
-    """The storage options among a data source's, which are text and begin with ``storage.``.
-
-    Those that are no text for S3 are written as JSON: ``true``, ``8``, ``{"region_name": "x"}``.
+def _value(name: str, value: Any) -> Any:
+    """An option's value; one that is no text for S3 may be written as JSON.
 
     Raises
     ------
     SpecError
         It is no JSON.
-    EngineUnavailableError
-        s3fs is not installed.
     """
-    found = {}
-    for name, text in options.items():
-        if not name.lower().startswith("storage."):
-            continue
-        option = name[len("storage.") :].lower()
-        found[option] = text
-        if option in _parameters() and option not in _TEXT:
-            try:
-                found[option] = json.loads(text)
-            except ValueError:
-                raise SpecError(
-                    f"the option {name!r} is {text!r}; storage option {option!r} is written as "
-                    'JSON: true, 8, {"region_name": "x"}'
-                ) from None
-    return found
+    if not isinstance(value, str) or name in _TEXT:
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        raise SpecError(
+            f"the storage option {name!r} is {value!r}; as text it is written in JSON: true, 8, "
+            '{"region_name": "x"}'
+        ) from None
 
 
 def _parameters() -> set[str]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import time
-import uuid
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
-from kstore_core.errors import SpecError, StateError
-from kstore_core.spark.cluster_engines import check_shared_engine
-from kstore_core.spark.manifest import Manifest, Shard
+from kstore_core.errors import StateError
+from kstore_core.spark.manifest import Manifest
+from kstore_core.spark.placing import placed_by_key
 from kstore_core.spark.roots import Root
+from kstore_core.spark.write_job import WriteJob
 from kstore_core.spec import StoreSpec
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ def write_store(
     partition_by: Literal["key", "partition"] | None = None,
     mode: Mode = "append",
     engine: str = "rocksdb",
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Manifest:
     """Restore a partitioned store from a changelog, and publish it as a new version.
 
@@ -42,12 +42,16 @@ def write_store(
     ----------
     df : DataFrame
         The columns of Spark's Kafka source: ``key`` and ``value`` (binary, or of the type of the
-        serde), ``timestamp`` (timestamp, or long milliseconds), ``headers`` where the format keeps
-        them; ``topic``, ``partition`` and ``offset`` where they are known. A null value is a
+        serde), ``timestamp`` (timestamp, or long milliseconds) and ``headers`` where the format
+        keeps them; ``topic``, ``partition`` and ``offset`` where they are known. A null value is a
         tombstone. With offsets, records come in their order, and those that a shard contains
-        already are left out; without, they come in the order of ``df``.
-    root : path
-        The store's directory; local, or mounted alike on every machine of the cluster.
+        already are left out; without, they come in the order of ``df``. Of a window store, keys are
+        those of its changelog, or the user's with ``window_start`` beside them (and ``sequence``
+        where it retains duplicates); of a session store, with ``session_start`` and
+        ``session_end``.
+    root : path or address
+        Where the store is kept: a directory, local or mounted alike on every machine of the
+        cluster, or ``s3://bucket/prefix``.
     spec : StoreSpec
         From the factories in :mod:`kstore_core.stores`.
     partitions : int
@@ -61,6 +65,8 @@ def write_store(
         leave it as it is.
     engine : str
         The storage engine of new shards.
+    storage_options : mapping, optional
+        Of an object store, as ``s3fs.S3FileSystem`` takes them; see docs/spark-roots.md.
 
     Returns
     -------
@@ -73,111 +79,46 @@ def write_store(
         The columns do not fit, a record has no key or time, is in the wrong shard or is not what
         the serdes read, or the root holds another store. Nothing was published.
     UnsupportedError
-        The engine keeps its data in one process, or the root is on a file system not known yet.
+        The engine keeps its data in one process, or no storage is known for the root.
     StateError
         There is a version and the mode is ``"error"``, or the root holds something else.
     CommitConflictError
         Another writer published meanwhile. Nothing of this job was.
+    StorageFullError
+        There is no room for a shard on the machine that builds it, or in the root.
+    StorageUnavailableError
+        The object store does not answer, or denies access.
     """
     from kstore_core.spark.frames import by_shard, check_log, log_columns
-    from kstore_core.spark.shards import MESSAGE_DDL, ShardWriter, read_message
+    from kstore_core.spark.shards import MESSAGE_DDL, read_message
 
-    home = Root.at(root)
+    home = Root.at(root, storage_options)
     if mode not in _MODES:
         raise ValueError(f"mode={mode!r}; there are: {', '.join(_MODES)}")
-    if isinstance(partitions, bool) or not isinstance(partitions, int) or partitions < 1:
-        raise SpecError(f"partitions={partitions!r}; a store has at least one")
-    check_shared_engine(engine)
     check_log(df, spec)
-    by_key = _by_key(df, partition_by)
+    by_key = placed_by_key(df.columns, partition_by)
     newest = home.newest()
-    if newest is None:
-        home.check_unused()
-    elif mode == "ignore":
+    if newest is not None and mode == "ignore":
         return newest
-    elif mode in ("error", "errorifexists"):
+    if newest is not None and mode in ("error", "errorifexists"):
         raise StateError(
             f"{home} holds version {newest.version} of the store {newest.spec['name']!r}; "
             "pass mode='append' to go on from it, or mode='overwrite' to start anew"
         )
-    else:
-        _check_same_store(home, newest, spec, partitions, engine, appending=mode == "append")
-    parents = {}
-    if newest is not None and mode == "append":
-        parents = {shard.shard: shard for shard in newest.shards}
-
-    job = uuid.uuid4().hex
-    home.begin(job)
+    job = WriteJob.plan(
+        home,
+        spec,
+        newest,
+        engine=engine,
+        partitions=partitions,
+        mode="overwrite" if mode == "overwrite" else "append",
+    )
+    log = log_columns(df, spec, by_key=by_key, partitions=partitions)
+    built = by_shard(log, partitions, "shard").mapInArrow(job.writer().build, MESSAGE_DDL)
     try:
-        writer = ShardWriter(home, job, spec, engine, partitions, parents)
-        log = log_columns(df, spec, by_key=by_key, partitions=partitions)
-        built = by_shard(log, partitions, "shard").mapInArrow(writer.build, MESSAGE_DDL)
-        written = {}
-        for row in built.collect():
-            shard = read_message(row.message)
-            written[shard.shard] = shard
-        manifest = Manifest(
-            version=1 if newest is None else newest.version + 1,
-            created_ms=time.time_ns() // 1_000_000,
-            job=job,
-            mode="append" if mode == "append" else "overwrite",
-            engine=engine,
-            partitions=partitions,
-            spec=spec.describe(),
-            shards=tuple(
-                written.get(number) or parents.get(number) or Shard(number)
-                for number in range(partitions)
-            ),
-            written_by=_program(),
-        )
-        home.publish(manifest)
+        job.begin()
+        written = [read_message(row.message) for row in built.collect()]
+        return job.publish(written)
     except BaseException:
-        home.discard(job)
+        job.discard()
         raise
-    with contextlib.suppress(OSError):
-        home.keep_only(job, manifest)
-    return manifest
-
-
-def _by_key(df: DataFrame, partition_by: str | None) -> bool:
-    there = "partition" in df.columns
-    if partition_by is None:
-        return not there
-    if partition_by not in ("key", "partition"):
-        raise ValueError(f"partition_by={partition_by!r}; there are: 'key', 'partition'")
-    if partition_by == "partition" and not there:
-        raise SpecError("partition_by='partition', and the DataFrame has no column 'partition'")
-    return partition_by == "key"
-
-
-def _check_same_store(
-    home: Root, newest: Manifest, spec: StoreSpec, partitions: int, engine: str, *, appending: bool
-) -> None:
-    """Refuse to go on from another store, or to hide another kind of store behind a new version."""
-    given = {**spec.describe(), "partitions": partitions, "engine": engine}
-    there = {**newest.spec, "partitions": newest.partitions, "engine": newest.engine}
-    always = ["name", "shape"]
-    fixed = list(always)
-    if appending:
-        fixed += ["format", "key", "value", "segment_interval_ms", "partitions", "engine"]
-    differing = [name for name in fixed if there.get(name) != given.get(name)]
-    differences = [
-        f"{name} is {there.get(name)!r} there and {given.get(name)!r} here" for name in differing
-    ]
-    if differences:
-        hint = "Use another root"
-        if set(differing).isdisjoint(always):
-            hint += ", or mode='overwrite' to start a version from nothing"
-        raise SpecError(
-            f"{home} holds another store at version {newest.version}: "
-            f"{'; '.join(differences)}. {hint}"
-        )
-
-
-def _program() -> str:
-    from importlib import metadata
-
-    try:
-        return f"kstore {metadata.version('kstore')}"
-    except metadata.PackageNotFoundError:
-        return "kstore"

@@ -72,7 +72,7 @@ def test_a_damaged_shard_is_not_gone_on_from(spark: SparkSession, root: Path) ->
     path.write_bytes(b"\0" * victim.bytes)
     with pytest.raises(CorruptionError, match="is not what its manifest says"):
         write_store(log_frame(spark, log), root, SPEC, partitions=SHARDS)
-    assert Root(root).versions() == [1]
+    assert Root.at(root).versions() == [1]
     assert [p.name for p in (root / "attempts").iterdir()] == [manifest.job]
 
 
@@ -105,7 +105,7 @@ def test_of_two_writers_at_once_one_publishes(
     (won,) = [r for r in results if not isinstance(r, Exception)]
     (lost,) = [r for r in results if isinstance(r, Exception)]
     assert "published by another writer" in str(lost)
-    assert Root(root).versions() == [1, 2]
-    assert Root(root).load() == won
+    assert Root.at(root).versions() == [1, 2]
+    assert Root.at(root).load() == won
     jobs = {path.name for path in (root / "attempts").iterdir()}
-    assert jobs == {Root(root).load(1).job, won.job}
+    assert jobs == {Root.at(root).load(1).job, won.job}

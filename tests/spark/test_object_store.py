@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import os
 import pickle
 import socket
@@ -18,12 +19,13 @@ from kstore_core.errors import (
     EngineUnavailableError,
     SpecError,
     StateError,
+    StorageFullError,
     StorageUnavailableError,
     UnsupportedError,
 )
 from kstore_core.spark.manifest import Shard
 from kstore_core.spark.roots import Root
-from kstore_core.spark.storage_objects import ObjectStore, options_from_text
+from kstore_core.spark.storage_objects import ObjectStore
 from tests.spark.object_store import Bucket
 from tests.spark.test_manifest import manifest
 
@@ -92,7 +94,7 @@ def test_a_server_that_ignores_the_condition_is_refused(
         def pipe_file(self, path: str, data: bytes, mode: str) -> None:
             self.files.pipe_file(path, data)
 
-    monkeypatch.setattr(ObjectStore, "_files", Careless)
+    monkeypatch.setattr(ObjectStore, "_files", lambda store: Careless(store))
     with pytest.raises(UnsupportedError, match="ignores conditional requests"):
         bucket.root().begin("job")
     assert bucket.files() == []
@@ -251,23 +253,34 @@ def test_a_server_that_denies_is_named(code: str) -> None:
         raise translate_boto_error(ClientError(response, "GetObject"))
 
 
-def test_text_becomes_options() -> None:
-    assert options_from_text(
-        {
-            "storage.key": "0123",
-            "storage.anon": "true",
-            "storage.Max_Concurrency": "4",
-            "storage.client_kwargs": '{"region_name": "eu-central-1"}',
-            "path": "s3://b/x",
-        }
-    ) == {
+def test_options_may_be_text() -> None:
+    """As those of a data source are."""
+    text = {
+        "key": "0123",
+        "anon": "true",
+        "max_concurrency": "4",
+        "client_kwargs": '{"region_name": "eu-central-1"}',
+    }
+    assert ObjectStore.at("s3://b/x", text).options == {
         "key": "0123",
         "anon": True,
         "max_concurrency": 4,
         "client_kwargs": {"region_name": "eu-central-1"},
     }
-    with pytest.raises(SpecError, match=r"'storage.anon' is 'yes'.*as JSON: true"):
-        options_from_text({"storage.anon": "yes"})
+    with pytest.raises(SpecError, match=r"'anon' is 'yes'; as text it is written in JSON: true"):
+        Root.at("s3://b/x", {"anon": "yes"})
+
+
+def test_a_full_disk_of_this_machine_says_so(
+    uploaded: tuple[Root, Shard], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    home, shard = uploaded
+    monkeypatch.setattr(home.storage._files(), "get_file", full)
+    with pytest.raises(StorageFullError, match=r"no space left on this machine .*Make room"):
+        home.fetch(shard, tmp_path / "copy")
 
 
 def test_without_s3fs_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,8 +102,10 @@ def test_arguments_that_do_not_fit_are_told(spark: SparkSession, root: Path) -> 
         write_store(df, root, SPEC, partitions=2, engine="memory")
     with pytest.raises(UnknownEngineError, match="no engine named 'rocks'"):
         write_store(df, root, SPEC, partitions=2, engine="rocks")
-    with pytest.raises(UnsupportedError, match="object stores"):
-        write_store(df, "s3://bucket/x", SPEC, partitions=2)
+    with pytest.raises(UnsupportedError, match="hdfs cannot put a file only where there is none"):
+        write_store(df, "hdfs://host/x", SPEC, partitions=2)
+    with pytest.raises(SpecError, match="which is a directory of this machine and has none"):
+        write_store(df, root, SPEC, partitions=2, storage_options={"key": "x"})
     stream = spark.readStream.format("rate").load()
     with pytest.raises(UnsupportedError, match="is a stream"):
         write_store(stream, root, SPEC, partitions=2)

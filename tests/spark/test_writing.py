@@ -54,7 +54,7 @@ def test_a_version_is_what_its_log_makes(
     manifest = write_store(df, root, SPEC, partitions=SHARDS, partition_by=partition_by)
     model = Model(SHARDS, RETENTION).put(log)
     assert history(spark, root) == visible(model)
-    assert manifest == Root(root).load()
+    assert manifest == Root.at(root).load()
     assert (manifest.version, manifest.mode, manifest.partitions) == (1, "append", SHARDS)
     assert (manifest.records, manifest.late) == (600, model.late)
     assert [shard.stream_time for shard in manifest.shards] == [
@@ -138,7 +138,7 @@ def test_error_and_ignore_are_sparks(spark: SparkSession, root: Path) -> None:
     with pytest.raises(StateError, match="holds version 1 of the store 'rates'"):
         write_store(df, root, SPEC, partitions=SHARDS, mode="error")
     assert write_store(df, root, SPEC, partitions=SHARDS, mode="ignore") == first
-    assert Root(root).versions() == [1]
+    assert Root.at(root).versions() == [1]
 
 
 def test_an_empty_log_makes_an_empty_store(spark: SparkSession, root: Path) -> None:
@@ -243,5 +243,5 @@ def test_micro_batches_go_on_from_one_another(
         .start()
     )
     query.awaitTermination()
-    assert Root(root).versions() == [1, 2, 3, 4]
+    assert Root.at(root).versions() == [1, 2, 3, 4]
     assert history(spark, root) == visible(Model(SHARDS, RETENTION).put(log))
