@@ -26,7 +26,8 @@ from kstore_core.typed.key_value import after_prefix
 __all__ = ["key_columns", "segment_rows", "windows"]
 
 _KEYS_FIRST, _BY_TIME = -1, 0
-_Place = tuple[int, int | None]
+_Place = tuple[int, int]
+_END = 2**31 - 1  # of any row; a slice without an end overflows in Arrow
 
 
 def windows(store: Any, selection: Selection, wanted: Collection[str]) -> Iterator[pa.Table]:
@@ -56,11 +57,11 @@ def key_columns(spec: StoreSpec, rows: pa.Array) -> dict[str, pa.Array]:
     lead = _lead(rows, ordered=spec.time_ordered)
     width = 16 if spec.shape == "session" else 12
     first: _Place = (-width, 8 - width)
-    second: _Place = (8 - width, None)
+    second: _Place = (8 - width, _END)
     key: _Place = (0 if lead == _KEYS_FIRST else 1, -width)
     if lead == _BY_TIME:
         first = (1, 9)
-        second, key = ((9, 17), (17, None)) if width == 16 else ((-4, None), (9, -4))
+        second, key = ((9, 17), (17, _END)) if width == 16 else ((-4, _END), (9, -4))
     keys = pc.binary_slice(rows, *key)
     times = _integers(rows, first, ">i8")
     if spec.shape == "session":
