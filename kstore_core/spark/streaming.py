@@ -96,13 +96,13 @@ def stream_into(
     """
     from kstore_core.spark.frames import check_columns
     from kstore_core.spark.streaming_shards import no_step
-    from kstore_core.spark.writing import _by_key as placed_by_key
+    from kstore_core.spark.placing import placed_by_key
 
     if not df.isStreaming:
         raise SpecError("stream_into takes a streaming DataFrame; write_store takes a batch")
     if isinstance(publish_every, bool) or not isinstance(publish_every, int) or publish_every < 1:
         raise SpecError(f"publish_every={publish_every!r}; it is an int from 1 on")
-    by_key = placed_by_key(df, partition_by)
+    by_key = placed_by_key(df.columns, partition_by)
     versions = plan_stream(
         Root.at(root),
         spec,
@@ -156,9 +156,7 @@ def plan_stream(
     """
     from kstore_core.spark.reading import manifest_spec
     from kstore_core.spark.streaming_versions import Versions
-    from kstore_core.spark.writing import (
-        _check_same_store as check_same_store,
-    )
+    from kstore_core.spark.write_job import check_same_store
 
     live = LiveHome.of(home.path)
     newest = home.newest()

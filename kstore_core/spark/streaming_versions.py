@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kstore_core.errors import StateError
 from kstore_core.spark.manifest import Manifest, Shard
 from kstore_core.spark.streaming_publish import epoch_of, job_of
-from kstore_core.spark.writing import _program as program
+from kstore_core.spark.write_job import program
 
 if TYPE_CHECKING:
     from kstore_core.spark.roots import Root
