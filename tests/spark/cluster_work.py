@@ -7,6 +7,7 @@ import signal
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 from kstore_core.spark import check_cluster, read_store, temporal_join, write_store
 from kstore_core.spark.roots import Root
@@ -53,13 +54,12 @@ def write(spark: SparkSession, root: str, records: list[Record]) -> int:
 
 def write_lethally(spark: SparkSession, root: str, records: list[Record], how: str) -> int:
     """The same, where a task ends after its upload: ``worker``, ``executor`` or ``for ever``."""
-    Path(root).with_name(LETHAL).write_text(how)
-    at, Root.at = Root.at, LethalRoot.at  # type: ignore[method-assign]
-    try:
-        return write(spark, root, records)
-    finally:
-        Root.at = at  # type: ignore[method-assign]
-        Path(root).with_name(LETHAL).unlink(missing_ok=True)
+    lethal = Path(root).with_name(LETHAL)
+    lethal.write_text(how)
+    with mock.patch.object(Root, "at", LethalRoot.at):
+        version = write(spark, root, records)
+    assert not lethal.exists(), "nothing was killed"
+    return version
 
 
 def read(spark: SparkSession, root: str) -> list[Version]:

@@ -51,7 +51,6 @@ def test_who_is_killed_after_an_upload_is_replaced(
     """Its attempt stays without a reference and is removed; every record is there once."""
     log = make_log(32, 150, SHARDS)
     assert cluster.call(cluster_work.write_lethally, str(root), log, who) == 1
-    assert not root.with_name(cluster_work.LETHAL).exists()
     assert cluster.call(cluster_work.read, str(root)) == visible(Model(SHARDS, RETENTION).put(log))
     manifest = Root.at(root).load()
     assert manifest.records == len(log)

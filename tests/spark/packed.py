@@ -1,0 +1,48 @@
+"""A virtual environment with kstore in one archive, made of what is installed here.
+
+It is what ``venv-pack`` makes of one with ``kstore[spark,rocksdb]``, but for the scripts.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import tarfile
+import venv
+from importlib import metadata
+from pathlib import Path
+
+NEEDED = ("pluggy", "rocksdict", "pyarrow", "numpy", "pandas", "python-dateutil", "six")
+KSTORE = ("kstore_core", "kstore_lmdb", "kstore_memory", "kstore_rocksdb")
+LEFT_OUT = {"__pycache__", "tests", "include", "src"}
+
+
+def packed_environment(scratch: Path) -> Path:
+    """An archive with ``bin/python`` and its packages, to be unpacked anywhere on this machine.
+
+    Spark gives a ``.tar.gz`` to the command tar. A ``.tar`` it unpacks itself, and refuses the link
+    from ``bin/python`` to the Python that the environment was made with.
+    """
+    home = scratch / "environment"
+    venv.create(home, symlinks=True)
+    (packages,) = home.glob("lib/python*/site-packages")
+    inner = packages.relative_to(home)
+    archive = scratch / "environment.tar.gz"
+    with tarfile.open(archive, "w:gz", compresslevel=0) as tar:
+        tar.add(home, ".")
+        for name in NEEDED:
+            for file in metadata.distribution(name).files or ():
+                if ".." not in file.parts and LEFT_OUT.isdisjoint(file.parts):
+                    tar.add(file.locate(), inner / file, recursive=False)
+        for name in KSTORE:
+            spec = importlib.util.find_spec(name)
+            assert spec is not None
+            assert spec.origin is not None
+            tar.add(Path(spec.origin).parent, inner / name, filter=_code)
+        described = Path(str(metadata.distribution("kstore").locate_file(""))).glob("kstore-*-info")
+        for info in described:
+            tar.add(info, inner / info.name)
+    return archive
+
+
+def _code(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    return None if LEFT_OUT & set(Path(member.name).parts) else member

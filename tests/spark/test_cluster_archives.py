@@ -1,0 +1,51 @@
+"""Executors whose Python has nothing of kstore run it out of an archive that Spark sends them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark import cluster_work
+from tests.spark.interpreters import interpreter
+from tests.spark.local_cluster import Raised, local_cluster
+from tests.spark.logs import RETENTION, SHARDS, Model, make_log, visible
+from tests.spark.packed import packed_environment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark]
+
+
+def run_workers_by(spark: SparkSession, python: str) -> None:
+    """From now on; what PYSPARK_PYTHON does before a session starts."""
+    spark.sparkContext.pythonExec = python
+
+
+def test_an_environment_is_shipped(tmp_path: Path, root: Path) -> None:
+    log = make_log(35, 100, SHARDS)
+    archive = packed_environment(tmp_path)
+    bare = interpreter(tmp_path / "bare")
+    settings = {
+        "spark.archives": f"{archive}#environment",
+        "spark.executorEnv.PYTHONPATH": str(tmp_path / "nothing"),
+    }
+    with local_cluster(tmp_path, settings, {"PYSPARK_PYTHON": str(bare)}) as cluster:
+        with pytest.raises(Raised, match="kstore_core is not installed") as caught:
+            cluster.call(cluster_work.look)
+        assert caught.value.kind == "EngineUnavailableError"
+        assert str(bare) in str(caught.value)
+
+        cluster.call(run_workers_by, "./environment/bin/python")
+        workers = cluster.call(cluster_work.look, str(root))
+        assert len(workers) == 2
+        for worker in workers:
+            assert worker.interpreter.endswith("/environment/bin/python")
+            assert str(tmp_path / "work") in worker.interpreter
+            assert "rocksdb" in worker.engines
+        cluster.call(cluster_work.write, str(root), log)
+        assert cluster.call(cluster_work.read, str(root)) == visible(
+            Model(SHARDS, RETENTION).put(log)
+        )
