@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from kstore_core.errors import CommitConflictError, KStoreError, StateError, UnsupportedError
+from kstore_core.spark.cluster_engines import this_worker
 from kstore_core.spark.manifest import File, Manifest, Shard
 from kstore_core.spark.shard_files import Stamps, check_files, fetch_files, upload_files
 from kstore_core.spark.storage import Storage, storage_at
@@ -252,7 +253,11 @@ class Root:
         """
         job = place.split("/")[1]
         if not self.has_begun(job):
-            raise FileNotFoundError(f"{self}/{self.attempts(job)}: the job has ended meanwhile")
+            raise FileNotFoundError(
+                f"{self}/{self.attempts(job)} is not there for {this_worker()}: the job has ended "
+                "meanwhile, or this machine means another place by the root than the driver; "
+                "kstore_core.spark.check_cluster(spark, root) tells which"
+            )
         return upload_files(self.storage, source, place, parent, stamps)
 
     def fetch(self, shard: Shard, target: Path) -> Stamps:
