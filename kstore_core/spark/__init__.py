@@ -10,16 +10,27 @@ from kstore_core.spark.cluster import check_cluster
 from kstore_core.spark.joining import temporal_join
 from kstore_core.spark.manifest import Manifest
 from kstore_core.spark.map_state import map_state
+from kstore_core.spark.placing import by_shard
+from kstore_core.spark.partition_time import with_partition_time
 from kstore_core.spark.reading import read_store
 from kstore_core.spark.session import local_session
+from kstore_core.spark.source.write_options import spec_json
+from kstore_core.spark.streaming import stream_into
+from kstore_core.spark.vacuum import Vacuumed, vacuum
 from kstore_core.spark.writing import write_store
 
 __all__ = [
     "Manifest",
+    "Vacuumed",
+    "by_shard",
     "check_cluster",
     "local_session",
     "map_state",
     "read_store",
+    "spec_json",
+    "stream_into",
     "temporal_join",
+    "with_partition_time",
+    "vacuum",
     "write_store",
 ]

@@ -96,7 +96,7 @@ class ShardLog:
             column("offset"),
             times is not None,
         )
-        return log._take(log._order(column("arrival")))
+        return log.take(log._order(column("arrival")))
 
     def _order(self, arrival: pa.Array | None) -> Indices:
         """Which record came when.
@@ -125,7 +125,8 @@ class ShardLog:
         reached = np.concatenate([np.maximum.accumulate(part) for part in np.split(times, begins)])
         return order[np.argsort(reached, kind="stable")]
 
-    def _take(self, rows: Indices) -> ShardLog:
+    def take(self, rows: Indices) -> ShardLog:
+        """Some of the records, in the order of their places."""
         if len(rows) == len(self.keys) and bool(np.all(rows[1:] == rows[:-1] + 1)):
             return self
         chosen = pa.array(rows)
@@ -133,6 +134,15 @@ class ShardLog:
         return ShardLog(
             **{k: c.take(chosen) if isinstance(c, pa.Array) else c for k, c in columns.items()}
         )
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def places(self, partitions: int, *, by_key: bool) -> Indices:
+        """The shard of each record: where its key belongs, or what its partition says."""
+        if by_key or self.sources is None:
+            return np.asarray(shards_of(self.users, partitions), np.int64)
+        return _numpy(self.sources)
 
     def check(self, shard: int, partitions: int) -> None:
         """Refuse records that do not belong to ``shard``.
@@ -193,7 +203,7 @@ class ShardLog:
         sources, codes = np.unique(_numpy(self.sources), return_inverse=True)
         last = np.array([[known.get((n, int(s)), -1) for s in sources] for n in names], np.int64)
         fresh = np.flatnonzero(_numpy(self.offsets) > last[_numpy(topics.indices), codes])
-        return self._take(fresh), len(self.keys) - len(fresh)
+        return self.take(fresh), len(self.keys) - len(fresh)
 
     def last_offsets(self, before: tuple[Offset, ...]) -> tuple[Offset, ...]:
         """The last offset of each source, ``before`` included."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from kstore_core import errors
@@ -95,13 +96,32 @@ class ShardWriter:
         yield pa.RecordBatch.from_pydict({"message": [json.dumps(message)]}, schema=_MESSAGE)
 
     def write(self, shard: int, attempt: int, rows: pa.Table) -> Shard:
-        """Build the shard in local scratch and upload it."""
+        """Build a shard of all its records in local scratch, and upload it."""
+        return self._write(shard, attempt, ShardLog.of(rows, self.spec))
+
+    def write_each(self, attempt: int, rows: pa.Table, *, by_key: bool) -> list[Shard]:
+        """The shards of whatever records these are; those of each are all among them.
+
+        Raises
+        ------
+        SpecError
+            They are not where their keys belong, by their column ``partition`` or at all.
+        """
+        log = ShardLog.of(rows, self.spec)
+        places = log.places(self.partitions, by_key=by_key)
+        return [
+            self._write(int(shard), attempt, log.take(np.flatnonzero(places == shard)))
+            for shard in np.unique(places)
+        ]
+
+    def _write(self, shard: int, attempt: int, log: ShardLog) -> Shard:
         from kstore_core import open_state
 
-        log = ShardLog.of(rows, self.spec)
         log.check(shard, self.partitions)
         parent = self.parents.get(shard, Shard(shard))
         log, replayed = log.after(parent.offsets)
+        if not len(log) and parent.path is not None:
+            return dataclasses.replace(parent, records=replayed, late=0, replayed=replayed)
         log.check_decodable(self.spec)
         name = f"0_{shard}"
         stamps: Stamps = {}
@@ -131,7 +151,7 @@ class ShardWriter:
         )
 
 
-def failure(error: Exception, shard: int) -> dict[str, Any]:
+def failure(error: Exception, shard: int | None = None) -> dict[str, Any]:
     """What to tell the driver of an error that another attempt would meet again.
 
     Raises
@@ -139,10 +159,11 @@ def failure(error: Exception, shard: int) -> dict[str, Any]:
     Exception
         The error itself, where another attempt may do better.
     """
+    text = str(error) if shard is None else f"shard {shard}: {error}"
     if isinstance(error, _NOT_TO_BE_TRIED_AGAIN):
-        return {"error": type(error).__name__, "text": f"shard {shard}: {error}"}
+        return {"error": type(error).__name__, "text": text}
     if isinstance(error, OverflowError | pa.ArrowCapacityError):
-        return {"error": "SpecError", "text": f"shard {shard}: {error}; use more partitions"}
+        return {"error": "SpecError", "text": f"{text}; use more partitions"}
     raise error
 
 
