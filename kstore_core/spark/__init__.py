@@ -14,6 +14,9 @@ from kstore_core.spark.placing import by_shard
 from kstore_core.spark.partition_time import with_partition_time
 from kstore_core.spark.reading import read_store
 from kstore_core.spark.session import local_session
+from kstore_core.spark.source.changes import read_changes
+from kstore_core.spark.source.metadata import read_metadata
+from kstore_core.spark.source.streams_dir import read_streams_dir
 from kstore_core.spark.source.write_options import spec_json
 from kstore_core.spark.streaming import stream_into
 from kstore_core.spark.vacuum import Vacuumed, vacuum
@@ -26,7 +29,10 @@ __all__ = [
     "check_cluster",
     "local_session",
     "map_state",
+    "read_changes",
+    "read_metadata",
     "read_store",
+    "read_streams_dir",
     "spec_json",
     "stream_into",
     "temporal_join",
