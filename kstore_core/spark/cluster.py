@@ -129,7 +129,8 @@ def _look(
     from pyspark.sql import functions as F  # noqa: N812
 
     carried = None if visit is None else pickle.dumps(visit)
-    cloudpickle.register_pickle_by_value(cluster_probe)  # kstore may not be there to unpickle it
+    # By value, for kstore may not be there to find it by name.
+    cloudpickle.register_pickle_by_value(cluster_probe)  # type: ignore[no-untyped-call]
     try:
         # Not with Arrow, which may be missing there, too.
         look = F.udf(
@@ -139,7 +140,7 @@ def _look(
         )
         rows = spark.range(0, tasks, 1, tasks).select(look("id").alias("seen")).collect()
     finally:
-        cloudpickle.unregister_pickle_by_value(cluster_probe)
+        cloudpickle.unregister_pickle_by_value(cluster_probe)  # type: ignore[no-untyped-call]
     return [json.loads(row.seen) for row in rows]
 
 

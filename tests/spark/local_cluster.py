@@ -60,8 +60,8 @@ class LocalCluster:
                 env={
                     **os.environ,
                     "PYTHONPATH": os.pathsep.join(paths),
+                    "SPARK_HOME": str(_spark_home(scratch)),
                     "SPARK_SCALA_VERSION": "2.13",
-                    "SPARK_WORKER_DIR": str(scratch / "work"),
                     "SPARK_LOCAL_DIRS": str(scratch / "local"),
                     "TMPDIR": str(scratch),
                     **environment,
@@ -107,6 +107,17 @@ class LocalCluster:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+def _spark_home(scratch: Path) -> Path:
+    """The installed Spark, in a directory where executors may have their ``work``."""
+    home = scratch / "spark"
+    home.mkdir()
+    (installed,) = importlib.import_module("pyspark").__path__
+    for part in Path(installed).iterdir():
+        if part.name != "work":
+            (home / part.name).symlink_to(part)
+    return home
 
 
 @contextlib.contextmanager

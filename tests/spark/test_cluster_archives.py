@@ -43,7 +43,7 @@ def test_an_environment_is_shipped(tmp_path: Path, root: Path) -> None:
         assert len(workers) == 2
         for worker in workers:
             assert worker.interpreter.endswith("/environment/bin/python")
-            assert str(tmp_path / "work") in worker.interpreter
+            assert str(tmp_path / "spark" / "work") in worker.interpreter
             assert "rocksdb" in worker.engines
         cluster.call(cluster_work.write, str(root), log)
         assert cluster.call(cluster_work.read, str(root)) == visible(
