@@ -90,7 +90,7 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's
         """Remember where the topics end: what comes later is not read."""
         brokers = self._connected()
-        self._target = brokers.latest(brokers.places())
+        self._target = brokers.latest(brokers.places(may_be_gone=None))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The ranges of a batch."""
@@ -123,14 +123,12 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _latest(self, known: Offsets) -> Offsets:
         """Where all partitions end; those that are gone stay where they were."""
-        brokers = self._connected()
-        there = brokers.places({topic for topic, _ in known})
-        gone = self._gone(known, there)
-        return {**gone, **brokers.latest(there)}
+        there = self._connected().places(may_be_gone={topic for topic, _ in known})
+        return {**self._gone(known, there), **self._connected().latest(there)}
 
     def _present(self, wanted: Offsets) -> list[Place]:
         """Those that are still there."""
-        there = self._connected().places({topic for topic, _ in wanted})
+        there = self._connected().places(may_be_gone=None)
         gone = self._gone(wanted, there)
         return [place for place in wanted if place not in gone]
 

@@ -60,13 +60,13 @@ class Brokers:
         self._cluster.close(self._consumer)
         self._cluster.close(self._admin)
 
-    def places(self, may_be_gone: Collection[str] = ()) -> list[Place]:
+    def places(self, *, may_be_gone: Collection[str] | None = ()) -> list[Place]:
         """The partitions that are read, as they are now.
 
         Parameters
         ----------
-        may_be_gone : collection of str
-            Topics that are left out where they are no more.
+        may_be_gone : collection of str or None
+            Topics that are left out where they are no more; None: any.
 
         Raises
         ------
@@ -112,9 +112,9 @@ class Brokers:
         """
         return self._ask(places, LATEST)
 
-    def _count(self, topic: str, may_be_gone: Collection[str]) -> int:
+    def _count(self, topic: str, may_be_gone: Collection[str] | None) -> int:
         count = partitions_of(self._cluster, self._consumer, topic)
-        if count is None and topic not in may_be_gone:
+        if count is None and may_be_gone is not None and topic not in may_be_gone:
             raise StateError(
                 f"no topic {topic} at {self._options.servers}; create it, or correct the name"
             )
