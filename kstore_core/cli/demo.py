@@ -21,7 +21,7 @@ __all__ = ["demo"]
     type=NEW_DIRECTORY,
     default=Path("demo-output"),
     show_default=True,
-    help="Where to put the stores and the picture; an earlier run's is replaced.",
+    help="Where to put the stores and a page with a picture; an earlier run's is replaced.",
 )
 @click.option("--transactions", type=click.IntRange(min=1), default=200_000, show_default=True)
 @click.option("--currency", default="CHF", show_default=True, help="The one to draw.")
@@ -34,9 +34,11 @@ def demo(ctx: click.Context, out: Path, transactions: int, currency: str) -> Non
     Exit code 1 if a row differs.
     """
     from kstore_core.demo.job import run
+    from kstore_core.demo.page import write_page
     from kstore_core.demo.report import print_report
 
     result = run(out, _progress, transactions=transactions, currency=currency.upper())
+    write_page(result)
     console = Console()
     if not console.is_terminal:
         console = Console(width=160)

@@ -21,11 +21,12 @@ import pyarrow.parquet as pq
 from kstore_core import open_state, serdes, stores
 from kstore_core.codec import partition
 from kstore_core.demo.check import Check, JoinedRow, check_rows
-from kstore_core.demo.picture import Step, draw, largest_move
+from kstore_core.demo.picture import draw, largest_move
 from kstore_core.demo.rates import RateFile, changelog, read_rates
 from kstore_core.demo.tables import changelog_table, transactions_table
 from kstore_core.demo.transactions import make_transactions
 from kstore_core.errors import SpecError, StateError
+from kstore_core.types import VersionedRecordWithHeaders
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -95,6 +96,20 @@ class Result:
     totals: list[Total] = field(default_factory=list)
     rows: list[JoinedRow] = field(default_factory=list)
     check: Check = field(default_factory=lambda: Check(0, 0, []))
+
+    @property
+    def page(self) -> Path:
+        """Where :func:`kstore_core.demo.page.write_page` writes what there is to see."""
+        return self.out / "index.html"
+
+    @property
+    def misjudged(self) -> tuple[float, float]:
+        """Euro by which totals at the latest rates are off: where rates moved, where they ended.
+
+        Errors are added up without their signs, so that they do not cancel out.
+        """
+        moved = (t.euro_at_latest - t.euro for t in self.totals if t.euro_at_latest)
+        return sum(map(abs, moved)), sum(t.euro for t in self.totals if not t.euro_at_latest)
 
 
 Progress = Callable[[str], AbstractContextManager[Any]]
@@ -180,10 +195,9 @@ def totals(spark: SparkSession, joined: Path, root: Path) -> list[Total]:
     """Euro by currency: at the rates of the time, and at the latest rates only."""
     from pyspark.sql import functions
 
-    from kstore_core.spark import read_store
-
     rows = spark.read.parquet(str(joined))
-    latest = read_store(spark, root).selectExpr("key AS currency", "value AS latest")
+    store = spark.read.format("kstore").option("columns", "key,value").load(str(root.absolute()))
+    latest = store.withColumnsRenamed({"key": "currency", "value": "latest"})
     grouped = rows.join(functions.broadcast(latest), "currency", "left").groupBy("currency")
     found = grouped.agg(
         functions.expr("count(*) AS transactions"),
@@ -194,12 +208,11 @@ def totals(spark: SparkSession, joined: Path, root: Path) -> list[Total]:
     return [Total(**row.asDict()) for row in found.orderBy("currency").collect()]
 
 
-def history(root: Path, currency: str, partitions: int) -> list[Step]:
+def history(root: Path, currency: str, partitions: int) -> list[VersionedRecordWithHeaders[float]]:
     """Every version of a currency's rate, from the one shard that has it; no Spark needed."""
     shard = shard_directory(root, currency, partitions)
     with open_state(shard, read_only=True) as state:
-        versions = state.open(RATES).history(currency)
-    return [(version.timestamp, version.valid_to, version.value) for version in versions]
+        return list(state.open(RATES).history(currency))
 
 
 def shard_directory(root: Path, currency: str, partitions: int) -> Path:

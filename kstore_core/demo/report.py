@@ -15,7 +15,7 @@ from rich.text import Text
 from kstore_core.demo.check import JoinedRow
 from kstore_core.demo.job import Result, StepTime, Total
 
-__all__ = ["print_report"]
+__all__ = ["commands", "print_report"]
 
 _TIME = "%Y-%m-%dT%H:%MZ"
 
@@ -30,19 +30,19 @@ def print_report(console: Console, result: Result) -> None:
     console.print(f"Rates of the {result.source}. {result.java}", style="dim")
     console.print()
     console.print(_totals(result.totals))
-    _off(console, result.totals)
+    _off(console, result)
     console.print("\n[bold]A few joined rows, with the headers of the rate they were joined to[/]")
     console.print(_rows(result.rows))
     console.print("\n[bold]Speed[/]")
     console.print(_steps(result.steps))
     _check(console, result)
-    console.print(f"\nPicture: {result.picture}", soft_wrap=True, highlight=False)
+    console.print(f"\nPage, with a picture: {result.page}", soft_wrap=True, highlight=False)
     console.print(f"\n[bold]Try next[/], on the store that was just made in {result.root}:")
-    for command in _commands(result):
+    for command in commands(result):
         console.print(f"  {command}", soft_wrap=True, highlight=False)
 
 
-def _commands(result: Result) -> list[str]:
+def commands(result: Result) -> list[str]:
     """Commands that work as they stand: the days around the picture's own."""
     kstore, root, currency = _kstore(), result.root, result.currency
     moment = datetime.fromtimestamp(result.moment / 1000, UTC)
@@ -96,16 +96,14 @@ def _totals(totals: Sequence[Total]) -> Table:
     return table
 
 
-def _off(console: Console, totals: Sequence[Total]) -> None:
+def _off(console: Console, result: Result) -> None:
     """How wrong the totals would be without history."""
-    ended = [total for total in totals if not total.euro_at_latest]
-    moved = [total for total in totals if total.euro_at_latest]
-    of_moved = sum(abs(total.euro_at_latest - total.euro) for total in moved)
-    of_ended = sum(total.euro for total in ended)
+    of_moved, of_ended = result.misjudged
+    ended = sum(not total.euro_at_latest for total in result.totals)
     console.print(
         f"\nWith the latest rate only these totals would have been off by "
         f"[bold]{of_moved + of_ended:,.2f} euro[/]: {of_moved:,.2f} where rates have moved, and "
-        f"{of_ended:,.2f} of {len(ended)} currencies that have no rate any more. (The column above "
+        f"{of_ended:,.2f} of {ended} currencies that have no rate any more. (The column above "
         "adds up with its signs, this with none, so that errors do not cancel out.)"
     )
 

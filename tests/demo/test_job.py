@@ -12,6 +12,7 @@ from kstore_core.cli.demo import demo
 from kstore_core.demo import job
 from kstore_core.demo.check import Check, JoinedRow
 from kstore_core.demo.job import Result, StepTime, Total
+from kstore_core.demo.page import write_page
 from kstore_core.demo.report import print_report
 
 
@@ -36,7 +37,7 @@ def test_the_demo_joins_every_transaction_as_the_file_says(tmp_path):
     assert result.tombstones == 13
     steps = job.history(result.root, "ISK", 4)
     assert len(steps) > 4_000
-    gaps = [end for (_, end, _), (start, _, _) in pairwise(steps) if end != start]
+    gaps = [one.valid_to for one, next_ in pairwise(steps) if one.valid_to != next_.timestamp]
     assert len(gaps) == 1
     again = job.run(out, silent, transactions=1_000, currency="USD")
     assert again.check.differences == []
@@ -92,9 +93,25 @@ def test_the_report_tells_everything(tmp_path):
     assert "source=ECB" in text
     assert "500" in text  # rows a second of the first step
     assert "all agree (1 of them without a rate)" in text
-    assert str(tmp_path / "CHF.png") in text
+    assert str(tmp_path / "index.html") in text
     for command in ("inspect", "get", "history", "dump"):
         assert f"kstore {command} {tmp_path / 'rates'}" in text
+
+
+def test_the_page_tells_everything_and_escapes_it(tmp_path):
+    made = made_up(tmp_path, source="<b>made up</b> & more", moment=1_421_334_000_000)
+    write_page(made)
+    text = made.page.read_text(encoding="utf-8")
+    assert "&lt;b&gt;made up&lt;/b&gt; &amp; more" in text
+    assert '<img src="CHF.png"' in text
+    assert "€17</b>" in text
+    assert "50</b>rows looked up in the bank" in text
+    assert "source=ECB, empty=" in text
+    assert "none any more" in text
+    assert f"kstore inspect {made.root}" in text
+    assert ".option(&quot;as_of&quot;, &quot;2015-01-15T15:00Z&quot;)" in text
+    write_page(made_up(tmp_path, check=Check(50, 1, ["one"])))
+    assert "1 of 50</b>rows differ" in made.page.read_text(encoding="utf-8")
 
 
 def test_the_report_names_rows_that_differ(tmp_path):

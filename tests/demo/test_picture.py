@@ -3,8 +3,13 @@ import struct
 import pytest
 
 from kstore_core.demo.picture import draw, largest_move
+from kstore_core.types import VersionedRecord
 
 DAY = 86_400_000
+
+
+def versions(steps):
+    return [VersionedRecord(value, start, end) for start, end, value in steps]
 
 
 def size(png):
@@ -23,16 +28,16 @@ def size(png):
 )
 def test_draw_writes_a_png(tmp_path, steps):
     target = tmp_path / "rates.png"
-    draw(target, "AAA", steps, [(steps[0][0] + 1000, steps[0][2])])
+    draw(target, "AAA", versions(steps), [(steps[0][0] + 1000, steps[0][2])])
     assert size(target.read_bytes()) == (1650, 1110)
 
 
 def test_draw_without_transactions(tmp_path):
-    draw(tmp_path / "rates.png", "AAA", [(0, None, 1.5)], [])
+    draw(tmp_path / "rates.png", "AAA", versions([(0, None, 1.5)]), [])
     assert (tmp_path / "rates.png").exists()
 
 
 def test_the_largest_move_is_relative_and_not_over_a_gap():
-    steps = [(0, 1, 100.0), (1, 2, 104.0), (2, 3, 1.0), (5, 6, 50.0), (6, 7, 49.0)]
+    steps = versions([(0, 1, 100.0), (1, 2, 104.0), (2, 3, 1.0), (5, 6, 50.0), (6, 7, 49.0)])
     assert largest_move(steps) == 2
     assert largest_move(steps[2:]) == 6
