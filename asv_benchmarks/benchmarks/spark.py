@@ -1,122 +1,102 @@
-"""Spark: whole jobs at a small size, the join beside Spark's own, and the inner loops alone."""
+"""Spark: whole jobs at a small size, measured in one session, and the inner loops alone."""
 
 from __future__ import annotations
 
-import shutil
 import tempfile
-import time
-import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
+from .sizes import sized
 
-from kstore_core import open_state, serdes, stores
-from kstore_core.arrow import headers_type
-from kstore_core.restore import restore
-from kstore_core.spark import local_session, read_store, temporal_join, write_store
-from kstore_core.spark.partitioning import shards_of
-from kstore_core.spark.snapshots import FOREVER, Snapshot
-
-KEYS, VERSIONS, ROWS = 10_000, 10, 100_000
-SHARDS = 4
-HOUR = 3_600_000
-SPEC = stores.versioned_key_value_with_headers("rates", 10**12, key=serdes.UTF8, value=serdes.UTF8)
-
-
-def log_columns(count: int) -> dict[str, pa.Array]:
-    """A changelog in order of time, ten versions a key, three headers each."""
-    numbers = np.arange(count)
-    headers = [{"key": "trace-id", "value": b"0123456789abcdef"}, {"key": "n", "value": None}]
-    return {
-        "key": pa.array([f"key-{n % KEYS:09d}" for n in range(count)]),
-        "value": pa.array([f"value-{n}".ljust(100, "x") for n in range(count)]),
-        "timestamp": pa.array(numbers * HOUR // KEYS),
-        "headers": pa.array([[*headers, {"key": "s", "value": b"ecb"}]] * count, headers_type()),
-    }
-
-
-def rows_table(count: int) -> pa.Table:
-    """Rows in no order, over the whole time of the log."""
-    random = np.random.default_rng(7)
-    return pa.table(
-        {
-            "number": np.arange(count),
-            "who": [f"key-{n:09d}" for n in random.integers(KEYS, size=count)],
-            "at": random.integers(VERSIONS * HOUR, size=count),
-        }
-    )
+KEYS, ROWS, BATCH = sized(10_000), sized(100_000), sized(5_000)
+ROUNDS = 3
+BATCHES = 4
 
 
 class Jobs:
-    """100,000 records of 10,000 keys written to 4 shards, read, and joined with 100,000 rows."""
+    """A log of ten versions a key: written to 4 shards, read, joined with rows, and streamed.
 
-    timeout = 300
-    unit = "ratio"
-    number = 1
-    warmup_time = 0
+    All is measured once, by one process with one session, and then told figure by figure.
+    """
 
-    def setup(self) -> None:
-        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
-        self.spark = local_session("asv", shuffle_partitions=SHARDS)
-        self.scratch = Path(tempfile.mkdtemp(prefix="kstore-asv-"))
-        parquet = str(self.scratch / "log")
-        log = pa.table(log_columns(KEYS * VERSIONS))
-        self.spark.createDataFrame(log).write.parquet(parquet)
-        self.spark.createDataFrame(rows_table(ROWS)).write.parquet(str(self.scratch / "rows"))
-        self.log = self.spark.read.parquet(parquet)
-        self.rows = self.spark.read.parquet(str(self.scratch / "rows"))
-        self.root = self.scratch / "root"
-        self.time_write_store()
+    timeout = 600
+    unit = "s"
 
-    def teardown(self) -> None:
-        shutil.rmtree(self.scratch)
+    def setup_cache(self) -> dict[str, float]:
+        return measured()
 
-    def time_write_store(self) -> None:
-        write_store(self.log, self.root, SPEC, partitions=SHARDS, mode="overwrite")
+    setup_cache.timeout = 600  # type: ignore[attr-defined]
 
-    def time_read_history(self) -> None:
-        run(read_store(self.spark, self.root, history=True))
+    def track_write_store(self, found: dict[str, float]) -> float:
+        return found["write_store"]
 
-    def track_temporal_join_beside_asof_join(self) -> float:
-        """Time over that of Spark's native ASOF JOIN, which knows no valid-to."""
-        self.spark.conf.set("spark.sql.join.asofJoin.enabled", "true")
-        self.log.createOrReplaceTempView("log")
-        self.rows.createOrReplaceTempView("rows")
-        theirs = self.spark.sql(
-            "select r.*, l.value, l.timestamp, l.headers from rows r left asof join log l "
-            "match_condition (r.at >= l.timestamp) on r.who = l.key"
-        )
-        ours = temporal_join(self.rows, self.root, key="who", timestamp="at")
-        return seconds(lambda: run(ours)) / seconds(lambda: run(theirs))
+    def track_read_history(self, found: dict[str, float]) -> float:
+        return found["read_history"]
+
+    def track_read_three_columns(self, found: dict[str, float]) -> float:
+        return found["read_three_columns"]
+
+    def track_read_one_key(self, found: dict[str, float]) -> float:
+        return found["read_one_key"]
+
+    def track_temporal_join_cold(self, found: dict[str, float]) -> float:
+        return found["temporal_join_cold"]
+
+    def track_temporal_join_warm(self, found: dict[str, float]) -> float:
+        return found["temporal_join_warm"]
+
+    def track_temporal_join_shuffled(self, found: dict[str, float]) -> float:
+        return found["temporal_join_shuffled"]
+
+    def track_asof_join_of_spark(self, found: dict[str, float]) -> float:
+        return found["asof_join"]
+
+    def track_stream_join_batch(self, found: dict[str, float]) -> float:
+        return found["stream_join_batch"]
+
+    def track_map_state_batch(self, found: dict[str, float]) -> float:
+        return found["map_state_batch"]
 
 
 class Parts:
     """What tasks do: a shard restored, keys placed, 10,000 rows looked up in 100,000 versions."""
 
     def setup(self) -> None:
-        columns = log_columns(KEYS * VERSIONS)
+        import numpy as np
+        import pyarrow as pa
+
+        from kstore_core.spark.snapshots import FOREVER, Snapshot
+
+        from .spark_data import HOUR_MS, log_table, rows_table
+
+        log = log_table(KEYS).combine_chunks()
+        columns = {name: log[name].combine_chunks() for name in log.column_names}
         self.keys = columns["key"].cast(pa.binary())
         self.values = columns["value"].cast(pa.binary())
         self.times, self.headers = columns["timestamp"], columns["headers"]
         begins = self.times.to_numpy()
         latest = np.arange(len(begins)) >= len(begins) - KEYS
-        ends = np.where(latest, FOREVER, begins + HOUR)
+        ends = np.where(latest, FOREVER, begins + HOUR_MS)
         horizons = np.full(len(begins), -1)
         self.snapshot = Snapshot.of(self.keys, begins, ends, self.values, None, horizons)
-        rows = rows_table(10_000)
+        rows = rows_table(ROWS // 10, KEYS)
         self.row_keys = rows["who"].combine_chunks().cast(pa.binary())
         self.row_times = rows["at"].to_numpy()
 
     def time_place_keys(self) -> None:
-        shards_of(self.keys, SHARDS)
+        from kstore_core.spark.partitioning import shards_of
+
+        shards_of(self.keys, 4)
 
     def time_find(self) -> None:
         self.snapshot.find(self.row_keys, self.row_times)
 
     def time_restore_rocksdb(self) -> None:
+        from kstore_core import open_state
+        from kstore_core.restore import restore
+
+        from .spark_data import SPEC
+
         with (
             tempfile.TemporaryDirectory() as scratch,
             open_state(Path(scratch, "0_0"), engine="rocksdb") as state,
@@ -124,16 +104,60 @@ class Parts:
             restore(state.open(SPEC), self.keys, self.values, self.times, self.headers)
 
 
-def run(df: Any) -> None:
-    """Compute every row and column, and throw them away."""
-    df.write.format("noop").mode("overwrite").save()
+def measured() -> dict[str, float]:
+    """Seconds of every job: the least of some rounds; of streams, the median batch."""
+    from kstore_core.spark import local_session
+
+    from .spark_data import SHARDS, Data
+
+    spark = local_session("asv", shuffle_partitions=SHARDS)
+    data = Data.make(spark, KEYS, ROWS)
+    try:
+        return {**_bulk(data), **_joins(data), **_streams(data)}
+    finally:
+        data.close()
+        spark.stop()
 
 
-def seconds(job: Callable[[], None], rounds: int = 3) -> float:
-    """The best of some runs."""
-    best = float("inf")
-    for _ in range(rounds):
-        started = time.perf_counter()
-        job()
-        best = min(best, time.perf_counter() - started)
-    return best
+def _bulk(data: Any) -> dict[str, float]:
+    from kstore_core.spark import read_store
+
+    from .spark_data import run, seconds
+
+    def read(**more: Any) -> float:
+        df = read_store(data.spark, data.root, history=True, **more)
+        return min(seconds(lambda: run(df)) for _ in range(ROUNDS))
+
+    return {
+        "write_store": min(seconds(data.write_store) for _ in range(2)),
+        "read_history": read(),
+        "read_three_columns": read(columns=["key", "value", "timestamp"]),
+        "read_one_key": read(key="key-000000007"),
+    }
+
+
+def _joins(data: Any) -> dict[str, float]:
+    from .spark_data import run, seconds
+    from .spark_joins import EVERYWHERE, asof_join, temporal_join
+
+    def best(df: Any) -> float:
+        return min(seconds(lambda: run(df)) for _ in range(ROUNDS))
+
+    roots = [data.copy_of_root(f"cold-{number}") for number in range(ROUNDS)]
+    cold = (temporal_join(data, root, broadcast_bytes=0) for root in roots)
+    return {
+        "temporal_join_cold": min(seconds(lambda df=df: run(df)) for df in cold),
+        "temporal_join_warm": best(temporal_join(data, broadcast_bytes=EVERYWHERE)),
+        "temporal_join_shuffled": best(temporal_join(data, broadcast_bytes=0)),
+        "asof_join": best(asof_join(data)),
+    }
+
+
+def _streams(data: Any) -> dict[str, float]:
+    from .spark_streams import Stream, joined_as_of_time, totals_by_map_state
+
+    stream = Stream(data, "stream", [BATCH] * BATCHES)
+    return {
+        "stream_join_batch": stream.milliseconds(joined_as_of_time(stream)) / 1000,
+        "map_state_batch": stream.milliseconds(totals_by_map_state(stream)) / 1000,
+    }

@@ -80,7 +80,7 @@ def asof_joined(data: Data, rows: Any) -> Any:
     )
 
 
-def totals_by_map_state(stream: Stream, name: str) -> Any:
+def totals_by_map_state(stream: Stream) -> Any:
     """A running total by key, kept by map_state."""
     from kstore_core.spark import map_state
 
@@ -91,7 +91,7 @@ def totals_by_map_state(stream: Stream, name: str) -> Any:
         store.put(key, total, timestamp=0)
         yield key, total
 
-    root = stream.data.scratch / name
+    root = stream.data.scratch / f"totals-{uuid.uuid4().hex}"  # a root is of one query
     return map_state(
         stream.rows, add, TOTALS, root=root, schema=TOTALS_SCHEMA, key="who", partitions=SHARDS
     )
