@@ -8,6 +8,7 @@ docs/spark.md shows them at work. Importing this package imports neither pyspark
 
 from kstore_core.spark.cluster import check_cluster
 from kstore_core.spark.joining import temporal_join
+from kstore_core.spark.joining_foreign import foreign_key_join
 from kstore_core.spark.manifest import Manifest
 from kstore_core.spark.map_state import map_state
 from kstore_core.spark.placing import by_shard
@@ -27,6 +28,7 @@ __all__ = [
     "Vacuumed",
     "by_shard",
     "check_cluster",
+    "foreign_key_join",
     "local_session",
     "map_state",
     "read_changes",

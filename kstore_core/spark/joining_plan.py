@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from kstore_core.errors import SpecError, UnsupportedError
@@ -100,7 +100,7 @@ def check_size(name: str, given: Any, what: str = "bytes") -> None:
         raise ValueError(f"{name}={given}; it is 0 or more")
 
 
-def check_columns(df: DataFrame, allowed: dict[str, tuple[str, ...]]) -> None:
+def check_columns(df: DataFrame, allowed: Mapping[str, tuple[str, ...]]) -> None:
     """Refuse a DataFrame in which a column is missing, there twice, or of a type not allowed.
 
     Raises

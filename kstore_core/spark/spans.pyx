@@ -26,6 +26,7 @@ cdef struct Pieces:
     int64_t count
     TimesOut rows
     TimesOut versions
+    TimesOut since              # when these began
     TimesOut begins
     TimesOut ends
 
@@ -57,10 +58,10 @@ def overlaps(
     -------
     next : int
         The row to go on with.
-    rows, versions, begins, ends : pyarrow.Int64Array
-        For each piece its row; the version's place among those that the index was made of, null for
-        a gap; and the span that they have in common, its end null where it is open. Rows ascend,
-        and so do the pieces of one.
+    rows, versions, since, begins, ends : pyarrow.Int64Array
+        For each piece its row; the version's place among those that the index was made of, and when
+        it began, null for a gap; and the span that they have in common, its end null where it is
+        open. Rows ascend, and so do the pieces of one.
     """
     cdef Column key_column = open_column(keys, "keys")
     cdef Column begin_column = open_column(begins, "begins")
@@ -89,6 +90,7 @@ def overlaps(
                 next_row += 1
         allocate_times(&pieces.rows, pieces.count)
         allocate_times(&pieces.versions, pieces.count)
+        allocate_times(&pieces.since, pieces.count)
         allocate_times(&pieces.begins, pieces.count)
         allocate_times(&pieces.ends, pieces.count)
         pieces.count = 0
@@ -99,12 +101,14 @@ def overlaps(
             next_row,
             times_array(&pieces.rows),
             times_array(&pieces.versions),
+            times_array(&pieces.since),
             times_array(&pieces.begins),
             times_array(&pieces.ends),
         )
     finally:
         free_times(&pieces.rows)
         free_times(&pieces.versions)
+        free_times(&pieces.since)
         free_times(&pieces.begins)
         free_times(&pieces.ends)
 
@@ -135,26 +139,29 @@ cdef void cut(
                 break
             if version.begin > here:
                 if gaps:
-                    add(pieces, row, -1, here, version.begin)
+                    add(pieces, row, NULL, here, version.begin)
                 here = version.begin
-            add(pieces, row, version.row, here, min(version.end, end))
+            add(pieces, row, version, here, min(version.end, end))
             here = min(version.end, end)
     if gaps and here < end:
-        add(pieces, row, -1, here, end)
+        add(pieces, row, NULL, here, end)
 
 
 cdef inline void add(
-    Pieces *pieces, int64_t row, int64_t version, int64_t begin, int64_t end
+    Pieces *pieces, int64_t row, const Version *version, int64_t begin, int64_t end
 ) noexcept nogil:
     cdef int64_t at = pieces.count
     pieces.count += 1
     if pieces.rows.data is NULL:
         return
     pieces.rows.data[at] = row
-    pieces.versions.data[at] = version
     pieces.begins.data[at] = begin
     pieces.ends.data[at] = end
-    if version < 0:
-        null_time(&pieces.versions, at)
     if end == INT64_MAX:
         null_time(&pieces.ends, at)
+    if version is NULL:
+        null_time(&pieces.versions, at)
+        null_time(&pieces.since, at)
+    else:
+        pieces.versions.data[at] = version.row
+        pieces.since.data[at] = version.begin

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from kstore_core import open_state
 from kstore_core.codec import partition
 from kstore_core.spark.contents import ShardReader
 from kstore_core.spark.joining_source import Source
-from kstore_core.spark.manifest import Shard
+from kstore_core.spark.manifest import File, Shard
 from kstore_core.spark.roots import Root
 from kstore_core.spec import StoreSpec
 from tests.spark.logs import Record
@@ -30,8 +31,23 @@ def put_shards(
                 given = {"headers": record.headers} if spec.format.headers else {}
                 store.put(record.key, record.value, timestamp=record.timestamp, **given)
     return tuple(
-        Shard(number, f"shard-{number}") if number in parts else Shard(number)
+        Shard(number, f"shard-{number}", files_of(root / f"shard-{number}"))
+        if number in parts
+        else Shard(number)
         for number in range(shards)
+    )
+
+
+def files_of(directory: Path) -> tuple[File, ...]:
+    """What a manifest says of the files of a closed shard."""
+    return tuple(
+        File(
+            path.relative_to(directory).as_posix(),
+            path.stat().st_size,
+            hashlib.sha256(path.read_bytes()).hexdigest(),
+        )
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
     )
 
 

@@ -120,11 +120,12 @@ def pieces_of(versions: list[Version], row: int, span: Span, gaps: bool) -> list
             (p for p, v in enumerate(versions) if v.key == key and v.begin <= time < v.end), None
         )
         if found and found[-1][1] == at:
-            found[-1][3] = time + 1
+            found[-1][4] = time + 1
         else:
-            found.append([row, at, time, time + 1])
+            since = None if at is None else versions[at].begin
+            found.append([row, at, since, time, time + 1])
     if found and end == FOREVER:
-        found[-1][3] = None  # nothing changes after the last ms that was looked at
+        found[-1][4] = None  # nothing changes after the last ms that was looked at
     return [piece for piece in found if gaps or piece[1] is not None]
 
 
