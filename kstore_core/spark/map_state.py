@@ -7,28 +7,22 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from kstore_core.engine import DURABILITY_LEVELS, Durability
-from kstore_core.errors import SpecError, StateError, UnsupportedError
-from kstore_core.spark.cluster_engines import check_shared_engine
-from kstore_core.spark.frames import by_shard, shard_column, spark_type
-from kstore_core.spark.map_state_home import MapStateHome, Sharding
-from kstore_core.spark.roots import Root
-from kstore_core.spark.streaming_home import LiveHome
+from kstore_core.engine import Durability
+from kstore_core.errors import SpecError
+from kstore_core.spark.frames import headers_type, shard_column, spark_type
+from kstore_core.spark.map_state_plan import UNCOMMITTED_MAX_BYTES, check_unique, plan
 from kstore_core.spec import StoreSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
     from kstore_core.spark.map_state_rows import Rows, Times
-    from kstore_core.spark.map_state_task import ShardTask
 
 __all__ = ["map_state"]
 
 PartitionBy = Literal["key", "partition"]
-_SHARD = "shard"
-_UNCOMMITTED_MAX_BYTES = 256 * 1024 * 1024
 
 
 def map_state(
@@ -46,7 +40,8 @@ def map_state(
     engine: str = "lmdb",
     durability: Durability = "process",
     lock_timeout_s: float = 60,
-    uncommitted_max_bytes: int = _UNCOMMITTED_MAX_BYTES,
+    uncommitted_max_bytes: int = UNCOMMITTED_MAX_BYTES,
+    partition_time: str | None = None,
 ) -> DataFrame:
     """Process rows by key with a store that outlives the batch, exactly once.
 
@@ -93,6 +88,10 @@ def map_state(
         How long a task waits for a shard that another one has.
     uncommitted_max_bytes : int
         What a micro-batch may write to one shard.
+    partition_time : str, optional
+        A column of headers. When a micro-batch of a shard is done, the store's stream time moves on
+        to the latest that the header ``partition-time`` of its rows tells; see
+        :func:`with_partition_time`.
 
     Returns
     -------
@@ -112,58 +111,43 @@ def map_state(
     StateError
         Another kind of stream writes to the root.
     """
+    from kstore_core.spark.map_state_task import KeyedFunction
+
     _check_function(fn)
-    _check_engine(engine, spec)
-    _check_options(partition_by, timestamps, durability)
-    place = Root.at(root).path
-    home = MapStateHome.of(place, spec.name)
-    shards = _partitions(df, home, partitions)
-    _check_columns(df, spec, key, partition_by, order_by)
-    if LiveHome.of(place).stream() is not None:
-        raise StateError(
-            f"{place} is written by stream_into, which has its live shards there; use another root"
-        )
-    from kstore_core.spark.map_state_task import KeyedFunction, ShardTask
+    for name, given, allowed in (
+        ("partition_by", partition_by, ("key", "partition")),
+        ("timestamps", timestamps, ("timestamp", "millis")),
+    ):
+        if given not in allowed:
+            raise SpecError(f"{name}={given!r}; there are: {', '.join(map(repr, allowed))}")
+    if not isinstance(spec, StoreSpec):
+        raise TypeError(f"a store is described by a StoreSpec of kstore_core.stores, not {spec!r}")
+    _check_columns(df, spec, key, partition_by, order_by, partition_time)
 
-    promised, arrow_schema = _schema(df, schema)
-    home = home.bind(Sharding(spec.name, spec.shape, spec.key.name, engine, shards, partition_by))
-    task = ShardTask(
-        home,
+    def keyed(promised: pa.Schema) -> KeyedFunction:
+        return KeyedFunction(fn, spec, key, tuple(order_by), timestamps, promised)
+
+    def shard_of_key(column: Column, shards: int) -> Column:
+        return shard_column(column, spec.key, shards)
+
+    def as_it_is(column: Column, _: int) -> Column:
+        return column.cast("int")
+
+    return plan(
+        df,
+        keyed,
+        _schema(schema),
         spec,
-        engine,
-        shards,
-        tuple(df.columns),
-        arrow_schema,
-        _places(len(arrow_schema)),
-        KeyedFunction(fn, spec, key, tuple(order_by), timestamps, arrow_schema),
-        None if df.isStreaming else home.begin_run(),
-        durability,
-        lock_timeout_s,
-        uncommitted_max_bytes,
+        (key, shard_of_key) if partition_by == "key" else ("partition", as_it_is),
+        root=root,
+        engine=engine,
+        partitions=partitions,
+        partition_by=partition_by,
+        durability=durability,
+        lock_timeout_s=lock_timeout_s,
+        uncommitted_max_bytes=uncommitted_max_bytes,
+        partition_time=partition_time,
     )
-    return planned(df, task, promised, key if partition_by == "key" else None)
-
-
-def planned(df: DataFrame, task: ShardTask, schema: StructType, key: str | None) -> DataFrame:
-    """The rows brought to their shards, by a key or else by ``partition``, and the task on each."""
-    from pyspark.sql import functions as F  # noqa: N812
-    from pyspark.sql.types import StructField, StructType
-
-    # Spark resolves columns by name: a dot in one would not pass.
-    rows = df.toDF(*_places(len(df.columns)))
-    column = F.col(rows.columns[df.columns.index("partition" if key is None else key)])
-    if key is None:
-        shard = column.cast("int")
-    else:
-        shard = shard_column(column, task.spec.key, task.partitions)
-    given = StructType(
-        [
-            StructField(place, field.dataType, field.nullable)
-            for place, field in zip(task.places, schema.fields, strict=True)
-        ]
-    )
-    placed = by_shard(rows.withColumn(_SHARD, shard), task.partitions, _SHARD)
-    return placed.mapInArrow(task.run, given).toDF(*schema.names)
 
 
 def _check_function(fn: Callable[..., Any]) -> None:
@@ -180,53 +164,28 @@ def _check_function(fn: Callable[..., Any]) -> None:
         raise TypeError(f"{name}{signature} is called as fn(key, rows, store): {error}") from error
 
 
-def _check_engine(engine: str, spec: StoreSpec) -> None:
-    from kstore_core.registry import engine_class
-
-    check_shared_engine(engine)
-    if not isinstance(spec, StoreSpec):
-        raise TypeError(f"a store is described by a StoreSpec of kstore_core.stores, not {spec!r}")
-    if engine_class(engine).capabilities.children and spec.shape in ("window", "session"):
-        raise UnsupportedError(
-            f"the engine {engine!r} keeps the {spec.shape} store {spec.name!r} in a database for "
-            "each segment, which cannot commit a micro-batch at once: one that is replayed after a "
-            "crash could be applied twice. Use engine='lmdb'"
-        )
-
-
-def _check_options(partition_by: str, timestamps: str, durability: str) -> None:
-    for name, given, allowed in (
-        ("partition_by", partition_by, ("key", "partition")),
-        ("timestamps", timestamps, ("timestamp", "millis")),
-        ("durability", durability, DURABILITY_LEVELS),
-    ):
-        if given not in allowed:
-            raise SpecError(f"{name}={given!r}; there are: {', '.join(map(repr, allowed))}")
-
-
-def _partitions(df: DataFrame, home: MapStateHome, partitions: int | None) -> int:
-    if partitions is None:
-        there = home.partitions()
-        if there is not None:
-            return there
-        return int(cast("str", df.sparkSession.conf.get("spark.sql.shuffle.partitions")))
-    if isinstance(partitions, bool) or not isinstance(partitions, int) or partitions < 1:
-        raise SpecError(f"partitions={partitions!r}; a state has at least one")
-    return partitions
-
-
 def _check_columns(
-    df: DataFrame, spec: StoreSpec, key: str, partition_by: str, order_by: Sequence[str]
+    df: DataFrame,
+    spec: StoreSpec,
+    key: str,
+    partition_by: str,
+    order_by: Sequence[str],
+    partition_time: str | None,
 ) -> None:
+    check_unique(df)
     names = df.columns
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise SpecError(f"the DataFrame has two columns {twice[0]!r}; rename one")
     if isinstance(order_by, str):
         raise SpecError(f"order_by={order_by!r} is one str; pass a list of columns")
     allowed: dict[str, tuple[str, ...]] = dict.fromkeys(order_by, ())
     if partition_by == "partition":
         allowed["partition"] = ("int", "bigint")
+    if partition_time is not None:
+        if spec.shape == "key_value":
+            raise SpecError(
+                f"the key-value store {spec.name!r} has no stream time that partition_time="
+                f"{partition_time!r} could move on; leave it out"
+            )
+        allowed[partition_time] = (headers_type().simpleString(),)
     allowed[key] = ("binary", spark_type(spec.key.arrow_type).simpleString())
     for name, kinds in allowed.items():
         if name not in names:
@@ -239,9 +198,8 @@ def _check_columns(
             raise SpecError(f"the column {name!r} is {kind}, which has no order to sort rows by")
 
 
-def _schema(df: DataFrame, schema: StructType | str) -> tuple[StructType, pa.Schema]:
-    """The schema of the result, for Spark and for Arrow."""
-    from pyspark.sql.pandas.types import to_arrow_schema
+def _schema(schema: StructType | str) -> StructType:
+    """The schema of the result."""
     from pyspark.sql.types import StructType
 
     if isinstance(schema, str):
@@ -254,9 +212,4 @@ def _schema(df: DataFrame, schema: StructType | str) -> tuple[StructType, pa.Sch
     twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
     if twice:
         raise SpecError(f"the schema has two columns {twice[0]!r}")
-    return schema, to_arrow_schema(schema, timezone="UTC")
-
-
-def _places(count: int) -> tuple[str, ...]:
-    """Names of columns by their places, to go by while Spark resolves them."""
-    return tuple(f"column{place}" for place in range(count))
+    return schema

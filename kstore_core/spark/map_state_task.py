@@ -28,6 +28,7 @@ from kstore_core.spark.map_state_epochs import (
 from kstore_core.spark.map_state_home import MapStateHome
 from kstore_core.spark.map_state_output import OutputRows
 from kstore_core.spark.map_state_rows import Groups, Rows, Times
+from kstore_core.spark.partition_headers import latest_partition_time
 from kstore_core.spark.streaming_epochs import commit_epoch, last_epoch
 from kstore_core.spec import StoreSpec
 
@@ -65,6 +66,8 @@ class ShardTask:
         How long to wait for another attempt that has the shard.
     uncommitted_max_bytes : int
         What an epoch may write to a shard.
+    partition_time : str or None
+        The column of headers whose partition time the store's stream time honours.
     """
 
     home: MapStateHome
@@ -79,6 +82,7 @@ class ShardTask:
     durability: Durability
     lock_timeout_s: float
     uncommitted_max_bytes: int
+    partition_time: str | None = None
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of one shard in, what they give out."""
@@ -134,6 +138,10 @@ class ShardTask:
                 note = state.notes(self.spec.name).get(OUTPUT_NOTE)
                 return recalled(epoch, note, self.schema, str(where))
             output = self.work(store, rows)
+            if self.partition_time is not None:
+                latest = latest_partition_time(rows[self.partition_time])
+                if latest is not None:
+                    state.advance(latest)
             notes = {OUTPUT_NOTE: kept(epoch, output)}
             commit_epoch(state, epoch.query, epoch.number, notes=notes)
         except UncommittedLimitError as error:

@@ -1,0 +1,78 @@
+"""The header of partition time in whole columns of headers: written, replaced and read."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kstore_core import arrow
+from kstore_core.errors import FormatError
+from kstore_core.partition_time import HEADER
+
+__all__ = ["latest_partition_time", "stamped"]
+
+Times = npt.NDArray[np.int64]
+
+
+def stamped(headers: pa.Array, read: Times, sent: Times) -> pa.Array:
+    """A column of headers in which each row tells its partition's time, instead of any before.
+
+    Parameters
+    ----------
+    headers : pyarrow.Array
+        A null is as if empty.
+    read, sent : array of int64
+        In ms; the latter is written where it lies behind the former. See
+        :mod:`kstore_core.partition_time`.
+    """
+    kind = arrow.headers_type()
+    whole = headers.cast(kind)
+    pairs, owners = whole.flatten(), pc.list_parent_indices(whole)
+    others = pc.fill_null(pc.not_equal(pc.struct_field(pairs, "key"), HEADER), True)
+    further = np.flatnonzero(sent > read)
+    added = np.concatenate([read, sent[further]])
+    keys = pa.array([HEADER], pa.string()).take(pa.array(np.zeros(len(added), np.int64)))
+    times = pa.StructArray.from_arrays([keys, _big_endian(added)], fields=list(kind.value_type))
+    kept = owners.filter(others).to_numpy().astype(np.int64)
+    owner = np.concatenate([kept, np.arange(len(whole)), further])
+    order = np.argsort(owner, kind="stable")
+    offsets = np.zeros(len(whole) + 1, np.int32)
+    np.cumsum(np.bincount(owner, minlength=len(whole)), out=offsets[1:])
+    everything = pa.concat_arrays([pairs.filter(others), times])
+    return pa.ListArray.from_arrays(pa.array(offsets), everything.take(pa.array(order)), type=kind)
+
+
+def latest_partition_time(headers: pa.ChunkedArray) -> int | None:
+    """The greatest partition time that a column of headers tells; None for none.
+
+    Raises
+    ------
+    FormatError
+        A header of this name has not 8 bytes.
+    """
+    latest: int | None = None
+    for chunk in headers.chunks:
+        pairs = chunk.flatten()
+        told = pc.equal(pc.struct_field(pairs, "key"), HEADER)
+        values = pc.struct_field(pairs, "value").filter(told)
+        if not len(values):
+            continue
+        sizes = pc.fill_null(pc.binary_length(values), -1)
+        if not pc.all(pc.equal(sizes, 8)).as_py():
+            raise FormatError(
+                f"a row's header {HEADER!r} has not 8 bytes; whoever sends it means something else "
+                "by it. Remove it from the rows, or leave partition_time out"
+            )
+        joined = b"".join(values.to_pylist())
+        times = int(np.frombuffer(joined, ">i8").max())
+        latest = times if latest is None else max(latest, times)
+    return latest
+
+
+def _big_endian(numbers: Times) -> pa.Array:
+    fixed = pa.Array.from_buffers(
+        pa.binary(8), len(numbers), [None, pa.py_buffer(numbers.astype(">i8").tobytes())]
+    )
+    return fixed.cast(pa.binary())
