@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kstore_core.errors import EngineUnavailableError
 from kstore_core.spark.java import use_java
+from kstore_core.spark.source.registering import register_hidden
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,4 +97,6 @@ def local_session(
         builder = SparkSession.builder.appName(app_name).master(f"local[{cores}]")
         for key, value in settings.items():
             builder = builder.config(key, value)
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
+    register_hidden(session)
+    return session

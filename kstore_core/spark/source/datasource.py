@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kstore_core.spark.source.plan import Plan
     from kstore_core.spark.source.reader import StoreReader
 
-__all__ = ["KStoreSource", "register"]
+__all__ = ["KStoreSource"]
 
 
 class KStoreSource(DataSource):
@@ -87,12 +87,3 @@ _NO_STREAM = (
     'them with spark.read.format("kstore").option("changes", "true"), join a stream with '
     "kstore_core.spark.temporal_join, or read the changelog itself with Spark's Kafka source"
 )
-
-
-def register(spark: Any) -> None:
-    """Make ``format("kstore")`` known to a session that has not found it by itself.
-
-    Spark finds it wherever the package ``pyspark_kstore`` lies on the path, as after ``pip install
-    kstore``. An editable installation maps its packages in a way that Spark does not search.
-    """
-    spark.dataSource.register(KStoreSource)
