@@ -11,8 +11,8 @@ from kstore_core.spark.joining import temporal_join
 from kstore_core.spark.joining_foreign import foreign_key_join
 from kstore_core.spark.manifest import Manifest
 from kstore_core.spark.map_state import map_state
-from kstore_core.spark.placing import by_shard
 from kstore_core.spark.partition_time import with_partition_time
+from kstore_core.spark.placing import by_shard
 from kstore_core.spark.reading import read_store
 from kstore_core.spark.session import local_session
 from kstore_core.spark.source.changes import read_changes
@@ -38,7 +38,7 @@ __all__ = [
     "spec_json",
     "stream_into",
     "temporal_join",
-    "with_partition_time",
     "vacuum",
+    "with_partition_time",
     "write_store",
 ]
