@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kstore_core.errors import SpecError
-from kstore_core.spark.cluster_engines import check_shared_engine
 from kstore_core.spark.roots import Root
-from kstore_core.spark.streaming_home import LiveHome, Stream, StreamLock
+from kstore_core.spark.streaming_home import LiveHome, StreamLock
+from kstore_core.spark.streaming_plan import plan_stream
 from kstore_core.spec import StoreSpec
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ Emit = Callable[["DataFrame", int], object]
 """Takes an epoch's output and the epoch."""
 
 _BIND_TIMEOUT_S = 120.0
+
+_holders: dict[Path, tuple[StreamingQuery, threading.Thread]] = {}
+"""The last query of this process into each live directory, and who holds its lock."""
 
 
 def stream_into(
@@ -95,8 +99,8 @@ def stream_into(
         The engine keeps its data in one process, or the root is on an object store.
     """
     from kstore_core.spark.frames import check_columns
-    from kstore_core.spark.streaming_shards import no_step
     from kstore_core.spark.placing import placed_by_key
+    from kstore_core.spark.streaming_shards import no_step
 
     if not df.isStreaming:
         raise SpecError("stream_into takes a streaming DataFrame; write_store takes a batch")
@@ -113,7 +117,9 @@ def stream_into(
         publish_every=publish_every,
     )
     check_columns(df.schema, versions.spec)
-    lock = LiveHome.of(versions.root.path).lock()
+    home = LiveHome.of(versions.root.path)
+    _let_go_of(home.path)
+    lock = home.lock()
     epochs = _Epochs(versions, emit, _step or no_step)
     try:
         writer = df.writeStream.foreachBatch(epochs).option("checkpointLocation", str(checkpoint))
@@ -130,69 +136,12 @@ def stream_into(
     except BaseException:
         lock.release()
         raise
-    threading.Thread(
+    holder = threading.Thread(
         target=_hold, args=(query, lock), name=f"kstore-stream-{query.id}", daemon=True
-    ).start()
-    return query
-
-
-def plan_stream(
-    home: Root,
-    spec: StoreSpec | None,
-    *,
-    partitions: int | None,
-    engine: str | None,
-    partition_by: str,
-    checkpoint: str,
-    publish_every: int,
-    query: str = "",
-) -> Versions:
-    """What a stream into a root will do, after a look at what is there.
-
-    Raises
-    ------
-    SpecError, StateError, UnsupportedError
-        As :func:`stream_into`.
-    """
-    from kstore_core.spark.reading import manifest_spec
-    from kstore_core.spark.streaming_versions import Versions
-    from kstore_core.spark.write_job import check_same_store
-
-    live = LiveHome.of(home.path)
-    newest = home.newest()
-    if newest is None:
-        home.check_unused()
-        missing = [n for n, v in (("spec", spec), ("partitions", partitions)) if v is None]
-        if missing:
-            raise SpecError(
-                f"{home} holds no version yet, so nothing says which store it is; pass "
-                f"{' and '.join(f'{name}=' for name in missing)}"
-            )
-    else:
-        spec = manifest_spec(newest, spec, str(home))
-        partitions = newest.partitions if partitions is None else partitions
-        engine = newest.engine if engine is None else engine
-    assert spec is not None
-    engine = "rocksdb" if engine is None else engine
-    if isinstance(partitions, bool) or not isinstance(partitions, int) or partitions < 1:
-        raise SpecError(f"partitions={partitions!r}; a store has at least one")
-    check_shared_engine(engine)
-    if newest is not None:
-        check_same_store(home, newest, spec, partitions, engine, appending=True)
-    stream = Stream(
-        query,
-        checkpoint,
-        spec.name,
-        spec.shape,
-        engine,
-        partitions,
-        partition_by,
-        None if newest is None else newest.version,
     )
-    bound = live.stream()
-    if bound is not None:
-        bound.check(stream, live.path)
-    return Versions(home, spec, stream, publish_every, newest)
+    _holders[home.path] = query, holder
+    holder.start()
+    return query
 
 
 class _Epochs:
@@ -247,11 +196,19 @@ class _Epochs:
                 self._emit(done.where(F.col("message").isNull()).drop("message"), epoch)
                 self._step("emitted", None)
         except BaseException:
-            versions.abandon(epoch, job)
+            if job is not None:
+                job.discard()
             raise
         finally:
             if self._emit is not None:
                 done.unpersist()
+
+
+def _let_go_of(home: Path) -> None:
+    """Wait until the lock of a query of this process that has ended is let go of."""
+    query, holder = _holders.get(home, (None, None))
+    if query is not None and holder is not None and not query.isActive:
+        holder.join(_BIND_TIMEOUT_S)
 
 
 def _hold(query: StreamingQuery, lock: StreamLock) -> None:

@@ -31,6 +31,7 @@ from kstore_core.spark.streaming_publish import is_job_of, publish_shard
 if TYPE_CHECKING:
     from kstore_core.spark.roots import Root
     from kstore_core.spark.streaming_versions import Versions
+    from kstore_core.spark.write_job import WriteJob
     from kstore_core.spec import StoreSpec
     from kstore_core.state import StateDirectory
 
@@ -91,7 +92,7 @@ class EpochTask:
         cls,
         versions: Versions,
         epoch: int,
-        job: str | None,
+        job: WriteJob | None,
         *,
         emits: bool = False,
         step: Step = no_step,
@@ -107,7 +108,7 @@ class EpochTask:
             stream.query,
             epoch,
             versions.shards,
-            job,
+            None if job is None else job.job,
             None if unpublished is None else frozenset(unpublished),
             emits,
             step,
@@ -127,11 +128,11 @@ class EpochTask:
         assert context is not None
         shard = context.partitionId()
         kept = [batch for batch in batches if batch.num_rows]
-        rows = pa.Table.from_batches(kept) if kept else None
         told: dict[str, Any] = {}
         output = None
         try:
-            done, output = self.apply(shard, rows)
+            log = ShardLog.of(pa.Table.from_batches(kept), self.spec) if kept else None
+            done, output = self.apply(shard, log)
             if done is not None:
                 told = {"shard": dataclasses.asdict(done)}
         except Exception as error:  # noqa: BLE001 - raised again where it may pass
@@ -147,14 +148,20 @@ class EpochTask:
         rest = [pa.nulls(1, field.type) for field in list(self.schema)[1:]]
         yield from pa.table([pa.array([message]), *rest], schema=self.schema).to_batches()
 
-    def apply(self, shard: int, rows: pa.Table | None) -> tuple[Shard | None, pa.Table | None]:
+    def apply(self, shard: int, log: ShardLog | None) -> tuple[Shard | None, pa.Table | None]:
         """Bring a shard to this epoch, and copy it where a version is due.
+
+        Parameters
+        ----------
+        shard : int
+        log : ShardLog or None
+            All of its records in the epoch; None for none.
 
         Returns
         -------
         Shard or None
-            The shard as it is now, with a path where it was copied; None where it has no rows in
-            this epoch and there is nothing to copy.
+            The shard as it is now, with a path where it was copied; None where it has no records
+            in this epoch and there is nothing to copy.
         pyarrow.Table or None
             The output, where it is wanted.
 
@@ -163,16 +170,14 @@ class EpochTask:
         StateError
             The shard is not there, or contains a later epoch.
         SpecError
-            Rows that the store cannot hold, or that belong to another shard.
+            Records that the store cannot hold, or that belong to another shard.
         EngineLockedError
             Another process has the shard open, and does not let go of it.
         """
-        if rows is None and not self._copies(shard):
+        if log is None and not self._copies(shard):
             return None, None
-        log = None if rows is None else ShardLog.of(rows, self.spec)
         if log is not None:
-            log.check(shard, self.partitions)
-            log.check_decodable(self.spec)
+            self.check(shard, log)
         with self._opened(shard) as state:
             store = state.open(self.spec)
             contained = last_epoch(state, self.query)
@@ -181,11 +186,21 @@ class EpochTask:
             if log is not None and contained != self.epoch:
                 self._commit(state, store, log, shard)
             done = self._seen(state, shard)
-            if self.job is not None:
+            if self.job is not None and self.root.has_begun(self.job):
                 done = publish_shard(self.root, self.job, state, done, self.version[shard])
                 self.step("copied", shard)
             output = changes(store, log.keys, shard) if self.emits and log is not None else None
             return done, output
+
+    def check(self, shard: int, log: ShardLog) -> None:
+        """Refuse records that the store cannot hold, or that belong to another shard.
+
+        Raises
+        ------
+        SpecError
+        """
+        log.check(shard, self.partitions)
+        log.check_decodable(self.spec)
 
     def _copies(self, shard: int) -> bool:
         """Whether a shard without rows has changed since the newest version, and one is due."""
@@ -223,6 +238,7 @@ class EpochTask:
                 raise _lost(path)
             self._begin_from(base, path)
         engine_on_worker(self.engine)
+        engine_on_worker(self.engine)
         return open_state(path, engine=self.engine, lock_timeout_s=_LOCK_TIMEOUT_S)
 
     def _begin_from(self, base: Shard, path: Path) -> None:
@@ -252,12 +268,13 @@ class EpochTask:
         fresh, replayed = log.after(before.offsets)
         done = restore(store, fresh.keys, fresh.values, fresh.timestamps, fresh.headers)
         self.step("applied", shard)
+        reached = fresh.stream_time if self.spec.retention_ms is None else store.stream_time
         counts = {
             "rows": before.rows + done.rows,
             "records": before.records + done.records + replayed,
             "late": before.late + done.late,
             "replayed": before.replayed + replayed,
-            "stream_time": max(before.stream_time, fresh.stream_time),
+            "stream_time": max(before.stream_time, reached),
         }
         commit_epoch(
             state,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING
 from kstore_core.errors import StateError
 from kstore_core.spark.manifest import Manifest, Shard
 from kstore_core.spark.streaming_publish import epoch_of, job_of
-from kstore_core.spark.write_job import program
+from kstore_core.spark.write_job import WriteJob
 
 if TYPE_CHECKING:
     from kstore_core.spark.roots import Root
@@ -57,7 +55,7 @@ class Versions:
         found = None if self.newest is None else epoch_of(self.stream.query, self.newest.job)
         return -1 if found is None else found
 
-    def begin(self, epoch: int) -> str | None:
+    def begin(self, epoch: int) -> WriteJob | None:
         """The job that a version of this epoch is to be made by; None where none is due.
 
         Raises
@@ -76,17 +74,21 @@ class Versions:
             self.unpublished = set()
         if epoch == self.shown or (epoch + 1) % self.publish_every:
             return None
-        job = job_of(self.stream.query, epoch)
-        self.root.begin(job)
+        job = WriteJob(
+            self.root,
+            self.spec,
+            self.stream.engine,
+            self.stream.partitions,
+            "append",
+            1 if self.newest is None else self.newest.version + 1,
+            {shard.shard: shard for shard in self.shards},
+            job_of(self.stream.query, epoch),
+        )
+        job.begin()
         return job
 
-    def abandon(self, epoch: int, job: str | None) -> None:
-        """Remove what the job of a failed epoch has copied, unless it is published."""
-        if job is not None and self.shown != epoch:
-            self.root.discard(job)
-
-    def finish(self, epoch: int, job: str | None, told: Iterable[Shard]) -> Manifest | None:
-        """Publish what the tasks tell, by a job of :meth:`begin`; the version, if there is one.
+    def finish(self, epoch: int, job: WriteJob | None, told: Iterable[Shard]) -> None:
+        """Publish what the tasks tell by a job of :meth:`begin`, if there is one and any is new.
 
         Raises
         ------
@@ -94,28 +96,12 @@ class Versions:
             Somebody has published a version meanwhile.
         """
         done = {shard.shard: shard for shard in told}
-        copied = {number for number, shard in done.items() if shard.path is not None}
-        if job is None or not copied:
-            if self.unpublished is not None and epoch > self.shown:
-                self.unpublished |= done.keys()
-            if job is not None:
-                self.root.discard(job)
-            return None
-        manifest = Manifest(
-            version=1 if self.newest is None else self.newest.version + 1,
-            created_ms=time.time_ns() // 1_000_000,
-            job=job,
-            mode="append",
-            engine=self.stream.engine,
-            partitions=self.stream.partitions,
-            spec=self.spec.describe(),
-            shards=tuple(
-                done[shard.shard] if shard.shard in copied else shard for shard in self.shards
-            ),
-            written_by=program(),
-        )
-        self.root.publish(manifest)
-        self.newest, self.unpublished = manifest, set()
-        with contextlib.suppress(OSError):
-            self.root.keep_only(job, manifest)
-        return manifest
+        if job is not None:
+            copied = [shard for shard in done.values() if shard.path is not None]
+            if copied:
+                self.newest = job.publish(copied)
+            else:
+                job.discard()
+            self.unpublished = set()
+        elif self.unpublished is not None and epoch != self.shown:
+            self.unpublished |= done.keys()

@@ -50,17 +50,7 @@ def run(df: DataFrame, root: Path, checkpoint: Path, **options: Any) -> Streamin
     options = {"spec": SPEC, "partitions": SHARDS, "trigger": AVAILABLE, **options}
     query = stream_into(df, root, checkpoint=checkpoint, **options)
     query.awaitTermination()
-    wait_for_the_end(query)
     return query
-
-
-def wait_for_the_end(query: StreamingQuery) -> None:
-    """Wait until the query's root may be streamed into again."""
-    import threading
-
-    for thread in threading.enumerate():
-        if thread.name == f"kstore-stream-{query.id}":
-            thread.join()
 
 
 def forget_last_epoch(checkpoint: Path) -> int:

@@ -10,11 +10,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from kstore_core.errors import SpecError
+from kstore_core.spark.frames import check_columns
+from kstore_core.spark.placing import placed_by_key
 from kstore_core.spark.roots import Root
 from kstore_core.spark.source.sink_options import sink_options
+from kstore_core.spark.streaming_home import LiveHome
+from kstore_core.spark.streaming_plan import plan_stream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +27,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from kstore_core.spark.manifest import Shard
+    from kstore_core.spark.streaming_shards import EpochTask
     from kstore_core.spark.streaming_versions import Versions
 
 __all__ = ["Received", "StreamSink"]
@@ -35,12 +42,12 @@ class Received(WriterCommitMessage):
     ----------
     query : str
         The id of the query.
-    file : str
-        In the inbox of the epoch.
+    file : str or None
+        In the inbox of the epoch; None for a task without rows.
     """
 
     query: str
-    file: str
+    file: str | None
 
 
 class StreamSink(DataSourceStreamArrowWriter):
@@ -50,39 +57,34 @@ class StreamSink(DataSourceStreamArrowWriter):
     ------
     SpecError
         Options or columns that do not fit; the output mode is complete.
+    StateError
+        The root is another stream's.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
-        from kstore_core.spark.frames import check_columns
-
         if overwrite:
             raise SpecError(
-                "outputMode('complete') would write everything anew in each epoch; a changelog is "
-                "appended: use outputMode('append') or 'update'"
+                "outputMode('complete') would write everything anew in each epoch, and a changelog "
+                "is appended to; use outputMode('append') or outputMode('update')"
             )
         self._options = sink_options(options)
-        self._names: list[str] = schema.names
-        by = self._options.partition_by
-        if by == "partition" and "partition" not in self._names:
-            raise SpecError("partition_by='partition', and the DataFrame has no column 'partition'")
-        self._by_key = by == "key" or (by is None and "partition" not in self._names)
-        versions = self._plan("")
-        check_columns(schema, versions.spec)
-        self._spec = versions.spec
-        self._partitions = versions.stream.partitions
+        self._by_key = placed_by_key(schema.names, self._options.write.partition_by)
+        check_columns(schema, self._plan("").spec)
+
+    @property
+    def _live(self) -> LiveHome:
+        return LiveHome.of(Root.at(self._options.write.path, self._options.write.storage).path)
 
     def _plan(self, query: str) -> Versions:
-        from kstore_core.spark.streaming import plan_stream
-
-        options = self._options
+        asked = self._options.write
         return plan_stream(
-            Root.at(options.path),
-            options.spec,
-            partitions=options.partitions,
-            engine=options.engine,
+            Root.at(asked.path, asked.storage),
+            asked.spec,
+            partitions=asked.partitions,
+            engine=asked.engine,
             partition_by="key" if self._by_key else "partition",
-            checkpoint=options.checkpoint,
-            publish_every=options.publish_every,
+            checkpoint=self._options.checkpoint,
+            publish_every=self._options.publish_every,
             query=query,
         )
 
@@ -91,58 +93,72 @@ class StreamSink(DataSourceStreamArrowWriter):
         from pyspark import TaskContext
 
         from kstore_core.spark.map_state_epochs import epoch_of_task
-        from kstore_core.spark.streaming_home import LiveHome
-        from kstore_core.spark.streaming_inbox import Inbox, log_batch, log_schema
+        from kstore_core.spark.streaming_inbox import Inbox
 
-        context = TaskContext.get()
+        task = TaskContext.get()
         epoch = epoch_of_task(None)
-        assert context is not None
-        schema = log_schema(self._spec, self._names)
-        batches = (
-            log_batch(batch, self._spec, schema, by_key=self._by_key, partitions=self._partitions)
-            for batch in iterator
-            if batch.num_rows
-        )
-        live = LiveHome.of(Root.at(self._options.path).path)
-        inbox = Inbox.of(live.path, epoch.query, epoch.number)
-        return Received(epoch.query, inbox.write(context.partitionId(), batches, schema))
+        assert task is not None
+        inbox = Inbox.of(self._live.path, epoch.query, epoch.number)
+        rows = (batch for batch in iterator if batch.num_rows)
+        return Received(epoch.query, inbox.write(task.partitionId(), rows))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Apply the rows of all tasks, and publish where a version is due."""
-        from kstore_core.spark.streaming_home import LiveHome
-        from kstore_core.spark.streaming_inbox import Inbox, shard_tables
+        """Apply the rows of all tasks, and publish where a version is due.
+
+        Raises
+        ------
+        SpecError
+            Records that the store cannot hold. Nothing of the epoch was written.
+        StateError
+            Another stream writes to the root, or the root is another stream's.
+        """
+        from kstore_core.spark.streaming_inbox import Inbox
         from kstore_core.spark.streaming_shards import EpochTask
 
         received = [message for message in messages if isinstance(message, Received)]
         if not received:
             return
         query = received[0].query
-        live = LiveHome.of(Root.at(self._options.path).path)
-        with live.locked():
+        with self._live.locked():
             versions = self._plan(query)
-            versions.stream = live.bind(versions.stream)
-            inbox = Inbox.of(live.path, query, batchId)
-            rows = inbox.read(message.file for message in received)
+            versions.stream = self._live.bind(versions.stream)
+            inbox = Inbox.of(self._live.path, query, batchId)
+            rows = inbox.read(message.file for message in received if message.file is not None)
             job = versions.begin(batchId)
             try:
-                task = EpochTask.of(versions, batchId, job)
-                told = []
-                for shard, part in enumerate(shard_tables(rows, self._partitions)):
-                    done, _ = task.apply(shard, part)
-                    if done is not None:
-                        told.append(done)
+                told = self._applied(EpochTask.of(versions, batchId, job), rows)
                 versions.finish(batchId, job, told)
             except BaseException:
-                versions.abandon(batchId, job)
+                if job is not None:
+                    job.discard()
                 raise
             inbox.clear()
 
+    def _applied(self, task: EpochTask, rows: pa.Table | None) -> list[Shard]:
+        """What became of the shards that an epoch's rows belong to."""
+        from kstore_core.spark.shard_log import ShardLog
+
+        logs = {}
+        if rows is not None:
+            log = ShardLog.of(rows, task.spec)
+            places = log.places(task.partitions, by_key=self._by_key)
+            logs = {int(n): log.take(np.flatnonzero(places == n)) for n in np.unique(places)}
+        outside = [number for number in logs if not 0 <= number < task.partitions]
+        if outside:
+            raise SpecError(
+                f"{len(logs[outside[0]])} records have the partition {outside[0]}, and the store "
+                f"has partitions={task.partitions}, from 0 to {task.partitions - 1}. Pass as many "
+                "as the topic has, or partition_by='key' to place them anew"
+            )
+        for number, log in logs.items():
+            task.check(number, log)
+        told = (task.apply(number, logs.get(number))[0] for number in range(task.partitions))
+        return [shard for shard in told if shard is not None]
+
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Remove the rows of an epoch that failed; it is given again when the query restarts."""
-        from kstore_core.spark.streaming_home import LiveHome
         from kstore_core.spark.streaming_inbox import Inbox
 
         received = [message for message in messages if isinstance(message, Received)]
         if received:
-            live = LiveHome.of(Root.at(self._options.path).path)
-            Inbox.of(live.path, received[0].query, batchId).clear()
+            Inbox.of(self._live.path, received[0].query, batchId).clear()

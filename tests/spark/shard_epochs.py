@@ -1,0 +1,118 @@
+"""Epochs of shards without Spark: what the tasks of a stream do, step by step."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kstore_core import open_state
+from kstore_core.spark.roots import Root
+from kstore_core.spark.shard_log import ShardLog
+from kstore_core.spark.source.reads import chunks
+from kstore_core.spark.source.selection import Selection
+from kstore_core.spark.streaming_home import LiveHome, Stream
+from kstore_core.spark.streaming_shards import EpochTask, Step, no_step
+from kstore_core.spark.streaming_versions import Versions
+from kstore_core.spec import StoreSpec
+from tests.spark.logs import Record, log_table
+
+QUERY = "5f0c9a4e-1b7d-4f10-9a39-000000000001"
+
+
+def rows_of(records: Sequence[Record]) -> pa.Table:
+    """Records as the tasks of a stream get them."""
+    rows = log_table(records)
+    times = pa.array([record.timestamp for record in records], pa.int64())
+    return rows.set_column(2, "timestamp", times).append_column("shard", rows["partition"])
+
+
+@dataclasses.dataclass
+class Streamed:
+    """A root that a stream of these writes to, epoch by epoch, with all shards in this process."""
+
+    path: Path
+    spec: StoreSpec
+    engine: str = "rocksdb"
+    partitions: int = 3
+    publish_every: int = 1
+    query: str = QUERY
+
+    def versions(self) -> Versions:
+        """As whoever starts the stream knows them."""
+        root = Root.at(self.path)
+        newest = root.newest()
+        base = None if newest is None else newest.version
+        stream = Stream(
+            self.query,
+            "checkpoint",
+            self.spec.name,
+            self.spec.shape,
+            self.engine,
+            self.partitions,
+            "partition",
+            base,
+        )
+        stream = LiveHome.of(root.path).bind(stream)
+        return Versions(root, self.spec, stream, self.publish_every, newest)
+
+    def epoch(
+        self,
+        number: int,
+        records: Sequence[Record],
+        *,
+        versions: Versions | None = None,
+        step: Step = no_step,
+    ) -> list[pa.Table]:
+        """Do an epoch; the output of each shard that has rows."""
+        versions = versions or self.versions()
+        job = versions.begin(number)
+        task = EpochTask.of(versions, number, job, emits=True, step=step)
+        rows = rows_of(records)
+        owners = np.asarray(rows["shard"])
+        told, outputs = [], []
+        for shard in range(self.partitions):
+            mine = rows.filter(pa.array(owners == shard))
+            log = ShardLog.of(mine, self.spec) if mine.num_rows else None
+            done, output = task.apply(shard, log)
+            if done is not None:
+                told.append(done)
+            if output is not None:
+                outputs.append(output)
+        step("told", None)
+        versions.finish(number, job, told)
+        step("published", None)
+        return outputs
+
+
+def content(path: Path, spec: StoreSpec, engine: str) -> tuple[list[Any], dict[Any, int]]:
+    """Every record that a state directory shows, and its offsets."""
+    with open_state(path, engine=engine, read_only=True) as state:
+        store = state.open(spec)
+        versioned = spec.format.versioned
+        seen = Selection(history=versioned, from_ts=store.clock.horizon if versioned else None)
+        tables = chunks(store, seen, ("value", "timestamp", "valid_to", "headers"))
+        rows = [tuple(row.values()) for table in tables for row in table.to_pylist()]
+        return sorted(rows, key=lambda row: row[:3]), state.offsets()
+
+
+@dataclasses.dataclass(frozen=True)
+class KillAt:
+    """A step that kills its process the first time that it hears of a name."""
+
+    name: str
+
+    def __call__(self, told: str, shard: int | None) -> None:
+        if told == self.name:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def killed_epoch(streamed: Streamed, number: int, records: Sequence[Record], name: str) -> None:
+    """Do an epoch in this process, up to a step at which it is killed."""
+    streamed.epoch(number, records, step=KillAt(name))

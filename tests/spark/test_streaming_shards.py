@@ -1,0 +1,247 @@
+"""What tasks do with an epoch: once, whatever is done again, and whatever dies in between."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from kstore_core import open_state, stores
+from kstore_core.errors import SpecError, StateError
+from kstore_core.restore import restore
+from kstore_core.spark.roots import Root
+from kstore_core.spark.shard_log import ShardLog
+from kstore_core.spark.streaming_home import LiveHome, check_not_streamed
+from tests.spark.logs import SHARDS, SPEC, Record, make_log
+from tests.spark.shard_epochs import Streamed, content, killed_epoch, rows_of
+from tests.spark.streams import slices_of
+
+LATEST = stores.timestamped_key_value_with_headers("latest")
+PLAIN = stores.key_value("plain")
+STEPS = ("opened", "applied", "committed", "copied", "told", "published")
+
+
+def restored(path: Path, spec: Any, engine: str, records: list[Record]) -> tuple[Any, Any]:
+    """What one restore makes of the records of one shard."""
+    log = ShardLog.of(rows_of(records), spec)
+    with open_state(path, engine=engine) as state:
+        store = state.open(spec)
+        restore(store, log.keys, log.values, log.timestamps, log.headers)
+        state.commit({(o.topic, o.partition): o.offset for o in log.last_offsets(())})
+    return content(path, spec, engine)
+
+
+def shards_are(streamed: Streamed, log: list[Record], scratch: Path) -> bool:
+    """Whether live shards, and those of the newest version, hold what the log makes."""
+    root = Root.at(streamed.path)
+    newest = root.newest()
+    assert newest is not None
+    for shard in newest.shards:
+        mine = [record for record in log if record.partition == shard.shard]
+        wanted = restored(scratch / f"0_{shard.shard}", streamed.spec, streamed.engine, mine)
+        live = LiveHome.of(root.path).shard(shard.shard)
+        assert content(live, streamed.spec, streamed.engine) == wanted
+        with root.local_shard(shard) as published:
+            assert content(published, streamed.spec, streamed.engine) == wanted
+        assert shard.records == len(mine)
+        assert {(o.topic, o.partition): o.offset for o in shard.offsets} == wanted[1]
+    return True
+
+
+@pytest.fixture(scope="module")
+def servants() -> Any:
+    """Processes that open no engine before they are forked."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.spark.shard_epochs", "kstore_rocksdb", "kstore_lmdb"])
+    return context
+
+
+@pytest.mark.parametrize("engine", ["rocksdb", "lmdb"])
+@pytest.mark.parametrize("spec", [SPEC, LATEST], ids=lambda spec: spec.name)
+def test_whatever_is_killed_the_epoch_is_there_once(
+    tmp_path: Path, servants: Any, spec: Any, engine: str
+) -> None:
+    log = make_log(3, 240, SHARDS)
+    slices = slices_of(log, len(STEPS))
+    streamed = Streamed(tmp_path / "root", spec, engine)
+    whole = Streamed(tmp_path / "whole", spec, engine)
+    for epoch, (name, records) in enumerate(zip(STEPS, slices, strict=True)):
+        victim = servants.Process(target=killed_epoch, args=(streamed, epoch, records, name))
+        victim.start()
+        victim.join()
+        assert victim.exitcode == -9
+        shown = Root.at(streamed.path).versions()
+        assert shown == [*range(1, epoch + 1 + (name == "published"))]  # no half of an epoch
+        again = streamed.epoch(epoch, records)
+        assert again == whole.epoch(epoch, records)
+        assert Root.at(streamed.path).versions() == [*range(1, epoch + 2)]
+    assert shards_are(streamed, log, tmp_path / "restored")
+    for number in range(1, len(STEPS) + 1):  # versions do not change when their shards do
+        assert Root.at(streamed.path).load(number).records == sum(map(len, slices[:number]))
+
+
+class StoppedError(Exception):
+    """Ends an epoch between two steps."""
+
+
+@settings(deadline=None, max_examples=20, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@given(st.data())
+def test_epochs_are_one_restore_however_they_are_cut_and_repeated(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    scratch = tmp_path_factory.mktemp("epochs")
+    log = make_log(data.draw(st.integers(0, 99)), 120, SHARDS, disorder=120)
+    spec = data.draw(st.sampled_from([SPEC, LATEST, PLAIN]))
+    engine = data.draw(st.sampled_from(["lmdb", "lmdb", "rocksdb"]))
+    every = data.draw(st.integers(1, 3))
+    streamed = Streamed(scratch / "root", spec, engine, publish_every=every)
+    slices = slices_of(log, data.draw(st.integers(1, 5)))
+    versions = None
+    for epoch, records in enumerate(slices):
+        for _ in range(data.draw(st.integers(0, 2))):
+            name = data.draw(st.sampled_from(STEPS))
+            left = data.draw(st.integers(0, 2))
+
+            def stop(told: str, shard: int | None, name: str = name) -> None:
+                nonlocal left
+                left -= told == name
+                if left < 0:
+                    raise StoppedError
+
+            with contextlib.suppress(StoppedError):
+                streamed.epoch(epoch, records, step=stop)
+            versions = None  # whoever goes on knows what is on disk
+        first = streamed.epoch(epoch, records, versions=versions)
+        assert first == streamed.epoch(epoch, records)
+        versions = data.draw(st.sampled_from([None, streamed.versions()]))
+    for extra in range(len(slices), len(slices) + every):  # until a version is due
+        streamed.epoch(extra, [])
+    assert shards_are(streamed, log, scratch / "restored")
+    shutil.rmtree(scratch)
+
+
+def test_the_output_is_the_state_after_the_epoch(tmp_path: Path) -> None:
+    streamed = Streamed(tmp_path / "root", LATEST, partitions=1)
+    one = [Record(b"a", b"1", 5, (("n", b"x"),)), Record(b"b", b"2", 6), Record(b"c", b"3", 7)]
+    two = [Record(b"a", None, 8, offset=4), Record(b"b", b"5", 2, offset=5)]
+    one = [Record(**{**vars(r), "offset": n}) for n, r in enumerate(one)]
+    streamed.epoch(0, one)
+    [output] = streamed.epoch(1, two)
+    assert output.column_names == ["key", "value", "timestamp", "headers", "partition"]
+    rows = output.to_pylist()
+    assert [(row["key"], row["value"]) for row in rows] == [(b"a", None), (b"b", b"5")]
+    assert rows[0]["timestamp"] is None
+    assert rows[1]["timestamp"].timestamp() == 0.002
+    assert streamed.epoch(1, two) == [output]
+
+
+def test_a_copy_is_of_links_and_hashes_only_what_is_new(tmp_path: Path) -> None:
+    log = make_log(5, 4000, 1, keys=2000)
+    streamed = Streamed(tmp_path / "root", SPEC, partitions=1)
+    versions = streamed.versions()
+    for epoch, records in enumerate(slices_of(log, 2)):
+        streamed.epoch(epoch, records, versions=versions)
+    root = Root.at(streamed.path)
+    first, second = root.load(1).shards[0], root.load(2).shards[0]
+    known = {file.path: file for file in first.files}
+    kept = [file for file in second.files if file.path.endswith(".sst") and file.path in known]
+    assert kept
+    assert first.path is not None
+    assert second.path is not None
+    for file in kept:
+        assert known[file.path] == file
+        here = root.path / second.path / file.path
+        assert here.samefile(root.path / first.path / file.path)
+
+
+def test_an_older_checkpoint_is_refused(tmp_path: Path) -> None:
+    log = make_log(6, 60, SHARDS)
+    streamed = Streamed(tmp_path / "root", LATEST, publish_every=10)
+    for epoch, records in enumerate(slices_of(log, 3)):
+        streamed.epoch(epoch, records)
+    with pytest.raises(StateError, match=r"contains epoch 2 .* the checkpoint is older than"):
+        streamed.epoch(1, slices_of(log, 3)[1])
+    streamed.epoch(9, [])
+    with pytest.raises(StateError, match=r"version 1 of .* shows epoch 9 .* is older than"):
+        streamed.epoch(8, log)
+
+
+@pytest.mark.parametrize("how", ["removed", "emptied"])
+def test_a_live_shard_that_is_gone_is_told(tmp_path: Path, how: str) -> None:
+    log = make_log(6, 60, SHARDS)
+    streamed = Streamed(tmp_path / "root", LATEST)
+    streamed.epoch(0, log[:30])
+    shutil.rmtree(tmp_path / "root" / "live" / "0_1")
+    if how == "emptied":
+        (tmp_path / "root" / "live" / "0_1").mkdir()
+    with pytest.raises(StateError, match=r"live state .*0_1 of a shard is gone.*new checkpoint"):
+        streamed.epoch(1, log[30:])
+    # What the message says to do: records that the version contains are left out.
+    shutil.rmtree(tmp_path / "root" / "live")
+    anew = Streamed(tmp_path / "root", LATEST, query="another")
+    anew.epoch(0, log)
+    newest = Root.at(anew.path).newest()
+    assert newest is not None
+    assert sum(shard.replayed for shard in newest.shards) == 30
+    for shard in newest.shards:
+        mine = [record for record in log if record.partition == shard.shard]
+        wanted = restored(tmp_path / f"r{shard.shard}" / "0_0", LATEST, "rocksdb", mine)
+        assert content(LiveHome.of(anew.path).shard(shard.shard), LATEST, "rocksdb") == wanted
+
+
+def test_rows_that_do_not_fit_leave_the_shard_as_it_was(tmp_path: Path) -> None:
+    streamed = Streamed(tmp_path / "root", stores.key_value("plain"), partitions=1)
+    streamed.epoch(0, [Record(b"a", b"1", 5)])
+    task_rows = rows_of([Record(b"a", b"2", 6, offset=1)])
+    from kstore_core.spark.streaming_shards import EpochTask
+
+    task = EpochTask.of(streamed.versions(), 1, None)
+    without = task_rows.set_column(0, "key", [[None]]).cast(task_rows.schema)
+    with pytest.raises(SpecError, match="have no key"):
+        task.apply(0, without)
+    done, _ = task.apply(0, task_rows)
+    assert done is not None
+    assert (done.records, done.offsets[0].offset) == (2, 1)
+
+
+def test_a_streamed_root_takes_no_other_version(tmp_path: Path) -> None:
+    check_not_streamed(tmp_path / "root")
+    Streamed(tmp_path / "root", LATEST).versions()
+    with pytest.raises(StateError, match=r"is written by the stream of the checkpoint"):
+        check_not_streamed(tmp_path / "root")
+
+
+def test_one_stream_at_a_time_holds_the_lock(tmp_path: Path) -> None:
+    home = LiveHome.of(tmp_path)
+    with (
+        home.locked(),
+        pytest.raises(StateError, match=r"a stream writes to .* already, of process \d+"),
+    ):
+        home.lock()
+    home.lock().release()
+
+
+def test_another_stream_is_refused(tmp_path: Path) -> None:
+    Streamed(tmp_path, LATEST).versions()
+    with pytest.raises(StateError, match=r"two checkpoints know nothing of each other"):
+        Streamed(tmp_path, LATEST, query="another").versions()
+    with pytest.raises(SpecError, match="partitions is 3 there and 4 here"):
+        Streamed(tmp_path, LATEST, partitions=4).versions()
+    with pytest.raises(SpecError, match="engine is 'rocksdb' there and 'lmdb' here"):
+        Streamed(tmp_path, LATEST, "lmdb").versions()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", '{"format": 1}', '{"format": 9}', '{"format": "x"}']
+)
+def test_a_damaged_document_is_told(tmp_path: Path, text: str) -> None:
+    Streamed(tmp_path, LATEST).versions()
+    (tmp_path / "live" / "stream.json").write_text(text)
+    with pytest.raises(StateError, match=r"stream\.json (does not say which|is of layout 9)"):
+        Streamed(tmp_path, LATEST).versions()
