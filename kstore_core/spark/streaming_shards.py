@@ -238,7 +238,6 @@ class EpochTask:
                 raise _lost(path)
             self._begin_from(base, path)
         engine_on_worker(self.engine)
-        engine_on_worker(self.engine)
         return open_state(path, engine=self.engine, lock_timeout_s=_LOCK_TIMEOUT_S)
 
     def _begin_from(self, base: Shard, path: Path) -> None:
