@@ -36,7 +36,7 @@ class Sizes:
     large_batches: int = 4
 
 
-SMALL = Sizes(1_000, 5_000, 1, 200, 4, 400, 4)
+SMALL = Sizes(1_000, 5_000, 1, 200, 3, 400, 3)
 
 
 class DifferentResultsError(Exception):

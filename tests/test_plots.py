@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 from datetime import UTC, datetime, timedelta
 from math import isnan
@@ -11,11 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstore_core import errors, open_state, serdes, stores
+from kstore_core import errors, html, open_state, serdes, stores
 from kstore_core.plots import plot_history, plot_windowed
 from kstore_core.plots.axes import days
 from kstore_core.plots.windowed import lanes
 from kstore_core.types import ValueAndTimestamp, VersionedRecord, Windowed
+from tests.pages import DOCS, blocks
 
 mpl.use("Agg")
 
@@ -171,3 +174,19 @@ def test_without_matplotlib_one_is_told_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(errors.EngineUnavailableError, match=r"kstore\[plots\]"):
         plot_history([VersionedRecord(1, 0, None)])
+
+
+def test_the_page_on_notebooks_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for block in blocks("notebooks/index.md"):
+        exec(compile(block, "docs/notebooks/index.md", "exec"), names)
+    assert len(bars(names["axes"])) == 1
+    page = (DOCS / "notebooks" / "index.md").read_text(encoding="utf-8")
+    for function in (plot_history, plot_windowed):
+        for name, parameter in inspect.signature(function).parameters.items():
+            assert re.search(rf"`{function.__name__}\([^`]*\b{name}\b", page), name
+            if parameter.default not in (parameter.empty, ()):
+                assert f"{name}={parameter.default}" in page
+    for most in (html.ROWS, html.CELL_CHARACTERS):
+        assert f"at most {most}" in page
