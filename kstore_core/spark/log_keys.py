@@ -40,24 +40,9 @@ def tail_bytes(spec: StoreSpec, names: Collection[str]) -> int:
 
 
 def user_keys(spec: StoreSpec, keys: pa.Array) -> pa.Array:
-    """The user's keys of the keys of records.
-
-    Raises
-    ------
-    SpecError
-        A key is too short to have times.
-    """
+    """The user's keys of the keys that :func:`keys_of` gives."""
     width = TIME_BYTES.get(spec.shape, 0)
-    if not width or not len(keys):
-        return keys
-    if pc.min(pc.binary_length(keys)).as_py() < width:
-        short = int(np.argmin(pc.binary_length(keys).to_numpy(zero_copy_only=False)))
-        raise SpecError(
-            f"the key {keys[short].as_py()!r} is too short for one of the {spec.shape} store "
-            f"{spec.name!r}, which ends in {width} bytes of times; give the user's key, with "
-            f"{' and '.join(times_of_shape(spec))} as columns of their own"
-        )
-    return pc.binary_slice(keys, 0, -width)
+    return pc.binary_slice(keys, 0, -width) if width and len(keys) else keys
 
 
 def keys_of(spec: StoreSpec, column: Callable[[str], pa.Array | None]) -> pa.Array:
@@ -72,15 +57,15 @@ def keys_of(spec: StoreSpec, column: Callable[[str], pa.Array | None]) -> pa.Arr
     Raises
     ------
     SpecError
-        Times that no window or session has.
+        Times that no window or session has, or keys that are too short for any.
     """
     keys = column("key")
     assert keys is not None
     starts = column(times_of_shape(spec)[0]) if times_of_shape(spec) else None
     if starts is None:
-        return (
-            serialized(spec.key, keys) if spec.shape not in TIME_BYTES else keys.cast(pa.binary())
-        )
+        if spec.shape not in TIME_BYTES:
+            return serialized(spec.key, keys)
+        return _checked(spec, keys.cast(pa.binary()))
     start = _whole(starts, f"{spec.shape}_start")
     if spec.shape == "session":
         end = _whole(column("session_end"), "session_end")
@@ -95,6 +80,37 @@ def keys_of(spec: StoreSpec, column: Callable[[str], pa.Array | None]) -> pa.Arr
         _refuse(outside, "sequence", numbers, f"is not from 0 to {_MAX_SEQUENCE}")
         tail = [start.astype(">i8"), numbers.astype(">i4")]
     return pc.binary_join_element_wise(serialized(spec.key, keys), _side_by_side(tail), b"")
+
+
+def _checked(spec: StoreSpec, keys: pa.Array) -> pa.Array:
+    """Keys as they were logged, whose times can be."""
+    width = TIME_BYTES[spec.shape]
+    if not len(keys):
+        return keys
+    lengths = pc.binary_length(keys)
+    if pc.min(lengths).as_py() < width:
+        short = int(np.argmin(lengths.to_numpy(zero_copy_only=False)))
+        raise SpecError(
+            f"the key {keys[short].as_py()!r} is too short for one of the {spec.shape} store "
+            f"{spec.name!r}, which ends in {width} bytes of times; give the user's key, with "
+            f"{' and '.join(times_of_shape(spec))} as columns of their own"
+        )
+    tails = pc.binary_slice(keys, -width).cast(pa.binary(width))
+    second = ">i8" if spec.shape == "session" else ">i4"
+    times = np.frombuffer(
+        tails.buffers()[1], [("first", ">i8"), ("second", second)], count=len(tails)
+    )
+    wrong = (times["first"] < 0) | (times["second"] < 0)
+    if spec.shape == "session":
+        wrong |= times["first"] < times["second"]
+    places = np.flatnonzero(wrong)
+    if len(places):
+        raise SpecError(
+            f"{len(places)} of {len(keys)} keys do not end in the times of a {spec.shape}, as "
+            f"{keys[int(places[0])].as_py()[-40:]!r}; it is another store's log, or the times are "
+            f"columns of their own: {' and '.join(times_of_shape(spec))}"
+        )
+    return keys
 
 
 def _whole(column: pa.Array | None, name: str) -> npt.NDArray[np.int64]:
