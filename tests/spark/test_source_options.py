@@ -16,12 +16,10 @@ from kstore_core.spark.source.options import (
     READ_OPTIONS,
     RECORDS,
     STREAMS,
-    key_of,
-    key_of_json,
-    prefix_of,
     read_options,
 )
 from kstore_core.spark.source.planning import find_root, plan_of
+from kstore_core.spark.source.texts import key_of, key_of_json, prefix_of
 from tests.spark.by_hand import publish, rows_of
 
 DOCS = Path(__file__).parents[2] / "docs" / "spark.md"
@@ -189,6 +187,8 @@ def test_a_plan_of_options(root: Path) -> None:
         keys(key="a", keys="[]")
     with pytest.raises(SpecError, match="changes=true goes with the option from_version"):
         plan_of({**where, "changes": "true"})
+    with pytest.raises(SpecError, match=r"on a disk; leave out the options storage\.key"):
+        plan_of({**where, "streams_dir": "true", "storage.key": "x"})
     with pytest.raises(SpecError, match="does not describe its stores; pass the option spec"):
         plan_of({**where, "streams_dir": "true"})
 

@@ -7,20 +7,23 @@ sense is refused when the DataFrame is made; nothing is ignored.
 from __future__ import annotations
 
 import difflib
-import importlib
-import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
-from urllib.parse import urlsplit
 
-from kstore_core import serdes
 from kstore_core.errors import SpecError
-from kstore_core.spark.source.selection import key_bytes
-from kstore_core.spec import StoredSpec, StoreSpec
-from kstore_core.types import to_millis
+from kstore_core.spark.source.texts import (
+    flag_of,
+    list_of,
+    names_of,
+    number_of,
+    numbers_of,
+    one_of,
+    spec_of,
+    text_of,
+    time_of,
+)
+from kstore_core.spark.storage import is_relative
 
 __all__ = [
     "CHANGES",
@@ -32,9 +35,6 @@ __all__ = [
     "STREAMS",
     "Option",
     "ReadOptions",
-    "key_of",
-    "key_of_json",
-    "prefix_of",
     "read_options",
 ]
 
@@ -91,75 +91,6 @@ class ReadOptions:
     storage: Mapping[str, str]
 
 
-def _text(text: str) -> str:
-    if not text:
-        raise ValueError("it is empty")
-    return text
-
-
-def _flag(text: str) -> bool:
-    try:
-        return {"true": True, "false": False}[text.strip().lower()]
-    except KeyError:
-        raise ValueError("it is neither") from None
-
-
-def _time(text: str) -> int:
-    text = text.strip()
-    if re.fullmatch(r"-?\d+", text):
-        return to_millis(int(text))
-    moment = datetime.fromisoformat(text)
-    if moment.utcoffset() is None:
-        raise ValueError("it has no offset, so its instant is not known; add Z or +01:00")
-    return to_millis(moment)
-
-
-def _number(text: str) -> int:
-    if not re.fullmatch(r"\d{1,18}", text.strip()):
-        raise ValueError("it is none")
-    return int(text)
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(_number(part) for part in text.split(","))
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(","))
-
-
-def _list(text: str) -> list[Any]:
-    found = json.loads(text)
-    if not isinstance(found, list):
-        raise ValueError(f"it is JSON, but a {type(found).__name__}")
-    return found
-
-
-def _one_of(*choices: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text not in choices:
-            raise ValueError("it is none of them")
-        return text
-
-    return parse
-
-
-def _spec(text: str) -> StoreSpec:
-    """A description as a manifest keeps it, or the place of one in a Python module."""
-    if text.lstrip().startswith("{"):
-        return StoredSpec.parse(text.encode()).spec()
-    module, _, name = text.partition(":")
-    if not name:
-        raise ValueError("it is neither")
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"{error}; the module has to be installed for Spark's Python") from error
-    if not isinstance(found, StoreSpec):
-        raise ValueError(f"that is a {type(found).__name__}, not a StoreSpec")
-    return found
-
-
 _TIME = "milliseconds since the epoch, or ISO 8601 with its offset"
 _FLAG = "true or false"
 _SHAPED = (RECORDS, CHANGES, STREAMS)
@@ -169,63 +100,65 @@ _VERSIONED = (RECORDS, CHANGES, META)
 READ_OPTIONS: dict[str, Option] = {
     option.name: option
     for option in (
-        Option("store", _text, "a name", "which store, where `path` holds several", _VERSIONED),
-        Option("version", _number, "a number", "another version than the newest", (RECORDS, META)),
-        Option("as_of", _time, _TIME, "the versions valid at that time", _CHOSEN),
-        Option("history", _flag, _FLAG, "every version that is kept", _CHOSEN),
+        Option("store", text_of, "a name", "which store, where `path` holds several", _VERSIONED),
+        Option(
+            "version", number_of, "a number", "another version than the newest", (RECORDS, META)
+        ),
+        Option("as_of", time_of, _TIME, "the versions valid at that time", _CHOSEN),
+        Option("history", flag_of, _FLAG, "every version that is kept", _CHOSEN),
         Option(
             "from",
-            _time,
+            time_of,
             _TIME,
             "of a history, of windows and of sessions: those with a moment from then on",
             _CHOSEN,
         ),
-        Option("to", _time, _TIME, "those with a moment until then, inclusive", _CHOSEN),
+        Option("to", time_of, _TIME, "those with a moment until then, inclusive", _CHOSEN),
         Option("key", str, "a key", "the records of one key; only its shard is opened", _CHOSEN),
-        Option("keys", _list, "a JSON list of keys", "the records of these keys", _CHOSEN),
+        Option("keys", list_of, "a JSON list of keys", "the records of these keys", _CHOSEN),
         Option("prefix", str, "the beginning of a key", "the keys that begin like this", _CHOSEN),
         Option(
             "partitions",
-            _numbers,
+            numbers_of,
             "numbers, with commas between them",
             "only these shards",
             _SHAPED,
         ),
         Option(
             "columns",
-            _names,
+            names_of,
             "names, with commas between them",
             "only these columns, in this order; what is left out is not decoded",
             _SHAPED,
         ),
-        Option("headers", _flag, _FLAG, "whether there is a column of headers", _SHAPED),
+        Option("headers", flag_of, _FLAG, "whether there is a column of headers", _SHAPED),
         Option(
             "timestamps",
-            _one_of("timestamp", "millis"),
+            one_of("timestamp", "millis"),
             "timestamp or millis",
             "times as Spark timestamps, or as longs",
             _SHAPED,
         ),
         Option(
             "spec",
-            _spec,
+            spec_of,
             "JSON as in the manifest, or module:NAME of a StoreSpec",
             "the store's description, where its serdes are not built in or Kafka wrote it",
             _SHAPED,
         ),
-        Option("changes", _flag, _FLAG, "what changed between two versions", (CHANGES,)),
-        Option("from_version", _number, "a number", "the older of the two; 0: none", (CHANGES,)),
-        Option("to_version", _number, "a number", "the newer one, or the newest", (CHANGES,)),
+        Option("changes", flag_of, _FLAG, "what changed between two versions", (CHANGES,)),
+        Option("from_version", number_of, "a number", "the older of the two; 0: none", (CHANGES,)),
+        Option("to_version", number_of, "a number", "the newer one, or the newest", (CHANGES,)),
         Option(
             "metadata",
-            _one_of(*METADATA),
+            one_of(*METADATA),
             ", ".join(METADATA),
             "what the manifests say, instead of records",
             (META,),
         ),
         Option(
             "streams_dir",
-            _flag,
+            flag_of,
             _FLAG,
             "whether `path` is the state directory of a Kafka Streams application",
             (STREAMS,),
@@ -309,61 +242,9 @@ def _path(texts: Mapping[str, str]) -> str:
     path = texts.get("path", "")
     if not path:
         raise SpecError('there is no path; pass the root of a store: .load("/where/it/is")')
-    if not path.startswith("/") and not urlsplit(path).scheme:
+    if is_relative(path):
         raise SpecError(
             f"the path {path!r} is relative, and Spark's processes stand in directories of their "
             "own; pass an absolute one"
         )
     return path
-
-
-def key_of(spec: StoreSpec, text: str) -> bytes:
-    """The bytes of a key that is given as text.
-
-    Text is what the store's serde reads: numbers as they are written, JSON as JSON, anything else
-    as it stands; of a store of bytes it is UTF-8, or hexadecimal after ``0x``.
-
-    Raises
-    ------
-    SpecError
-        It is not a key of the store.
-    """
-    serde: Any = spec.key
-    key: Any = text
-    try:
-        if serde is serdes.BYTES:
-            key = bytes.fromhex(text[2:]) if text.startswith("0x") else text.encode()
-        elif serde in (serdes.INT32, serdes.INT64):
-            key = int(text)
-        elif serde is serdes.FLOAT64:
-            key = float(text)
-        elif serde is serdes.JSON:
-            key = json.loads(text)
-    except ValueError as error:
-        raise SpecError(
-            f"{text!r} is no key of the store {spec.name!r}, whose serde is {serde.name!r}: {error}"
-        ) from error
-    return key_bytes(spec, key)
-
-
-def key_of_json(spec: StoreSpec, value: Any) -> bytes:
-    """The bytes of a key that is an element of a JSON list; a string is as in :func:`key_of`."""
-    if isinstance(value, str) and spec.key is not serdes.JSON:
-        return key_of(spec, value)
-    return key_bytes(spec, value)
-
-
-def prefix_of(spec: StoreSpec, text: str) -> bytes:
-    """The first bytes of keys, given as text; hexadecimal after ``0x`` where keys are not text.
-
-    Raises
-    ------
-    SpecError
-        It is not hexadecimal.
-    """
-    if spec.key is serdes.UTF8 or spec.key is serdes.JSON or not text.startswith("0x"):
-        return text.encode()
-    try:
-        return bytes.fromhex(text[2:])
-    except ValueError as error:
-        raise SpecError(f"the option prefix={text!r} is not hexadecimal: {error}") from error

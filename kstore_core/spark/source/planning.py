@@ -11,6 +11,7 @@ from kstore_core.spark.reading import manifest_spec
 from kstore_core.spark.roots import MANIFESTS, Root
 from kstore_core.spark.source import options as o
 from kstore_core.spark.source.plan import Plan, plan_store
+from kstore_core.spark.source.texts import key_of, key_of_json, prefix_of
 from kstore_core.spec import StoreSpec
 
 if TYPE_CHECKING:
@@ -53,17 +54,22 @@ def _questions(spec: StoreSpec, values: Mapping[str, Any]) -> dict[str, Any]:
     if "key" in asked and "keys" in asked:
         raise SpecError("the options key and keys are two choices of keys; make one")
     if "key" in asked:
-        asked["keys"] = [o.key_of(spec, asked.pop("key"))]
+        asked["keys"] = [key_of(spec, asked.pop("key"))]
     elif "keys" in asked:
-        asked["keys"] = [o.key_of_json(spec, key) for key in asked["keys"]]
+        asked["keys"] = [key_of_json(spec, key) for key in asked["keys"]]
     if "prefix" in asked:
-        asked["prefix"] = o.prefix_of(spec, asked["prefix"])
+        asked["prefix"] = prefix_of(spec, asked["prefix"])
     return asked
 
 
 def _streams(asked: o.ReadOptions) -> Plan:
     from kstore_core.spark.source.streams_dir import plan_streams_dir
 
+    if asked.storage:
+        raise SpecError(
+            "the state directory of a Kafka Streams application is read where it lies, on a disk; "
+            f"leave out the options {', '.join(o.STORAGE + name for name in asked.storage)}"
+        )
     values = dict(asked.values)
     spec = values.pop("spec", None)
     if spec is None:

@@ -1,0 +1,155 @@
+"""Options that are text, as what they stand for: flags, times, lists, descriptions, and keys.
+
+A function that reads one raises a ValueError that says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from kstore_core import serdes
+from kstore_core.errors import SpecError
+from kstore_core.spark.source.selection import key_bytes
+from kstore_core.spec import StoredSpec, StoreSpec
+from kstore_core.types import to_millis
+
+__all__ = [
+    "flag_of",
+    "key_of",
+    "key_of_json",
+    "list_of",
+    "names_of",
+    "number_of",
+    "numbers_of",
+    "one_of",
+    "prefix_of",
+    "spec_of",
+    "text_of",
+    "time_of",
+]
+
+
+def text_of(text: str) -> str:
+    if not text:
+        raise ValueError("it is empty")
+    return text
+
+
+def flag_of(text: str) -> bool:
+    try:
+        return {"true": True, "false": False}[text.strip().lower()]
+    except KeyError:
+        raise ValueError("it is neither") from None
+
+
+def time_of(text: str) -> int:
+    text = text.strip()
+    if re.fullmatch(r"-?\d+", text):
+        return to_millis(int(text))
+    moment = datetime.fromisoformat(text)
+    if moment.utcoffset() is None:
+        raise ValueError("it has no offset, so its instant is not known; add Z or +01:00")
+    return to_millis(moment)
+
+
+def number_of(text: str) -> int:
+    if not re.fullmatch(r"\d{1,18}", text.strip()):
+        raise ValueError("it is none")
+    return int(text)
+
+
+def numbers_of(text: str) -> tuple[int, ...]:
+    return tuple(number_of(part) for part in text.split(","))
+
+
+def names_of(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(","))
+
+
+def list_of(text: str) -> list[Any]:
+    found = json.loads(text)
+    if not isinstance(found, list):
+        raise ValueError(f"it is JSON, but a {type(found).__name__}")
+    return found
+
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise ValueError("it is none of them")
+        return text
+
+    return parse
+
+
+def spec_of(text: str) -> StoreSpec:
+    """A description as a manifest keeps it, or the place of one in a Python module."""
+    if text.lstrip().startswith("{"):
+        return StoredSpec.parse(text.encode()).spec()
+    module, _, name = text.partition(":")
+    if not name:
+        raise ValueError("it is neither")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"{error}; the module has to be installed for Spark's Python") from error
+    if not isinstance(found, StoreSpec):
+        raise ValueError(f"that is a {type(found).__name__}, not a StoreSpec")
+    return found
+
+
+def key_of(spec: StoreSpec, text: str) -> bytes:
+    """The bytes of a key that is given as text.
+
+    Text is what the store's serde reads: numbers as they are written, JSON as JSON, anything else
+    as it stands; of a store of bytes it is UTF-8, or hexadecimal after ``0x``.
+
+    Raises
+    ------
+    SpecError
+        It is not a key of the store.
+    """
+    serde: Any = spec.key
+    key: Any = text
+    try:
+        if serde is serdes.BYTES:
+            key = bytes.fromhex(text[2:]) if text.startswith("0x") else text.encode()
+        elif serde in (serdes.INT32, serdes.INT64):
+            key = int(text)
+        elif serde is serdes.FLOAT64:
+            key = float(text)
+        elif serde is serdes.JSON:
+            key = json.loads(text)
+    except ValueError as error:
+        raise SpecError(
+            f"{text!r} is no key of the store {spec.name!r}, whose serde is {serde.name!r}: {error}"
+        ) from error
+    return key_bytes(spec, key)
+
+
+def key_of_json(spec: StoreSpec, value: Any) -> bytes:
+    """The bytes of a key that is an element of a JSON list; a string is as in :func:`key_of`."""
+    if isinstance(value, str) and spec.key is not serdes.JSON:
+        return key_of(spec, value)
+    return key_bytes(spec, value)
+
+
+def prefix_of(spec: StoreSpec, text: str) -> bytes:
+    """The first bytes of keys, given as text; hexadecimal after ``0x`` where keys are not text.
+
+    Raises
+    ------
+    SpecError
+        It is not hexadecimal.
+    """
+    if spec.key is serdes.UTF8 or spec.key is serdes.JSON or not text.startswith("0x"):
+        return text.encode()
+    try:
+        return bytes.fromhex(text[2:])
+    except ValueError as error:
+        raise SpecError(f"the option prefix={text!r} is not hexadecimal: {error}") from error
