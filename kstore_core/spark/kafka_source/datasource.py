@@ -17,17 +17,15 @@ from kstore_core.spark.kafka_source.options import KafkaOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["KafkaSource", "register"]
+__all__ = ["KafkaSource"]
 
 
 class KafkaSource(DataSource):
     """Topics of Kafka through confluent-kafka, with the columns of Spark's own source.
 
-    Spark finds it by itself, through the package ``pyspark_kstore_kafka`` that is installed with
-    kstore; see `register`.
+    Spark finds it by itself, through the package ``pyspark_kstore_kafka``.
     """
 
     def __init__(self, options: Any) -> None:
@@ -66,14 +64,6 @@ class KafkaSource(DataSource):
                 f'format("kstore-kafka") has the columns {self.schema().simpleString()}, not '
                 f"{schema.simpleString()}; leave .schema() out, and select() what is needed"
             )
-
-
-def register(spark: SparkSession) -> None:
-    """Make ``format("kstore-kafka")`` known to a session that has not found it by itself.
-
-    As with ``format("kstore")``, that is so after an editable installation.
-    """
-    spark.dataSource.register(KafkaSource)
 
 
 class _BatchReader(DataSourceReader):

@@ -107,7 +107,7 @@ class KafkaOptions:
     max_offsets: int | None = None
     timeout_s: float = 120.0
     isolation: str = "read_uncommitted"
-    settings: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold a password
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> KafkaOptions:
@@ -176,7 +176,9 @@ class KafkaOptions:
         """
         from kstore_core.changelog.kafka_client import Cluster
 
-        return Cluster(self.servers, self.settings, self.timeout_s)
+        # By default the library waits half a minute before it says that a topic is gone.
+        settings = {"topic.metadata.propagation.max.ms": "2000", **self.settings}
+        return Cluster(self.servers, settings, self.timeout_s)
 
 
 class _Given:

@@ -107,6 +107,7 @@ class _Reading:
             found = self._taken(messages)
             if found:
                 yield found
+            self._look_whether_gone()
             if self._position > position or found:
                 position, moved_at = self._position, time.monotonic()
             elif cluster.is_refused or time.monotonic() > moved_at + cluster.timeout_s:
@@ -141,8 +142,6 @@ class _Reading:
             self._position = max(self._position, offset)  # behind control records
         elif name in _EXPIRED:
             self._skip_what_expired()
-        elif name in _GONE and self._is_gone():
-            self._lose("the topic is gone", self._wanted.end)
         elif self._cluster.passes(error):
             self._cluster.trouble = error
         else:
@@ -160,9 +159,15 @@ class _Reading:
         else:
             self._lose(f"the partition begins at {begin}", min(begin, self._wanted.end))
 
-    def _is_gone(self) -> bool:
+    def _look_whether_gone(self) -> None:
+        """Of a topic that is not there the library complains, and gives no message."""
+        trouble = self._cluster.trouble
+        if trouble is None or trouble.name() not in _GONE:
+            return
+        self._cluster.trouble = None
         count = partitions_of(self._cluster, self._consumer, self._wanted.topic)
-        return count is None or count <= self._wanted.partition
+        if count is None or count <= self._wanted.partition:
+            self._lose("the topic is gone", self._wanted.end)
 
     def _lose(self, why: str, offset: int) -> None:
         """Go on at `offset`, or refuse to."""

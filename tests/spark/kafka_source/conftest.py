@@ -44,15 +44,6 @@ def new_topic(servers: str) -> Callable[[], str]:
 
 
 @pytest.fixture(scope="session")
-def with_source(spark: SparkSession) -> SparkSession:
-    """A session that knows ``format("kstore-kafka")``, whether kstore is installed to be edited."""
-    from kstore_core.spark.kafka_source.datasource import register
-
-    register(spark)
-    return spark
-
-
-@pytest.fixture(scope="session")
 def connector(spark: SparkSession, pytestconfig: pytest.Config) -> None:
     """Spark's own connector in the session; or skip."""
     cache = os.environ.get("KSTORE_INTEROP_CACHE")

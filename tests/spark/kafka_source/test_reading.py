@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import logging
 import time
 from collections.abc import Callable
 
@@ -165,6 +166,17 @@ def test_topics_and_partitions_that_are_not_there(
         batch_ranges(reading.KafkaOptions.of(assigned))
     with Brokers(options_of(servers, topic)) as brokers:
         assert brokers.earliest([]) == {}
+
+
+def test_a_topic_that_is_gone_before_it_is_read(
+    servers: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    planned = OffsetRange("gone", 0, 3, 7)
+    with pytest.raises(InconsistentStateError, match=r"gone-0 .*: the topic is gone, and 3 is"):
+        read(options_of(servers, "gone"), [planned])
+    with caplog.at_level(logging.WARNING):
+        assert read(options_of(servers, "gone", failOnDataLoss="false"), [planned]) == []
+    assert "the topic is gone" in caplog.text
 
 
 def test_a_time_that_spark_cannot_hold(servers: str, new_topic: Callable[[], str]) -> None:
