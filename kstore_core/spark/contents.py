@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kstore_core.spark.cluster_engines import engine_on_worker
@@ -14,7 +14,7 @@ from kstore_core.spark.source.rows import versions
 from kstore_core.spark.source.selection import Selection
 from kstore_core.spec import StoreSpec
 
-__all__ = ["Selection", "ShardReader", "versions"]
+__all__ = ["Selection", "ShardReader", "bare", "versions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,4 +36,9 @@ class ShardReader:
             self.root.local_shard(shard) as path,
             open_state(path, engine=self.engine, read_only=True) as state,
         ):
-            yield state.open(self.spec)
+            yield state.open(bare(self.spec))
+
+
+def bare(spec: StoreSpec) -> StoreSpec:
+    """The store without what a user has put above it: a read goes by its tables."""
+    return replace(spec, cache=None, metrics=None, changelog=())

@@ -13,6 +13,7 @@ from kstore_core.codec import partition
 from kstore_core.errors import FormatError, SpecError, UnsupportedError
 from kstore_core.spark.roots import Root
 from kstore_core.spark.source import reads
+from kstore_core.spark.source.changes import plan_changes
 from kstore_core.spark.source.plan import plan_store
 from kstore_core.spark.source.selection import key_bytes, keys_of, prefix_bytes
 from tests.spark.by_hand import publish, rows_of
@@ -241,3 +242,21 @@ def test_keys_are_what_the_serde_takes() -> None:
         keys_of(spec, 1, [1])
     with pytest.raises(TypeError, match="keys='abc' is one key; pass key="):
         keys_of(spec, None, "abc")
+
+
+@pytest.mark.parametrize("engine", ["rocksdb", "lmdb"])
+def test_keys_that_no_engine_holds_are_not_there(root: Path, engine: str) -> None:
+    spec = stores.key_value("s")
+    manifest = publish(root, spec, lambda store, shard: store.put(b"a", b"1"), engine=engine)
+    for key in (b"", b"x" * 600):
+        plan = plan_store(Root.at(root), manifest, spec, keys=[b"a", key])
+        assert {row["key"] for row in rows_of(plan)} == {b"a"}
+        assert rows_of(plan_store(Root.at(root), manifest, spec, prefix=b"x" * 600)) == []
+
+
+def test_layers_of_a_description_do_not_matter(root: Path) -> None:
+    spec = stores.window("s", 1000, 10, segment_interval_ms=100)
+    publish(root, spec, lambda store, shard: store.put(b"a", b"1", window_start=0), partitions=1)
+    layered = spec.with_cache().with_metrics().with_changelog({"retention.ms": "5"})
+    (row,) = rows_of(plan_changes(Root.at(root), 0, None, spec=layered))
+    assert (row["_change"], row["value"]) == ("insert", b"1")

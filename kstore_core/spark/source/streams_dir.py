@@ -138,11 +138,12 @@ class TaskReader:
         """The store of one, as it was committed when this was called."""
         from kstore_core import open_state
         from kstore_core.spark.cluster_engines import engine_on_worker
+        from kstore_core.spark.contents import bare
 
         engine = _engine_of(Path(shard))
         engine_on_worker(engine)
         with open_state(shard, engine=engine, read_only=True) as state:
-            yield state.open(self.spec)
+            yield state.open(bare(self.spec))
 
 
 def _local(path: str) -> Path:
