@@ -68,7 +68,8 @@ def _kstore(faults: list[str]) -> str | None:
     try:
         importlib.import_module("kstore_core.state")
     except ModuleNotFoundError as error:
-        faults.append(f"{error.name} is not installed: pip install 'kstore[spark]'")
+        missing = str(error.name).partition(".")[0].replace("kstore_core", "kstore")
+        faults.append(f"{missing} is not installed: pip install 'kstore[spark]'")
         return None
     except Exception as error:  # noqa: BLE001 - built for another machine, for one
         faults.append(f"kstore does not load: {type(error).__name__}: {error}")

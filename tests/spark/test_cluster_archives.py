@@ -33,7 +33,7 @@ def test_an_environment_is_shipped(tmp_path: Path, root: Path) -> None:
         "spark.executorEnv.PYTHONPATH": str(tmp_path / "nothing"),
     }
     with local_cluster(tmp_path, settings, {"PYSPARK_PYTHON": str(bare)}) as cluster:
-        with pytest.raises(Raised, match="kstore_core is not installed") as caught:
+        with pytest.raises(Raised, match="kstore is not installed") as caught:
             cluster.call(cluster_work.look)
         assert caught.value.kind == "EngineUnavailableError"
         assert str(bare) in str(caught.value)

@@ -46,7 +46,7 @@ def test_a_python_without_kstore_is_named(spark: SparkSession, tmp_path: Path) -
     bare = interpreter(tmp_path / "bare", lacks=["kstore_core"])
     with (
         workers_run(spark, bare),
-        pytest.raises(EngineUnavailableError, match="kstore_core is not installed") as caught,
+        pytest.raises(EngineUnavailableError, match="kstore is not installed") as caught,
     ):
         check_cluster(spark, tasks=1)
     text = str(caught.value)

@@ -63,6 +63,7 @@ def test_an_engine_of_one_process_is_refused_by_every_plan(
     from pyspark.errors import PySparkException
 
     log = log_frame(spark, make_log(52, 5, SHARDS))
+    (tmp_path / "nothing").mkdir()
     stream = spark.readStream.schema(log.schema).parquet(str(tmp_path / "nothing"))
     options = {"spec": spec_json(SPEC), "partitions": "3", "engine": "memory"}
     plans: list[Callable[[], Any]] = [
