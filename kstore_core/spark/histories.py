@@ -1,7 +1,6 @@
 """Versions read from open shards for a join: all of them, or those of some keys.
 
-They come as tables of ``key`` and ``value`` (binary), ``begin`` and ``end`` (ms; null: still valid)
-and ``headers`` where they are asked for.
+They come as tables of :data:`kstore_core.spark.snapshots.VERSIONS`.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kstore_core.clock import segment_id
-from kstore_core.codec import decode_column, explode_versions, split_column
+from kstore_core.codec import explode_versions
 from kstore_core.spark.contents import ShardReader
 from kstore_core.spark.manifest import Shard
-from kstore_core.spark.snapshots import NEVER, Snapshot
+from kstore_core.spark.snapshots import NEVER, VERSIONS, Snapshot
 from kstore_core.tables import Bounds
 from kstore_core.versioned import LATEST_PREFIX
 
@@ -32,9 +31,7 @@ _MIN_TIME = slice(8, 16)  # of a segment row: when its oldest version begins
 Times = npt.NDArray[np.int64]
 
 
-def snapshot_of(
-    reader: ShardReader, shards: Sequence[Shard], *, headers: bool, max_bytes: int
-) -> Snapshot | None:
+def snapshot_of(reader: ShardReader, shards: Sequence[Shard], *, max_bytes: int) -> Snapshot | None:
     """The versions of shards, or None as soon as they are seen to take more than ``max_bytes``."""
     max_bytes = min(max_bytes, MOST_BYTES)
     tables: list[pa.Table] = []
@@ -46,23 +43,21 @@ def snapshot_of(
             continue
         with reader.open(shard) as store:
             horizons[-1] = store.clock.horizon
-            for table in all_versions(store, headers=headers):
+            for table in all_versions(store):
                 tables.append(table)
                 size += table.nbytes + _INDEX_BYTES * table.num_rows
                 if size > max_bytes:
                     return None
-    return Snapshot.of(tables, reader.spec.value, horizons, headers=headers)
+    return Snapshot.of(reader.spec, tables, horizons)
 
 
-def all_versions(store: Any, *, headers: bool) -> Iterator[pa.Table]:
+def all_versions(store: Any) -> Iterator[pa.Table]:
     """Every version that an open store keeps, tombstones left out; oldest first within a key."""
     for keys, rows in store.table.rows.scan(Bounds()):
-        yield _exploded(store, pa.array(keys, pa.binary()), pa.array(rows, pa.binary()), headers)
+        yield _exploded(pa.array(keys, pa.binary()), pa.array(rows, pa.binary()))
 
 
-def versions_of_keys(
-    store: Any, keys: pa.Array, earliest: Times, *, headers: bool
-) -> Iterator[pa.Table]:
+def versions_of_keys(store: Any, keys: pa.Array, earliest: Times) -> Iterator[pa.Table]:
     """The versions of some keys, as far back as those that are valid at a time of each key's own.
 
     Few lookups: one of the latest versions, then one a segment, from the newest back, of the keys
@@ -81,9 +76,7 @@ def versions_of_keys(
     found, rows = _looked_up(table, LATEST_PREFIX, keys)
     open_places = np.ones(len(keys), bool)
     if len(found):
-        latest = _exploded(
-            store, _row_keys(LATEST_PREFIX, keys.take(pa.array(found))), rows, headers
-        )
+        latest = _exploded(_row_keys(LATEST_PREFIX, keys.take(pa.array(found))), rows)
         yield latest
         begins = latest["begin"].to_numpy()
         open_places[found] = begins > earliest[found]
@@ -99,7 +92,7 @@ def versions_of_keys(
         found, rows = _looked_up(table, prefix, some)
         if not len(found):
             continue
-        yield _exploded(store, _row_keys(prefix, some.take(pa.array(found))), rows, headers)
+        yield _exploded(_row_keys(prefix, some.take(pa.array(found))), rows)
         oldest = _big_endian(pc.binary_slice(rows, _MIN_TIME.start, _MIN_TIME.stop))
         open_places[wanted[found]] = oldest > earliest[wanted[found]]
 
@@ -122,12 +115,5 @@ def _big_endian(column: pa.Array) -> Times:
     return numbers.astype(np.int64)
 
 
-def _exploded(store: Any, keys: pa.Array, rows: pa.Array, headers: bool) -> pa.Table:
-    columns = list(explode_versions(keys, rows))
-    names = ["key", "value", "begin", "end"]
-    if store.spec.format.headers:
-        decode = decode_column if headers else split_column
-        columns[1], _, lists = decode(columns[1], layout="aggregation_with_headers")
-        columns.append(lists)
-        names.append("headers")
-    return pa.table(columns, names=names)
+def _exploded(keys: pa.Array, rows: pa.Array) -> pa.Table:
+    return pa.table(list(explode_versions(keys, rows)), schema=VERSIONS)

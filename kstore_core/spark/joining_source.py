@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kstore_core.errors import StateError
 from kstore_core.spark.manifest import Manifest, Shard
 from kstore_core.spark.roots import Root
+from kstore_core.spec import StoreSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,10 +69,9 @@ class Source:
                 tuple(each.path for each in shards),
                 reader.spec.format.name,
                 reader.spec.value.name,
-                self.headers,
                 self.cache_bytes,
             ),
-            lambda: snapshot_of(reader, shards, headers=self.headers, max_bytes=self.cache_bytes),
+            lambda: snapshot_of(reader, shards, max_bytes=self.cache_bytes),
         )
         if snapshot is not None:
             yield Kept(snapshot)
@@ -82,8 +82,7 @@ class Source:
                     None if each.path is None else opened.enter_context(reader.open(each))
                     for each in shards
                 ),
-                reader.spec.value,
-                headers=self.headers,
+                reader.spec,
             )
 
 
@@ -107,16 +106,13 @@ class Probes:
     ----------
     stores : tuple
         An open store for each shard, None for one that nothing was written to.
-    serde : Serde
-        Of the values.
-    headers : bool
+    spec : StoreSpec
     rows : int
         How many rows to gather before they are looked up.
     """
 
     stores: Sequence[Any]
-    serde: Any
-    headers: bool
+    spec: StoreSpec
     rows: int = _PROBED_ROWS
 
     def of(self, keys: pa.Array, times: pa.Array) -> Snapshot:
@@ -138,9 +134,9 @@ class Probes:
             here = np.flatnonzero(where == number)
             if store is not None and len(here):
                 some = keys.take(pa.array(here))
-                tables += versions_of_keys(store, some, earliest[here], headers=self.headers)
+                tables += versions_of_keys(store, some, earliest[here])
         horizons = [NEVER if store is None else store.clock.horizon for store in self.stores]
-        return Snapshot.of(tables, self.serde, horizons, headers=self.headers)
+        return Snapshot.of(self.spec, tables, horizons)
 
 
 _SEEN: dict[str, Manifest] = {}

@@ -95,15 +95,10 @@ class SpanTask:
         import pyarrow as pa
 
         from kstore_core.spark.columns import timestamps
-        from kstore_core.spark.header_lists import take_headers
 
-        columns = {}
-        for name in self.left:
-            take = take_headers if name == "headers" else pa.Array.take
-            columns[name] = take(batch.column(name), rows)
-        columns["foreign_key"] = batch.column("foreign_key").take(rows)
+        columns = {name: batch.column(name).take(rows) for name in (*self.left, "foreign_key")}
         versions, since, begins, ends = pieces
-        columns["foreign_value"], *headers = snapshot.columns(versions)
+        columns["foreign_value"], *headers = snapshot.columns(versions, headers=self.source.headers)
         columns["foreign_timestamp"] = since
         if headers:
             columns["foreign_headers"] = headers[0]

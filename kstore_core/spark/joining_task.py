@@ -83,7 +83,7 @@ class JoinTask:
             rows, begins, ends = (column.filter(matched) for column in (rows, begins, ends))
         as_millis = not pa.types.is_timestamp(given.type)
         begins, ends = (timestamps(column, as_millis=as_millis) for column in (begins, ends))
-        value, *headers = snapshot.columns(rows)
+        value, *headers = snapshot.columns(rows, headers=self.source.headers)
         return pa.RecordBatch.from_arrays(
             [*columns, value, begins, ends, *headers], names=self.names
         )

@@ -6,7 +6,7 @@ A row costs a probe of a hash table and a bisection. An index is never changed o
 """
 
 cimport cython
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
@@ -20,6 +20,7 @@ from kstore_core.codec.arrow_in cimport (
     text_valid,
 )
 from kstore_core.codec.arrow_out cimport TimesOut, allocate_times, free_times, null_time, times_array
+from kstore_core.codec.partitioner cimport murmur2_hash
 from kstore_core.spark.version_runs cimport (
     NO_MEMORY,
     WHOLE,
@@ -28,13 +29,17 @@ from kstore_core.spark.version_runs cimport (
     Runs,
     Version,
     build_runs,
+    fetch_ahead,
     first_after,
     free_runs,
-    key_of,
+    key_of_hash,
     rounded_down,
 )
 
 __all__ = ["VersionIndex"]
+
+cdef enum:
+    BLOCK = 64                  # rows whose keys are on their way from memory at once
 
 cdef int64_t MOST_VERSIONS = 0xFFFFFFFE     # a slot keeps a key's number, plus one, in 32 bits
 cdef uint64_t UNLIMITED = 0xFFFFFFFFFFFFFFFFU
@@ -166,28 +171,40 @@ cdef void search(
     const Runs *runs, const Texts *keys, const Times *times, uint64_t tolerance,
     TimesOut *rows, TimesOut *begins, TimesOut *ends,
 ) noexcept nogil:
+    cdef int64_t start = 0
     cdef int64_t i
+    cdef int count
+    cdef uint32_t[BLOCK] hashes
     cdef Py_ssize_t size = 0
     cdef const uint8_t *data
     cdef const Key *key
     cdef const Version *version
-    for i in range(keys.length):
-        version = NULL
-        if text_valid(keys, i) and is_set(&times.valid, i):
-            data = text_at(keys, i, &size)
-            key = key_of(runs, data, size)
-            if key is not NULL:
-                version = version_at(runs, key, times, i, tolerance)
-        if version is NULL:
-            null_time(rows, i)
-            null_time(begins, i)
-            null_time(ends, i)
-            continue
-        rows.data[i] = version.row
-        begins.data[i] = version.begin
-        ends.data[i] = version.end
-        if version.end == INT64_MAX:
-            null_time(ends, i)
+    while start < keys.length:
+        count = <int>min(keys.length - start, <int64_t>BLOCK)
+        for i in range(count):
+            hashes[i] = 0
+            if text_valid(keys, start + i):
+                data = text_at(keys, start + i, &size)
+                hashes[i] = murmur2_hash(data, size)
+        fetch_ahead(runs, hashes, count)
+        for i in range(start, start + count):
+            version = NULL
+            if text_valid(keys, i) and is_set(&times.valid, i):
+                data = text_at(keys, i, &size)
+                key = key_of_hash(runs, data, size, hashes[i - start])
+                if key is not NULL:
+                    version = version_at(runs, key, times, i, tolerance)
+            if version is NULL:
+                null_time(rows, i)
+                null_time(begins, i)
+                null_time(ends, i)
+                continue
+            rows.data[i] = version.row
+            begins.data[i] = version.begin
+            ends.data[i] = version.end
+            if version.end == INT64_MAX:
+                null_time(ends, i)
+        start += count
 
 
 cdef inline const Version *version_at(

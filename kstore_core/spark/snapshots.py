@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from kstore_core import arrow
-from kstore_core.serdes import Serde
+from kstore_core.codec import decode_column, split_column
 from kstore_core.spark.columns import combined
-from kstore_core.spark.header_lists import take_headers
 from kstore_core.spark.lookup import VersionIndex
+from kstore_core.spec import StoreSpec
 
-__all__ = ["CACHE", "NEVER", "Snapshot", "SnapshotCache"]
+__all__ = ["CACHE", "NEVER", "VERSIONS", "Snapshot", "SnapshotCache"]
+
+VERSIONS = pa.schema(
+    [("key", pa.binary()), ("stored", pa.binary()), ("begin", pa.int64()), ("end", pa.int64())]
+)
+"""A table of versions: what is stored is the value, behind its headers where the store keeps them;
+times are ms, and a version without an end is still valid."""
 
 NEVER = -(2**63)
 """The horizon of a shard that nothing was written to: nothing of it has expired."""
@@ -26,58 +31,45 @@ NEVER = -(2**63)
 class Snapshot:
     """Versions, and the index by which they are found.
 
+    Values and headers are kept as the store keeps them, together: a row that is found costs one
+    copy, and only what is found is decoded.
+
     Attributes
     ----------
+    spec : StoreSpec
     index : VersionIndex
-        Says which rows of the columns are wanted.
-    values : pyarrow.Array
-        Of the type that the value serde names.
-    headers : pyarrow.Array or None
-        None where they were not asked for.
+        Says which of ``stored`` are wanted.
+    stored : pyarrow.Array of binary
     horizons : tuple of int
         For each shard, by number, the oldest time that it answers for, ms.
     """
 
+    spec: StoreSpec
     index: VersionIndex
-    values: pa.Array
-    headers: pa.Array | None
+    stored: pa.Array
     horizons: tuple[int, ...]
 
     @classmethod
-    def of(
-        cls,
-        tables: Iterable[pa.Table],
-        serde: Serde[Any],
-        horizons: Sequence[int],
-        *,
-        headers: bool,
-    ) -> Snapshot:
+    def of(cls, spec: StoreSpec, tables: Iterable[pa.Table], horizons: Sequence[int]) -> Snapshot:
         """Of tables of versions, in any order, as :mod:`kstore_core.spark.histories` reads them."""
-        names = ["key", "begin", "end", "value", *(["headers"] if headers else [])]
-        read = [table.select(names) for table in tables]
-        if not read:
-            types = [pa.binary(), pa.int64(), pa.int64(), pa.binary(), arrow.headers_type()]
-            empty = [pa.array([], kind) for kind in types[: len(names)]]
-            read = [pa.table(empty, names=names)]
-        whole = pa.concat_tables(read)
-        found = {name: combined(whole[name], name) for name in names}
-        return cls(
-            VersionIndex(found["key"], found["begin"], found["end"], horizons),
-            arrow.to_typed(serde, found["value"]),
-            found.get("headers"),
-            tuple(horizons),
-        )
+        whole = pa.concat_tables([VERSIONS.empty_table(), *tables])
+        keys, stored, begins, ends = (combined(whole[name], name) for name in VERSIONS.names)
+        return cls(spec, VersionIndex(keys, begins, ends, horizons), stored, tuple(horizons))
 
     @property
     def nbytes(self) -> int:
         """Memory that it takes, about."""
-        headers = 0 if self.headers is None else self.headers.nbytes
-        return int(self.index.nbytes + self.values.nbytes + headers)
+        return int(self.index.nbytes + self.stored.nbytes)
 
-    def columns(self, rows: pa.Array) -> list[pa.Array]:
-        """Values of some rows, null for null, and their headers if it has any."""
-        values = [self.values.take(rows)]
-        return values if self.headers is None else [*values, take_headers(self.headers, rows)]
+    def columns(self, rows: pa.Array, *, headers: bool) -> list[pa.Array]:
+        """Values of some rows, of the serde's type and null for null; and their headers."""
+        stored = self.stored.take(rows)
+        if not self.spec.format.headers:
+            return [arrow.to_typed(self.spec.value, stored)]
+        decode = decode_column if headers else split_column
+        values, _, lists = decode(stored, layout="aggregation_with_headers")
+        typed = arrow.to_typed(self.spec.value, values)
+        return [typed, lists] if headers else [typed]
 
     def expired(self, keys: pa.Array, times: pa.Array) -> pa.Array:
         """Which rows ask for a time (ms) that their key's shard answers for no longer."""

@@ -13,6 +13,16 @@ from kstore_core.codec.arrow_in cimport Texts, Times, is_set, text_at, text_vali
 from kstore_core.codec.buffers cimport put
 from kstore_core.codec.partitioner cimport murmur2_hash
 
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    #define kstore_prefetch(address) __builtin_prefetch(address)
+    #else
+    #define kstore_prefetch(address) ((void)(address))
+    #endif
+    """
+    void prefetch "kstore_prefetch"(const void *address) noexcept nogil
+
 cdef enum:
     FEWEST_BITS = 6             # of a slot's number
     FEWEST_KEYS = 64            # that there is room for
@@ -47,7 +57,12 @@ cdef int64_t rounded_down(const Times *times, int64_t index) noexcept nogil:
 
 cdef const Key *key_of(const Runs *runs, const uint8_t *data, Py_ssize_t size) noexcept nogil:
     """The key of these bytes, or NULL."""
-    cdef uint32_t hash = murmur2_hash(data, size)
+    return key_of_hash(runs, data, size, murmur2_hash(data, size))
+
+
+cdef const Key *key_of_hash(
+    const Runs *runs, const uint8_t *data, Py_ssize_t size, uint32_t hash
+) noexcept nogil:
     cdef uint64_t mask = last_slot(runs)
     cdef uint64_t at = first_slot(runs, hash)
     cdef uint64_t slot
@@ -61,6 +76,29 @@ cdef const Key *key_of(const Runs *runs, const uint8_t *data, Py_ssize_t size) n
             if key.size == size and memcmp(runs.bytes + key.at, data, size) == 0:
                 return key
         at = (at + 1) & mask
+
+
+cdef void fetch_ahead(const Runs *runs, const uint32_t *hashes, int count) noexcept nogil:
+    """Have what some keys are looked up in on its way before it is needed, for all of them at once.
+
+    Each step needs what the one before fetched. Where a key is not in its first slot, this fetches
+    another one's, which does no harm.
+    """
+    cdef int i
+    cdef uint64_t slot
+    cdef const Key *key
+    for i in range(count):
+        prefetch(&runs.slots[first_slot(runs, hashes[i])])
+    for i in range(count):
+        slot = runs.slots[first_slot(runs, hashes[i])]
+        if slot:
+            prefetch(&runs.keys[number_in(slot)])
+    for i in range(count):
+        slot = runs.slots[first_slot(runs, hashes[i])]
+        if slot:
+            key = &runs.keys[number_in(slot)]
+            prefetch(runs.bytes + key.at)
+            prefetch(&runs.versions[(key.first + (key + 1).first) >> 1])
 
 
 cdef Built build_runs(

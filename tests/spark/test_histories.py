@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from kstore_core import serdes, stores
+from kstore_core.codec import split_column
 from kstore_core.spark.contents import ShardReader
 from kstore_core.spark.histories import all_versions, snapshot_of, versions_of_keys
 from kstore_core.spark.manifest import Shard
@@ -32,9 +33,15 @@ def reader_of(root: Path, spec: Any = SPEC) -> ShardReader:
     return ShardReader(Root.at(root), spec, "rocksdb")
 
 
-def rows_of(tables: list[pa.Table]) -> list[Any]:
-    rows = [row for table in tables for row in table.to_pylist()]
-    return sorted((row["key"], row["begin"], row["end"], row["value"]) for row in rows)
+def rows_of(tables: list[pa.Table], *, headers: bool = True) -> list[Any]:
+    rows = []
+    for table in tables:
+        values = table["stored"]
+        if headers:
+            values, *_ = split_column(values, layout="aggregation_with_headers")
+        columns = (table["key"], table["begin"], table["end"], values)
+        rows += zip(*(column.to_pylist() for column in columns), strict=True)
+    return sorted(rows, key=lambda row: row[:2])
 
 
 def kept(shard: int) -> list[Any]:
@@ -53,9 +60,7 @@ def alive(rows: list[Any], shard: int) -> list[Any]:
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_all_versions_are_read(root: Path, shard: int) -> None:
     with reader_of(root).open(Shard(shard, f"shard-{shard}")) as store:
-        for headers in (True, False):
-            tables = list(all_versions(store, headers=headers))
-            assert alive(rows_of(tables), shard) == kept(shard)
+        assert alive(rows_of(list(all_versions(store))), shard) == kept(shard)
         assert len(kept(shard)) > 30
 
 
@@ -69,7 +74,7 @@ def test_those_of_some_keys_reach_as_far_back_as_asked(root: Path, shard: int) -
         for age in (0, 5, 60, 150, RETENTION):
             asked = [*keys[::2], b"~"]
             earliest = np.array([now - age + n % 3 for n in range(len(asked))])
-            tables = list(versions_of_keys(store, pa.array(asked), earliest, headers=True))
+            tables = list(versions_of_keys(store, pa.array(asked), earliest))
             found = alive(rows_of(tables), shard)
             for key, time in zip(asked, earliest.tolist(), strict=True):
                 wanted = [r for r in kept(shard) if r[0] == key and (r[2] is None or r[2] > time)]
@@ -84,15 +89,15 @@ def test_those_of_some_keys_reach_as_far_back_as_asked(root: Path, shard: int) -
 def test_a_snapshot_is_no_bigger_than_asked(root: Path) -> None:
     shards = [Shard(n, f"shard-{n}") for n in range(SHARDS)]
     reader = reader_of(root)
-    whole = snapshot_of(reader, shards, headers=True, max_bytes=10**9)
+    whole = snapshot_of(reader, shards, max_bytes=10**9)
     assert whole is not None
     assert whole.horizons == tuple(MODEL.horizon(n) for n in range(SHARDS))
-    assert snapshot_of(reader, shards, headers=True, max_bytes=whole.nbytes // 2) is None
-    assert snapshot_of(reader, shards[:1], headers=True, max_bytes=whole.nbytes) is not None
+    assert snapshot_of(reader, shards, max_bytes=whole.nbytes // 2) is None
+    assert snapshot_of(reader, shards[:1], max_bytes=whole.nbytes) is not None
 
 
 def test_a_shard_without_a_path_is_empty(root: Path) -> None:
-    snapshot = snapshot_of(reader_of(root), [Shard(0)], headers=True, max_bytes=0)
+    snapshot = snapshot_of(reader_of(root), [Shard(0)], max_bytes=0)
     assert snapshot is not None
     assert len(snapshot.index) == 0
     keys, times = pa.array([b"a"]), pa.array([-(2**62)])
@@ -106,8 +111,8 @@ def test_a_format_without_headers_is_read_too(tmp_path: Path) -> None:
     )
     with reader_of(tmp_path, spec).open(shard) as store:
         wanted = [(b"a", 10, 20, b"1"), (b"a", 30, None, b"2")]
-        assert rows_of(list(all_versions(store, headers=False))) == wanted
+        assert rows_of(list(all_versions(store)), headers=False) == wanted
         keys, earliest = pa.array([b"a"]), np.array([15])
-        assert rows_of(list(versions_of_keys(store, keys, earliest, headers=False))) == wanted
-        (latest,) = versions_of_keys(store, keys, np.array([30]), headers=False)
-        assert rows_of([latest]) == wanted[1:]
+        assert rows_of(list(versions_of_keys(store, keys, earliest)), headers=False) == wanted
+        (latest,) = versions_of_keys(store, keys, np.array([30]))
+        assert rows_of([latest], headers=False) == wanted[1:]

@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kstore_core.arrow import headers_type
 from kstore_core.codec import partition
-from kstore_core.spark.header_lists import take_headers
 from kstore_core.spark.lookup import VersionIndex
 from kstore_core.spark.spans import overlaps
 
@@ -223,37 +221,3 @@ def test_what_does_not_fit_together_is_refused() -> None:
         overlaps(index, keys, times, times[:1])
     with pytest.raises(ValueError, match="start=3, of 2 rows"):
         overlaps(index, keys, times, times, start=3)
-
-
-header = st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=3))
-
-
-@settings(deadline=None)
-@given(
-    st.lists(st.none() | st.lists(header, max_size=4)),
-    st.lists(st.none() | st.integers(0, 100)),
-    st.integers(0, 3),
-)
-def test_headers_are_taken_as_arrow_takes_them(
-    lists: list[list[tuple[str, bytes | None]] | None], rows: list[int | None], skipped: int
-) -> None:
-    column = pa.array(
-        [None if h is None else [{"key": k, "value": v} for k, v in h] for h in lists],
-        headers_type(),
-    )[skipped:]
-    if len(column):
-        rows = [row and row % len(column) for row in rows]
-    else:
-        rows = [None] * len(rows)
-    chosen = pa.array(rows, pa.int64())
-    taken = take_headers(column, chosen)
-    taken.validate(full=True)
-    assert taken.type == headers_type()
-    assert taken.to_pylist() == column.take(chosen).to_pylist()
-
-
-def test_a_row_that_is_not_there_is_an_error() -> None:
-    column = pa.array([[]], headers_type())
-    for row in (1, -1):
-        with pytest.raises(IndexError, match=f"row {row} of 1 lists"):
-            take_headers(column, pa.array([0, row]))
