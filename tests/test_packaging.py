@@ -79,6 +79,8 @@ def test_the_wheel_has_every_package_compiled(built):
         "kstore_core/py.typed",
         "kstore_memory/__init__.py",
         "kstore_rocksdb/__init__.py",
+        "pyspark_kstore/__init__.py",
+        "pyspark_kstore_kafka/__init__.py",
     ):
         assert needed in names
     assert not [name for name in names if name.split("/")[0] in {"tests", "docs", "plugins"}]
@@ -106,12 +108,18 @@ def test_the_wheel_works_alone(built, tmp_path):
             open_state("state", engine="rocksdb").open(stores.key_value("s"))
         except Exception as error:
             print(type(error).__name__, "kstore[rocksdb]" in str(error))
+
+        import pkgutil, pyspark_kstore, pyspark_kstore_kafka  # as Spark does, and without Spark
+        print(*sorted(m.name for m in pkgutil.iter_modules() if m.name.startswith("pyspark_")))
+        print(hasattr(pyspark_kstore, "DefaultSource"))
     """)
     done = run([python, "-W", "error", "-c", script], env=environment, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "1.5 [Header('a', b'b')]",
         "EngineUnavailableError True",
+        "pyspark_kstore pyspark_kstore_kafka",
+        "False",
     ]
     done = run([home / "bin" / "kstore", "engines"], env=environment, cwd=tmp_path)
     assert done.returncode == 1
