@@ -140,8 +140,8 @@ class _Decoded:
 
     def _decode(self, column: pa.Array) -> list[Any]:
         kind = column.type
-        if kind == arrow.headers_type():
-            return _headers(column)
+        if _are_headers(kind):
+            return _headers(column.cast(arrow.headers_type()))
         if pa.types.is_timestamp(kind) and kind.tz is not None:
             return _times(column, as_millis=self._as_millis)
         return list(column.to_pylist())
@@ -150,6 +150,19 @@ class _Decoded:
 def _row_type(names: list[str]) -> Any:
     """A named tuple; a column whose name is no name of Python's is known by its place: ``_3``."""
     return namedtuple("Row", names, rename=True)  # noqa: PYI024
+
+
+def _are_headers(kind: pa.DataType) -> bool:
+    """Whether a column is one of headers, whatever of it may be null."""
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+        return False
+    element = kind.value_type
+    if not pa.types.is_struct(element) or element.num_fields != len(arrow.HEADERS_FIELDS):
+        return False
+    key, value = element.field(0), element.field(1)
+    texts = (pa.string(), pa.large_string()), (pa.binary(), pa.large_binary())
+    names = (key.name, value.name)
+    return names == arrow.HEADERS_FIELDS and key.type in texts[0] and value.type in texts[1]
 
 
 def _headers(column: pa.Array) -> list[Any]:

@@ -95,3 +95,29 @@ def test_headers_and_times_are_those_of_a_store() -> None:
     assert rows[1][3] == 2  # "from" is no name of a field
     ((_, in_millis),) = Groups(table, keys, [], "millis")
     assert in_millis.column("at") == [1_704_110_400_005, None, -86_400_000]
+
+
+@pytest.mark.parametrize("text", [pa.string(), pa.large_string()])
+@pytest.mark.parametrize("nullable", [True, False])
+def test_headers_are_known_whatever_may_be_null(text: pa.DataType, nullable: bool) -> None:
+    large = text == pa.large_string()
+    pair = pa.struct(
+        [
+            pa.field("key", text, nullable),
+            pa.field("value", pa.large_binary() if large else pa.binary(), nullable),
+        ]
+    )
+    kind = (pa.large_list if large else pa.list_)(pa.field("element", pair, nullable))
+    table = pa.table({"key": [b"k"], "headers": pa.array([[{"key": "a", "value": b"1"}]], kind)})
+    ((_, rows),) = Groups(table, table["key"].combine_chunks(), [], "timestamp")
+    assert list(rows[0].headers) == [("a", b"1")]
+
+
+def test_what_only_looks_like_headers_is_a_list() -> None:
+    for kind, value in (
+        (pa.list_(pa.string()), ["a"]),
+        (pa.list_(pa.struct([("k", pa.string()), ("v", pa.binary())])), [{"k": "a", "v": b"1"}]),
+    ):
+        table = pa.table({"key": [b"k"], "x": pa.array([value], kind)})
+        ((_, rows),) = Groups(table, table["key"].combine_chunks(), [], "timestamp")
+        assert rows[0].x == value
