@@ -69,6 +69,7 @@ class Source:
                 tuple(each.path for each in shards),
                 reader.spec.format.name,
                 reader.spec.value.name,
+                reader.spec.history_retention_ms,
                 self.cache_bytes,
             ),
             lambda: snapshot_of(reader, shards, max_bytes=self.cache_bytes),

@@ -140,6 +140,18 @@ def test_every_row_gets_the_version_of_its_time(
     assert found == wanted(MODEL, rows, tolerance, inner=inner)
 
 
+def test_a_shorter_history_is_not_taken_for_a_longer_one(published: Published) -> None:
+    """Retention may change: then the same files answer for another time, in the same worker."""
+    rows: list[Row] = [(record.key, record.timestamp) for record in LOG]
+    batches = batches_of(rows, 100, by_shard=False)
+    long = replace(published.kept, everywhere=True)
+    spec = replace(long.reader.spec, history_retention_ms=RETENTION // 10)
+    short = replace(long, reader=replace(long.reader, spec=spec))
+    alone = joined(task_of(replace(short, cache_bytes=PLENTY - 1)), batches)
+    assert joined(task_of(long), batches) != alone
+    assert joined(task_of(short), batches) == alone
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_a_row_that_has_expired_is_an_error_where_that_is_asked(
     published: Published, mode: tuple[bool, int]
