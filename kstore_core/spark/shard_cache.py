@@ -5,8 +5,10 @@
     <cache>/<digest>/       the files of one shard, checked when they came
     <cache>/<digest>.lock   held shared by who reads it, alone by who makes or removes it
     <cache>/<digest>.tmp/   being made
+    <cache>/files/<sha256>  a file of copies that no engine writes to, linked into each of them
 
-The digest is of the files' hashes, so a shard that several versions or roots share is kept once.
+The digest is of the files' hashes, so a shard that several versions or roots share is kept once;
+and of a shard that went on from one that is here, only what is new is fetched.
 Where copies take more than ``KSTORE_SHARD_CACHE_BYTES``, those that nobody reads go, the least
 recently used first. The cache is at ``KSTORE_SHARD_CACHE``; where that is not set, in the directory
 for temporary files.
@@ -26,8 +28,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from kstore_core.errors import SpecError
-from kstore_core.spark.manifest import Shard
-from kstore_core.spark.shard_files import fetch_files
+from kstore_core.spark.manifest import File, Shard
+from kstore_core.spark.shard_files import fetch_files, is_immutable, sha256_of
 from kstore_core.spark.storage import Storage
 
 __all__ = ["cache_directory", "cached_shard"]
@@ -95,13 +97,37 @@ def _hold(storage: Storage, shard: Shard, cache: Path, digest: str) -> int:
                 _make_room(cache, shard.bytes, digest)
                 shutil.rmtree(scratch, ignore_errors=True)  # of a process that was killed
                 try:
-                    fetch_files(storage, shard, scratch, linked=False)
+                    _fetch(storage, shard, cache / "files", scratch)
                     scratch.rename(copy)
                 except BaseException:
                     shutil.rmtree(scratch, ignore_errors=True)
                     raise
         finally:
             os.close(making)  # and hold it shared: it may have been removed in between
+
+
+def _fetch(storage: Storage, shard: Shard, pool: Path, target: Path) -> None:
+    """Make a copy of a shard; files that other copies have are linked."""
+
+    def there(file: File, place: Path) -> bool:
+        if not is_immutable(file):
+            return False
+        kept = pool / file.sha256
+        try:
+            os.link(kept, place)
+        except OSError:  # it is not there, or not any longer
+            return False
+        if sha256_of(place) == file.sha256:
+            return True
+        kept.unlink(missing_ok=True)  # it was damaged here; the root's may be whole
+        place.unlink()
+        return False
+
+    pool.mkdir(exist_ok=True)
+    fetch_files(storage, shard, target, linked=False, there=there)
+    for file in filter(is_immutable, shard.files):
+        with contextlib.suppress(OSError):
+            os.link(target / file.path, pool / file.sha256)
 
 
 def _lock(path: Path, how: int) -> int:
@@ -143,6 +169,10 @@ def _make_room(cache: Path, size: int, keep: str) -> None:
             total -= taken
         finally:
             os.close(held)
+        for file in (cache / "files").glob("*"):
+            with contextlib.suppress(FileNotFoundError):
+                if file.stat().st_nlink == 1:  # of no copy any longer
+                    file.unlink()
 
 
 def _size(directory: Path) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from kstore_core.errors import CorruptionError
@@ -69,7 +69,19 @@ def upload_files(
     return tuple(sorted(files, key=lambda file: file.path))
 
 
-def fetch_files(storage: Storage, shard: Shard, target: Path, *, linked: bool = True) -> Stamps:
+def is_immutable(file: File) -> bool:
+    """Whether no engine ever writes to a file of this name again."""
+    return bool(_IMMUTABLE.fullmatch(file.path))
+
+
+def fetch_files(
+    storage: Storage,
+    shard: Shard,
+    target: Path,
+    *,
+    linked: bool = True,
+    there: Callable[[File, Path], bool] = lambda file, place: False,
+) -> Stamps:
     """Copy a published shard to a new local directory, checking every byte of it.
 
     Parameters
@@ -79,6 +91,8 @@ def fetch_files(storage: Storage, shard: Shard, target: Path, *, linked: bool = 
     target : Path
     linked : bool
         Files that no engine writes to may be links to those of the root.
+    there : callable
+        Puts a file into its place without the storage, where it can.
 
     Raises
     ------
@@ -86,14 +100,14 @@ def fetch_files(storage: Storage, shard: Shard, target: Path, *, linked: bool = 
         A file is missing, or is not what the manifest says.
     """
     target.mkdir(parents=True)
+    for file in shard.files:
+        (target / file.path).parent.mkdir(parents=True, exist_ok=True)
     for kept in (True, False):
         files = {
             shard.place_of(file): target / file.path
             for file in shard.files
-            if bool(_IMMUTABLE.fullmatch(file.path)) == kept
+            if is_immutable(file) == kept and not there(file, target / file.path)
         }
-        for folder in {place.parent for place in files.values()}:
-            folder.mkdir(parents=True, exist_ok=True)
         try:
             storage.download(files, linked=linked and kept)
         except FileNotFoundError as error:

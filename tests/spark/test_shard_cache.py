@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kstore_core.errors import SpecError
+from kstore_core.errors import CorruptionError, SpecError
 from kstore_core.spark.manifest import Shard
 from kstore_core.spark.roots import Root
 from kstore_core.spark.shard_cache import cache_directory, cached_shard
@@ -46,7 +46,7 @@ def made(storage: LocalFiles, number: int, size: int = 100) -> Shard:
 
 
 def copies(cache: Path) -> set[str]:
-    return {path.name for path in cache.iterdir() if path.is_dir()}
+    return {path.name for path in cache.iterdir() if path.is_dir() and path.name != "files"}
 
 
 def test_a_shard_is_fetched_once(storage: Counting, tmp_path: Path) -> None:
@@ -94,6 +94,48 @@ def test_the_least_recently_used_goes_first(
         assert copies(tmp_path / "cache") == {names[0], path.name}
 
 
+def test_only_what_is_new_of_a_shard_is_fetched(storage: Counting, tmp_path: Path) -> None:
+    """Tables that the version before has are linked; what engines write to is fetched always."""
+    source, home = tmp_path / "growing", Root(storage)
+    source.mkdir()
+    shards = []
+    for number in (1, 2):
+        (source / f"{number}.sst").write_bytes(bytes([number]) * 100)
+        (source / "CURRENT").write_bytes(b"same")
+        home.begin(f"job{number}")
+        place = f"attempts/job{number}/0-1/0_0"
+        shards.append(Shard(0, place, home.upload(source, place)))
+    with cached_shard(storage, shards[0]) as first:
+        storage.downloads.clear()
+        with cached_shard(storage, shards[1]) as second:
+            assert sorted(name.rpartition("/")[2] for name in storage.downloads) == [
+                "2.sst",
+                "CURRENT",
+            ]
+            assert (second / "1.sst").samefile(first / "1.sst")
+            assert not (second / "CURRENT").samefile(first / "CURRENT")
+
+
+def test_a_file_of_no_copy_goes_with_the_last_one(
+    storage: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KSTORE_SHARD_CACHE_BYTES", "0")
+    shards = [made(storage, number) for number in (1, 2)]
+    for shard in shards:
+        with cached_shard(storage, shard):
+            pass
+    files = {path.name for path in (tmp_path / "cache" / "files").iterdir()}
+    assert files == {shards[1].files[0].sha256}
+
+
+def test_a_damaged_file_of_another_copy_is_not_taken(storage: Counting) -> None:
+    shard = made(storage, 1)
+    with cached_shard(storage, shard) as path:
+        (path / "1.sst").write_bytes(b"x" * 100)
+    with cached_shard(storage, dataclasses.replace(shard, shard=2)) as path:
+        assert (path / "1.sst").read_bytes() == b"\1" * 100
+
+
 def test_what_is_being_read_stays(
     storage: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,7 +163,7 @@ def test_what_a_killed_process_left_is_made_anew(storage: Counting, tmp_path: Pa
 def test_a_copy_that_cannot_be_made_leaves_nothing(storage: Counting, tmp_path: Path) -> None:
     shard = made(storage, 1)
     (storage.path / str(shard.path) / "1.sst").write_bytes(b"x" * 100)
-    with pytest.raises(Exception, match="not what its manifest says"):
+    with pytest.raises(CorruptionError, match="not what its manifest says"):
         cached_shard(storage, shard).__enter__()
     assert copies(tmp_path / "cache") == set()
 
