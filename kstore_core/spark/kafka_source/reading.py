@@ -68,17 +68,17 @@ def read_range(options: KafkaOptions, wanted: OffsetRange) -> Iterator[pa.Record
     cluster = options.cluster()
     consumer = cluster.consumer(isolation=options.isolation)
     schema = arrow_schema(headers=options.headers)
-    waiting: list[Any] = []
-    size = 0
+    parts: list[pa.RecordBatch] = []
+    rows = size = 0
     try:
         for messages in _Reading(cluster, consumer, options, wanted):
-            waiting += messages
-            size += sum(map(len, messages))  # of their values
-            if len(waiting) >= BATCH_ROWS or size >= _BATCH_BYTES:
-                yield _batch(waiting, wanted, schema)
-                waiting, size = [], 0
-        if waiting:
-            yield _batch(waiting, wanted, schema)
+            parts.append(_batch(messages, wanted, schema))
+            rows, size = rows + len(messages), size + parts[-1].nbytes
+            if rows >= BATCH_ROWS or size >= _BATCH_BYTES:
+                yield from _joined(parts)
+                parts, rows, size = [], 0, 0
+        if parts:
+            yield from _joined(parts)
     finally:
         cluster.close(consumer)
 
@@ -181,6 +181,12 @@ class _Reading:
         self._go_to(offset)
 
 
+def _joined(parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """One batch; more where a column of it would exceed 2 GiB."""
+    whole: list[pa.RecordBatch] = pa.Table.from_batches(parts).combine_chunks().to_batches()
+    return whole
+
+
 def _batch(messages: list[Any], wanted: OffsetRange, schema: pa.Schema) -> pa.RecordBatch:
     count = len(messages)
     kinds, times = zip(*[message.timestamp() for message in messages], strict=True)
@@ -213,9 +219,11 @@ def _timestamps(times: pa.Array, wanted: OffsetRange) -> pa.Array:
 def _headers(lists: list[list[tuple[str, bytes | None]] | None]) -> pa.Array:
     """A list for each record; null where it has no headers."""
     pairs = list(chain.from_iterable(filter(None, lists)))
-    names, values = zip(*pairs, strict=True) if pairs else ((), ())
     header = pa.StructArray.from_arrays(
-        [pa.array(names, pa.string()), pa.array(values, pa.binary())],
+        [
+            pa.array([name for name, _ in pairs], pa.string()),
+            pa.array([value for _, value in pairs], pa.binary()),
+        ],
         fields=list(headers_type().value_type),
     )
     ends = accumulate((len(pairs) if pairs else 0 for pairs in lists), initial=0)
