@@ -34,4 +34,4 @@ def test_the_page_says_what_happens(
             assert out.getvalue() == (promised if following == "text" else "")
             examples += 1
     assert names["spark"] is spark
-    assert examples == 5
+    assert examples == 7

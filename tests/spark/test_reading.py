@@ -227,7 +227,10 @@ def test_a_lost_file_is_named(spark: SparkSession, root: Path) -> None:
     shard = manifest.shards[0]
     victim = next(file for file in shard.files if file.path.endswith(".sst"))
     (root / str(shard.path) / victim.path).unlink()
-    with pytest.raises(CorruptionError, match=f"{victim.path} is missing"):
-        Root.at(root).check(str(shard.path), shard.files)
+    with (
+        pytest.raises(CorruptionError, match=f"{victim.path} is missing"),
+        Root.at(root).local_shard(shard),
+    ):
+        pass
     with pytest.raises(Exception, match=f"{victim.path} is missing"):
         read_store(spark, root).collect()

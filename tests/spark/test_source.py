@@ -108,6 +108,29 @@ def test_a_schema_may_choose_columns(spark: SparkSession, base: Path) -> None:
     ]
 
 
+def test_a_table_of_the_catalog_is_loaded_by_each_query(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    publish(tmp_path / "r", SPEC, fill(0))
+    spark.sql(f"create table kstore_rates using kstore options (path '{tmp_path / 'r'}')")
+    try:
+        query = "select cast(value as string) value from kstore_rates where key = 'k4'"
+        assert [row.value for row in spark.sql(query).collect()] == ["4"]
+        publish(tmp_path / "r", SPEC, fill(1))
+        assert [row.value for row in spark.sql(query).collect()] == ["104"]
+    finally:
+        spark.sql("drop table kstore_rates")
+
+
+def test_no_filter_is_taken_from_spark() -> None:
+    """PySpark 4.3 fails every read of a source that overrides it, or answers wrongly."""
+    from pyspark.sql.datasource import DataSourceReader
+
+    from kstore_core.spark.source.reader import StoreReader
+
+    assert StoreReader.pushFilters is DataSourceReader.pushFilters
+
+
 def test_other_reads_go_by_the_same_format(spark: SparkSession, base: Path, tmp_path: Path) -> None:
     root = base / "rates"
     changes = load(spark, root, changes=True, from_version=1, timestamps="millis")

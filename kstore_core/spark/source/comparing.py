@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from kstore_core.codec import explode_versions
 from kstore_core.engine import Chunk
+from kstore_core.spark.columns import combined
 from kstore_core.spark.source.rows import gathered, of_versions, taken_apart
 from kstore_core.spark.source.windowed import key_columns, segment_rows
 from kstore_core.spec import StoreSpec
@@ -123,8 +124,8 @@ def _blocks(old: Iterable[Chunk], new: Iterable[Chunk]) -> Iterator[tuple[pa.Tab
         cuts = [_ROW.empty_table(), _ROW.empty_table()]
         for side, table in enumerate(rest):
             if table is not None:
-                cuts[side], rest[side] = _cut(table, end)
-                rest[side] = rest[side] or next(scans[side], None)
+                cuts[side], left = _cut(table, end)
+                rest[side] = next(scans[side], None) if left is None else left
         if not cuts[0].equals(cuts[1]):
             yield cuts[0], cuts[1]
 
@@ -174,5 +175,4 @@ def _equal(left: pa.Array, right: pa.Array) -> Any:
 
 
 def _column(table: pa.Table, name: str) -> pa.Array:
-    column = table[name]
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return combined(table[name], name)
