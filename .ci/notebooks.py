@@ -109,6 +109,7 @@ def _shown(output: dict[str, Any]) -> Iterator[str]:
         yield f'<img alt="" src="data:image/png;base64,{html.escape(data["image/png"].strip())}">'
     elif "text/html" in data:
         inner = re.sub(r"\n\s*", "", _STYLE.sub("", data["text/html"]))
+        inner = inner.replace(' border="1" class="dataframe"', "")  # looks like other tables
         yield f'<div class="output" style="overflow-x: auto">{inner}</div>'
     else:
         yield _fenced(data["text/plain"])

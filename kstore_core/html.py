@@ -20,6 +20,7 @@ __all__ = [
     "ROWS",
     "Markup",
     "cell",
+    "duration",
     "facts",
     "guarded",
     "moment",
@@ -104,6 +105,15 @@ def moment(milliseconds: int | None, otherwise: str) -> Markup:
         return Markup(f"{milliseconds} ms")
     short_text = text.replace("+00:00", "Z").replace(".000Z", "Z")
     return Markup(f"{short_text} <span{_QUIET}>({milliseconds})</span>")
+
+
+def duration(milliseconds: int) -> Markup:
+    """A length of time in the largest unit that gives a whole number, with its milliseconds."""
+    exact = f"{milliseconds:,} ms"
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
+        if milliseconds and milliseconds % size == 0:
+            return Markup(f"{milliseconds // size:,} {unit} <span{_QUIET}>({exact})</span>")
+    return Markup(exact)
 
 
 def short(value: Any, depth: int = NESTING) -> str:

@@ -12,7 +12,19 @@ from itertools import islice
 from typing import Any
 
 from kstore_core.errors import FormatError
-from kstore_core.html import ROWS, Markup, cell, facts, guarded, moment, page, quiet, rows, words
+from kstore_core.html import (
+    ROWS,
+    Markup,
+    cell,
+    duration,
+    facts,
+    guarded,
+    moment,
+    page,
+    quiet,
+    rows,
+    words,
+)
 
 __all__ = ["headers_html", "manifest_html", "record_html", "spec_html", "state_html", "store_html"]
 
@@ -176,7 +188,7 @@ def _described(spec: Any) -> dict[str, Any]:
         "segment interval": spec.segment_interval_ms,
     }
     told = {name: value for name, value in known.items() if value is not None}
-    return {n: f"{value:,} ms" if isinstance(value, int) else value for n, value in told.items()}
+    return {n: duration(value) if isinstance(value, int) else value for n, value in told.items()}
 
 
 def _told(known: Mapping[str, Any]) -> Markup:

@@ -245,7 +245,9 @@ def test_a_state_directory_tells_its_stores_and_opens_none(state):
 
 def test_a_description_tells_what_is_set():
     text = shown(stores.window(EVIL[8:13], 86_400_000, 1000)).text
-    assert "86,400,000 ms" in text
+    assert "1 d  (86,400,000 ms)" in text
+    assert "1 s  (1,000 ms)" in text
+    assert "7,001 ms" in shown(stores.window("w", 86_400_000, 7001)).text
     assert "history" not in text
 
 

@@ -67,6 +67,7 @@ def test_what_has_ended_has_no_open_end():
     axes = plot_history([VersionedRecord(1, 0, 5 * DAY)], label="it")
     assert len(axes.lines) == 1
     assert drawn(axes) == [(0, 1), (5, 1)]
+    assert plot_history([VersionedRecord(1, 0, DAY)], until=9 * DAY).get_xlim()[1] == 9
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["it"]
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DAY_MS",
+    "FILL",
     "GRID",
     "INK",
     "LINE",
@@ -24,7 +25,7 @@ __all__ = [
 
 DAY_MS = 86_400_000
 INK, QUIET, GRID = "#1f2933", "#7b8794", "#e4e7eb"
-LINE, SPOT = "#1c5d99", "#e4572e"
+LINE, FILL, SPOT = "#1c5d99", "#a9c8e4", "#e4572e"
 
 
 def axes_for(axes: Axes | None, height: float) -> Axes:

@@ -98,6 +98,8 @@ def plot_history(
         )
     if label is not None or dots:
         axes.legend(frameon=False, fontsize=9)
+    if until is not None:
+        axes.set_xlim(right=days(end))
     time_axis(axes)
     return axes
 

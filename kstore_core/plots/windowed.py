@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from kstore_core.html import cut, short
-from kstore_core.plots.axes import GRID, INK, LINE, QUIET, axes_for, days, plain, time_axis
+from kstore_core.plots.axes import FILL, GRID, INK, LINE, QUIET, axes_for, days, plain, time_axis
 from kstore_core.types import Windowed
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _draw(axes: Axes, windowed: Windowed[Any], value: Any, lane: int) -> None:
     if width == 0:
         axes.plot([start], [lane], marker="o", markersize=6, color=LINE)
     else:
-        axes.barh(lane, width, 0.72, start, color=LINE, alpha=0.85, edgecolor="white", linewidth=1)
+        axes.barh(lane, width, 0.72, start, color=FILL, edgecolor=LINE, linewidth=1)
     if value is not None:
         axes.annotate(
             cut(short(value), _NAME_CHARACTERS),
@@ -121,7 +121,7 @@ def _draw(axes: Axes, windowed: Windowed[Any], value: Any, lane: int) -> None:
             textcoords="offset points",
             va="center",
             fontsize=8,
-            color=INK if width == 0 else "white",
+            color=INK,
             clip_on=True,
             annotation_clip=True,
             parse_math=False,
