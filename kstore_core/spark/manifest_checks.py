@@ -116,7 +116,7 @@ def check_manifest(
         _check_shard(refuse, shard, f"shards[{place}]")
         numbers.append(shard["shard"])
     wanted = document["partitions"]
-    if numbers != list(range(wanted)):
+    if len(numbers) != wanted or numbers != list(range(wanted)):
         raise refuse("shards", numbers, f"the shards 0 to {wanted - 1}, each once, in their order")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kstore_core import Windowed, stores
+from kstore_core import Windowed, serdes, stores
 from kstore_core.codec import partition
 from kstore_core.errors import SpecError, StateError, UnsupportedError
 from kstore_core.spark.roots import Root
@@ -126,6 +126,15 @@ def test_an_upgrade_is_no_change_but_of_what_it_adds(root: Path) -> None:
     assert [(row["_change"], row["key"], row["headers"]) for row in rows_of(plan)] == [
         ("insert", b"b", [])
     ]
+
+
+def test_values_of_two_types_are_not_compared(root: Path) -> None:
+    for serde, value in ((serdes.UTF8, "text"), (serdes.INT64, 5)):
+        spec = stores.key_value("s", value=serde)
+        publish(root, spec, lambda store, shard, v=value: store.put(b"a", v), partitions=1)
+    message = "the values of .* are 'utf8' in version 1 and 'int64' in version 2"
+    with pytest.raises(UnsupportedError, match=message):
+        plan_changes(Root.at(root), 1, 2)
 
 
 def test_versions_that_cannot_be_compared(root: Path) -> None:

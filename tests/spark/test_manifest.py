@@ -97,6 +97,7 @@ def test_what_is_no_manifest_is_refused(text: str) -> None:
         ("partitions", 0, "partitions is 0"),
         ("partitions", 3, r"shards is \[0, 1\], not the shards 0 to 2, each once"),
         ("partitions", 1, "the shards 0 to 0"),
+        ("partitions", 10**12, "the shards 0 to 999999999999"),
         ("spec", "s", "spec is 's', not a store's description"),
         ("spec", {}, "spec: the description stored .*damaged"),
         ("shards", None, "shards is None, not a list"),

@@ -140,6 +140,14 @@ def _pairs(home: Root, before: Manifest | None, after: Manifest) -> list[ShardPa
             f"{after.partitions} in version {after.version}, so their keys lie elsewhere; read "
             "both versions and compare the DataFrames"
         )
+    for name in ("key", "value"):
+        old, new = (None if each is None else each.spec.get(name) for each in (before, after))
+        if before is not None and old != new:
+            raise UnsupportedError(
+                f"the {name}s of {home} are {old!r} in version {before.version} and {new!r} in "
+                f"version {after.version}, so no column holds both; read both versions and "
+                "compare the DataFrames"
+            )
     olds: Sequence[Shard | None] = [None] * after.partitions if before is None else before.shards
     pairs = []
     for old, new in zip(olds, after.shards, strict=True):
