@@ -8,7 +8,7 @@ from pathlib import Path
 from kstore_core import serdes
 from kstore_core.cli.arguments import key_bytes
 from kstore_core.codec import partition
-from kstore_core.errors import SpecError
+from kstore_core.errors import SpecError, StateError
 
 __all__ = ["Places", "places", "refuse_shards"]
 
@@ -54,7 +54,7 @@ def places(path: Path) -> Places:
     Raises
     ------
     StateError
-        A manifest that cannot be read.
+        A manifest that cannot be read, or shards that are no whole directories.
     """
     if not (path / "_kstore").is_dir():
         return Places([path])
@@ -62,6 +62,13 @@ def places(path: Path) -> Places:
 
     root = Root.at(path)
     manifest = root.load()
+    for shard in manifest.shards:
+        if not shard.in_one_place:
+            raise StateError(
+                f"shard {shard.shard} of {path} has files in earlier attempts, as appends on an "
+                "object store leave them, so it is no directory that can be opened. Read it with "
+                "kstore_core.spark.read_store, or write it anew with write_store"
+            )
     written = [(shard.shard, shard.path) for shard in manifest.shards if shard.path is not None]
     return Places(
         [root.path / place for _, place in written],

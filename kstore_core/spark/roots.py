@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import Any
 from kstore_core.errors import CommitConflictError, KStoreError, StateError, UnsupportedError
 from kstore_core.spark.cluster_engines import this_worker
 from kstore_core.spark.manifest import File, Manifest, Shard
-from kstore_core.spark.shard_files import Stamps, check_files, fetch_files, upload_files
+from kstore_core.spark.shard_files import Stamps, fetch_files, shard_in_place, upload_files
 from kstore_core.spark.storage import Storage, storage_at
 from kstore_core.spark.streaming_home import LIVE
 
@@ -242,14 +242,8 @@ class Root:
     ) -> tuple[File, ...]:
         """Copy a closed directory to ``place``, below :meth:`attempts` of a job that has begun.
 
-        Parameters
-        ----------
-        source : Path
-        place : str
-            Relative to the root; not there yet.
-        parent : Shard, optional
-            The published shard that `source` was fetched from, with the `stamps` of then: its
-            files that nobody wrote to are not sent again.
+        `parent` is the published shard that `source` was fetched from, with the `stamps` of then:
+        its files that nobody wrote to are not sent again.
         """
         job = place.split("/")[1]
         if not self.has_begun(job):
@@ -284,13 +278,8 @@ class Root:
         from kstore_core.spark.shard_cache import cached_shard
 
         if shard.in_one_place and self.storage.path is not None:
-            return self._in_place(shard, self.storage.path)
+            return shard_in_place(self.storage, shard)
         return cached_shard(self.storage, shard)
-
-    @contextlib.contextmanager
-    def _in_place(self, shard: Shard, path: Path) -> Iterator[Path]:
-        check_files(self.storage, shard)
-        yield path / (shard.path or "")
 
     def _read(self, version: int) -> Manifest:
         name = _manifest(version)

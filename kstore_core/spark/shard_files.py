@@ -7,17 +7,26 @@ it into the new attempt; on an object store the manifest says in which older att
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from kstore_core.errors import CorruptionError
 from kstore_core.spark.manifest import File, Shard
 from kstore_core.spark.storage import Storage
 
-__all__ = ["NOT_DATA", "Stamps", "check_files", "fetch_files", "sha256_of", "upload_files"]
+__all__ = [
+    "NOT_DATA",
+    "Stamps",
+    "fetch_files",
+    "is_immutable",
+    "sha256_of",
+    "shard_in_place",
+    "upload_files",
+]
 
 Stamps = Mapping[str, tuple[int, int, int]]
 """Inode, time and size of fetched files by name; a file that still has them was not written to."""
@@ -127,14 +136,17 @@ def fetch_files(
     return {file.path: _stamp(target / file.path) for file in shard.files}
 
 
-def check_files(storage: Storage, shard: Shard) -> None:
-    """Look at the sizes of a published shard's files.
+@contextlib.contextmanager
+def shard_in_place(storage: Storage, shard: Shard) -> Iterator[Path]:
+    """The directory of a published shard of this machine, after a look at the sizes of its files.
 
     Raises
     ------
     CorruptionError
         A file is missing or of another size.
     """
+    assert storage.path is not None
+    assert shard.path is not None
     for file in shard.files:
         place = shard.place_of(file)
         try:
@@ -145,6 +157,7 @@ def check_files(storage: Storage, shard: Shard) -> None:
             raise CorruptionError(
                 f"{storage.name}/{place} has {size} bytes, its manifest says {file.bytes}"
             )
+    yield storage.path / shard.path
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:

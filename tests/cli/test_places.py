@@ -1,10 +1,13 @@
 """PATH may be the root of a store in shards."""
 
+import dataclasses
+
 import pytest
 
 from kstore_core import open_state, serdes, stores
 from kstore_core.cli.places import places
 from kstore_core.codec import partition
+from kstore_core.errors import StateError
 from kstore_core.spark.manifest import Manifest, Shard
 from kstore_core.spark.roots import Root
 
@@ -15,23 +18,26 @@ PARTITIONS = 5
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """A root as Spark leaves it, but for the files' hashes; one shard was never written."""
-    root = tmp_path_factory.mktemp("rates")
-    shards = []
+    """A root as Spark leaves it; one shard was never written."""
+    root, scratch = tmp_path_factory.mktemp("rates"), tmp_path_factory.mktemp("scratch")
+    home, shards = Root.at(root), []
+    home.begin("job")
     for number in range(PARTITIONS):
         mine = [name for name in CURRENCIES if partition(name.encode(), PARTITIONS) == number]
-        path = f"attempts/job/{number}-0/0_{number}" if mine else None
-        shards.append(Shard(number, path))
-        if path is not None:
-            with open_state(root / path, engine="rocksdb") as state:
-                store = state.open(SPEC)
-                for name in mine:
-                    store.put(name, float(ord(name[0])), timestamp=1000)
+        if not mine:
+            shards.append(Shard(number))
+            continue
+        with open_state(scratch / str(number), engine="rocksdb") as state:
+            store = state.open(SPEC)
+            for name in mine:
+                store.put(name, float(ord(name[0])), timestamp=1000)
+        path = f"attempts/job/{number}-0/0_{number}"
+        shards.append(Shard(number, path, home.upload(scratch / str(number), path)))
     manifest = Manifest(
         version=1, created_ms=0, job="job", mode="append", engine="rocksdb",
         partitions=PARTITIONS, spec=SPEC.describe(), shards=tuple(shards),
     )  # fmt: skip
-    Root.at(root).publish(manifest)
+    home.publish(manifest)
     return root
 
 
@@ -74,3 +80,17 @@ def test_a_broken_manifest_is_an_error(run, tmp_path):
     ran = run("inspect", tmp_path)
     assert ran.code == 1
     assert "manifest" in ran.err
+
+
+def test_shards_whose_files_are_scattered_are_refused(root, tmp_path):
+    """As in a copy of a root on an object store."""
+    manifest = Root.at(root).load()
+    scattered = [
+        dataclasses.replace(
+            shard, files=tuple(dataclasses.replace(f, at=shard.place_of(f)) for f in shard.files)
+        )
+        for shard in manifest.shards
+    ]
+    Root.at(tmp_path).publish(dataclasses.replace(manifest, shards=tuple(scattered)))
+    with pytest.raises(StateError, match=r"shard \d .* has files in earlier attempts.*write_store"):
+        places(tmp_path)
