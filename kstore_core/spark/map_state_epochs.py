@@ -77,22 +77,24 @@ def epoch_of_task(run: int | None) -> Epoch:
     )
 
 
-def kept(epoch: Epoch, output: pa.RecordBatch) -> bytes:
-    """The output of an epoch, as the bytes of a note."""
-    said = {"query": epoch.query, "epoch": str(epoch.number)}
+def kept(epoch: Epoch, output: pa.RecordBatch, by: str) -> bytes:
+    """The output of an epoch and the name of who made it, as the bytes of a note."""
+    said = {"query": epoch.query, "epoch": str(epoch.number), "by": by}
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, output.schema.with_metadata(said)) as writer:
         writer.write_batch(output)
     return bytes(sink.getvalue())
 
 
-def recalled(epoch: Epoch, note: bytes | None, schema: pa.Schema, where: str) -> pa.RecordBatch:
+def recalled(
+    epoch: Epoch, note: bytes | None, schema: pa.Schema, by: str, where: str
+) -> pa.RecordBatch:
     """The output of an epoch that the shard contains already.
 
     Raises
     ------
     StateError
-        What is kept is not of this epoch, or of another schema.
+        What is kept is not of this epoch, was made by somebody else, or is of another schema.
     """
     if note is None:
         raise StateError(
@@ -101,12 +103,18 @@ def recalled(epoch: Epoch, note: bytes | None, schema: pa.Schema, where: str) ->
         )
     with pa.ipc.open_stream(note) as reader:
         table = reader.read_all()
-    said = table.schema.metadata or {}
-    query, number = said.get(b"query", b"?").decode(), said.get(b"epoch", b"?").decode()
+    said = {key.decode(): what.decode() for key, what in (table.schema.metadata or {}).items()}
+    query, number, maker = said.get("query"), said.get("epoch"), said.get("by")
     if (query, number) != (epoch.query, str(epoch.number)):
         raise StateError(
             f"{where} contains {epoch}, and what it keeps is what epoch {number} of {query!r} "
             "gave, so the former cannot be given again. Run a state by one query at a time"
+        )
+    if maker != by:
+        raise StateError(
+            f"{where} contains {epoch}, in which {maker} worked on it, and now {by} is to: a root "
+            "and a store are those of one function of one query. Use another root for the second; "
+            "or, if the function was renamed, start the query once under the name of before"
         )
     if not table.schema.equals(schema, check_metadata=False):
         raise StateError(

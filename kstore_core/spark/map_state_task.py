@@ -38,6 +38,10 @@ __all__ = ["KeyedFunction", "ShardTask", "Work"]
 class Work(Protocol):
     """What is done with the rows of an epoch and a shard, and its store."""
 
+    @property
+    def name(self) -> str:
+        """For messages, and to tell one work on a shard from another."""
+
     def __call__(self, store: Any, rows: pa.Table) -> pa.RecordBatch:
         """What it gives. All that it writes is committed afterwards, or none."""
 
@@ -136,13 +140,13 @@ class ShardTask:
                 if last > epoch.number:
                     raise StateError(_overtaken(str(where), epoch, last))
                 note = state.notes(self.spec.name).get(OUTPUT_NOTE)
-                return recalled(epoch, note, self.schema, str(where))
+                return recalled(epoch, note, self.schema, self.work.name, str(where))
             output = self.work(store, rows)
             if self.partition_time is not None:
                 latest = latest_partition_time(rows[self.partition_time])
                 if latest is not None:
                     state.advance(latest)
-            notes = {OUTPUT_NOTE: kept(epoch, output)}
+            notes = {OUTPUT_NOTE: kept(epoch, output, self.work.name)}
             commit_epoch(state, epoch.query, epoch.number, notes=notes)
         except UncommittedLimitError as error:
             error.add_note(
@@ -204,6 +208,11 @@ class KeyedFunction:
     timestamps: Times
     schema: pa.Schema
 
+    @property
+    def name(self) -> str:
+        """The function's."""
+        return getattr(self.function, "__qualname__", None) or repr(self.function)
+
     def __call__(self, store: Any, rows: pa.Table) -> pa.RecordBatch:
         """What the function gives for all keys.
 
@@ -230,12 +239,12 @@ class KeyedFunction:
             try:
                 output.add(key, function(key, of_key, store))
             except Exception as error:
-                error.add_note(f"{_name(function)} was called with the key {key!r}, {of_key!r}")
+                error.add_note(f"{self.name} was called with the key {key!r}, {of_key!r}")
                 raise
         try:
             return output.batch()
         except SpecError as error:
-            error.add_note(f"these rows were given by {_name(function)}")
+            error.add_note(f"these rows were given by {self.name}")
             raise
 
 
@@ -250,7 +259,3 @@ def _overtaken(where: str, epoch: Epoch, last: int) -> str:
         f"{epoch.number}: the checkpoint is older than the state. Put both back from copies of one "
         "moment, or start anew with another root and checkpoint"
     )
-
-
-def _name(function: Callable[..., Any]) -> str:
-    return getattr(function, "__qualname__", None) or repr(function)

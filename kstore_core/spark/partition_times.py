@@ -40,6 +40,7 @@ class PartitionTimes:
     offsets: bool
     removed: str
     schema: pa.Schema
+    name: str = "with_partition_time"
 
     def __call__(self, store: Any, rows: pa.Table) -> pa.RecordBatch:
         """The rows that stay, by partition and in order, with their headers."""

@@ -262,6 +262,15 @@ def test_another_schema_is_refused_where_the_old_output_is_asked_for(root: Path)
     assert given_by(other.apply(0, epoch(1), amounts([("a", 1)]))) == [("a", 2.0)]
 
 
+def test_a_second_function_on_the_same_shards_is_refused(root: Path) -> None:
+    def other(key: str, rows: Any, store: Any) -> Any:
+        return running_total(key, rows, store)
+
+    make_task(root).apply(0, epoch(0), amounts([("a", 1)]))
+    with pytest.raises(StateError, match=r"running_total worked on it, and now .*other is to"):
+        make_task(root, other).apply(0, epoch(0), amounts([("a", 1)]))
+
+
 def test_a_shard_that_another_task_has_is_told(root: Path) -> None:
     task = make_task(root)
     with (
