@@ -22,10 +22,10 @@ Fill = Callable[[Any, int], None]
 
 
 def publish(
-    root: Path, spec: StoreSpec, fill: Fill, *, partitions: int = 2, engine: str = "rocksdb"
+    root: Path | Root, spec: StoreSpec, fill: Fill, *, partitions: int = 2, engine: str = "rocksdb"
 ) -> Manifest:
     """A new version of the store at ``root``: each shard goes on from the one before."""
-    home = Root.at(root)
+    home = root if isinstance(root, Root) else Root.at(root)
     newest = home.newest()
     job = uuid4().hex
     home.begin(job)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from kstore_core.spark.source.options import (
 from kstore_core.spark.source.planning import find_root, plan_of
 from kstore_core.spark.source.texts import key_of, key_of_json, prefix_of
 from tests.spark.by_hand import publish, rows_of
+from tests.spark.object_store import Bucket
 
 DOCS = Path(__file__).parents[2] / "docs" / "spark.md"
 SPEC = stores.versioned_key_value("rates", 1000, 100, key=serdes.UTF8)
@@ -97,6 +99,9 @@ def test_what_is_read(given: dict[str, str], mode: str, values: dict[str, Any]) 
         ({"streams_dir": "true", "version": "1"}, "'version' does not go with streams_dir=true"),
         ({"path": ""}, "there is no path; pass the root of a store"),
         ({"path": "rates"}, "the path 'rates' is relative, and Spark's processes stand"),
+        ({"path": "file:rates"}, "the path 'file:rates' is relative"),
+        ({"path": "r:ates"}, "the path 'r:ates' is relative"),
+        ({"keys": "[" * 5000}, "it is nested too deeply"),
         ({"paths": '["/a","/b"]'}, r"not of the paths \[\"/a\",\"/b\"\]; read each by itself"),
     ],
 )
@@ -191,6 +196,23 @@ def test_a_plan_of_options(root: Path) -> None:
         plan_of({**where, "streams_dir": "true", "storage.key": "x"})
     with pytest.raises(SpecError, match="does not describe its stores; pass the option spec"):
         plan_of({**where, "streams_dir": "true"})
+
+
+def test_stores_on_an_object_store(bucket: Bucket) -> None:
+    for name in ("a", "b"):
+        publish(bucket.root(f"all/{name}"), replace(SPEC, name=f"of_{name}"), fill, partitions=1)
+    reached = {f"storage.{name}": str(value) for name, value in bucket.options.items()}
+    where = {"path": bucket.address("all"), **reached}
+    (row,) = rows_of(plan_of({**where, "store": "of_b", "key": "k2", "columns": "value"}))
+    assert row == {"value": b"2"}
+    found = rows_of(plan_of({**where, "metadata": "stores"}))
+    assert [(row["store"], row["root"]) for row in found] == [
+        (f"of_{name}", bucket.address(f"all/{name}")) for name in ("a", "b")
+    ]
+    with pytest.raises(StateError, match=r"/all holds several stores: a, b\. Choose one"):
+        plan_of(where)
+    with pytest.raises(StateError, match=r"s3://bucket-\d+/none holds no store"):
+        plan_of({**where, "path": bucket.address("none")})
 
 
 def test_every_option_is_documented() -> None:
