@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kstore_core import open_state, serdes, stores
+from kstore_core import serdes, stores
 from kstore_core.codec import partition
 from kstore_core.errors import SpecError, StateError, UnsupportedError
-from kstore_core.spark import map_state
+from kstore_core.spark import map_state, read_streams_dir
 from tests.spark.map_state_tasks import TOTALS, running_total
 
 if TYPE_CHECKING:
@@ -95,14 +95,9 @@ def test_a_stream_goes_on_and_a_batch_that_is_replayed_counts_once(
     query.feed(third)
     expected += running(third, known)
     assert query.run() == sorted(expected)
-    home = tmp_path / "root" / "live" / "totals"
-    found = {}
-    for shard in range(2):
-        with open_state(home / f"0_{shard}", read_only=True) as state:
-            rows = dict(state.open(TOTALS).all())
-        assert {partition(key.encode(), 2) for key in rows} <= {shard}
-        found |= rows
-    assert found == known
+    kept = read_streams_dir(spark, tmp_path / "root" / "live" / "totals", TOTALS).collect()
+    assert {row.key: row.value for row in kept} == known
+    assert all(row.partition == partition(row.key.encode(), 2) for row in kept)
 
 
 def test_what_a_function_raises_ends_the_stream_and_it_can_go_on(
