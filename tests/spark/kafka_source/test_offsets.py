@@ -26,13 +26,13 @@ PLACES = st.tuples(st.sampled_from(["a", "b.c", "ä"]), st.integers(0, 12))
 SIZES = st.dictionaries(PLACES, st.tuples(st.integers(0, 10**6), st.integers(0, 10**4)), max_size=8)
 
 
-@quick(100)
+@quick(40)
 @given(st.dictionaries(PLACES, st.integers(0, 2**62)))
 def test_a_checkpoint_holds_what_was_put_into_it(offsets: Offsets) -> None:
     assert placed(json.loads(json.dumps(nested(offsets)))) == offsets
 
 
-@quick(200)
+@quick(60)
 @given(SIZES, st.integers(1, 10**5))
 def test_a_limit_is_used_up_and_never_exceeded(
     sizes: dict[tuple[str, int], tuple[int, int]], limit: int
@@ -48,7 +48,7 @@ def test_a_limit_is_used_up_and_never_exceeded(
         assert taken[place] >= min(size, int(share))
 
 
-@quick(200)
+@quick(60)
 @given(SIZES, st.none() | st.integers(1, 40))
 def test_ranges_are_cut_without_losing_anything(
     sizes: dict[tuple[str, int], tuple[int, int]], at_least: int | None

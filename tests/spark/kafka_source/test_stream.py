@@ -41,7 +41,7 @@ def numbered(first: int, count: int) -> list[Sent]:
     return [Sent(b"k", b"%d" % number, NOW_MS, []) for number in range(first, first + count)]
 
 
-@quick(10)
+@quick(8)
 @given(
     st.lists(
         st.tuples(st.integers(0, 3), st.integers(0, 12), st.booleans()), min_size=1, max_size=8
