@@ -144,6 +144,8 @@ def storage_at(
 def is_relative(where: str | os.PathLike[str]) -> bool:
     """Whether a root is a path that means another place in another working directory."""
     text = os.fspath(where)
+    if _scheme(text) == "file":
+        text = urlsplit(text).path
     return not _scheme(text) and not Path(text).is_absolute()
 
 

@@ -72,7 +72,10 @@ def names_of(text: str) -> tuple[str, ...]:
 
 
 def list_of(text: str) -> list[Any]:
-    found = json.loads(text)
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     if not isinstance(found, list):
         raise ValueError(f"it is JSON, but a {type(found).__name__}")
     return found
