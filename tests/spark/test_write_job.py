@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
 from kstore_core import open_state
-from kstore_core.errors import CommitConflictError, KStoreError, SpecError, StateError
+from kstore_core.errors import (
+    CommitConflictError,
+    CorruptionError,
+    KStoreError,
+    SpecError,
+    StateError,
+    StorageFullError,
+    StorageUnavailableError,
+)
 from kstore_core.spark import vacuum
 from kstore_core.spark.roots import Root
+from kstore_core.spark.shards import failure, read_message
 from kstore_core.spark.storage_local import LocalFiles
 from tests.spark.faults import FaultyStorage, Killed, begun, files_below, referred, write
 from tests.spark.logs import (
@@ -240,3 +250,24 @@ def test_partitions_are_a_number_from_one_on(root: Path, value: object) -> None:
             partitions=value,
             mode="append",  # type: ignore[arg-type]
         )
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (StorageFullError("no space left"), StorageFullError),
+        (CorruptionError("is missing"), CorruptionError),
+        (OverflowError("too much"), SpecError),
+    ],
+)
+def test_what_no_other_attempt_would_mend_is_told_to_the_driver(
+    error: Exception, kind: type[Exception]
+) -> None:
+    with pytest.raises(kind, match=f"shard 3: {error}"):
+        read_message(json.dumps(failure(error, 3)))
+
+
+@pytest.mark.parametrize("error", [StorageUnavailableError("no answer"), OSError("interrupted")])
+def test_what_another_attempt_may_mend_is_raised(error: Exception) -> None:
+    with pytest.raises(type(error)):
+        failure(error, 3)
