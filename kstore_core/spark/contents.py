@@ -10,11 +10,9 @@ from typing import Any
 from kstore_core.spark.cluster_engines import engine_on_worker
 from kstore_core.spark.manifest import Shard
 from kstore_core.spark.roots import Root
-from kstore_core.spark.source.rows import versions
-from kstore_core.spark.source.selection import Selection
 from kstore_core.spec import StoreSpec
 
-__all__ = ["Selection", "ShardReader", "bare", "versions"]
+__all__ = ["ShardReader", "bare"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 from kstore_core.errors import SpecError, StateError
 from kstore_core.spark.reading import manifest_spec
 from kstore_core.spark.roots import MANIFESTS, Root
-from kstore_core.spark.source import options as o
+from kstore_core.spark.source.options import (
+    CHANGES,
+    META,
+    STORAGE,
+    STREAMS,
+    ReadOptions,
+    read_options,
+)
 from kstore_core.spark.source.plan import Plan, plan_store
 from kstore_core.spark.source.texts import key_of, key_of_json, prefix_of
 from kstore_core.spec import StoreSpec
@@ -31,14 +38,14 @@ def plan_of(given: Mapping[str, str]) -> Plan:
     StateError
         There is no such store, or no such version.
     """
-    asked = o.read_options(given)
-    if asked.mode == o.STREAMS:
+    asked = read_options(given)
+    if asked.mode == STREAMS:
         return _streams(asked)
-    if asked.mode == o.META:
+    if asked.mode == META:
         return _metadata(asked)
     values = dict(asked.values)
     home = find_root(asked.path, values.pop("store", None), asked.storage)
-    if asked.mode == o.CHANGES:
+    if asked.mode == CHANGES:
         return _changes(home, values)
     manifest = home.load(values.pop("version", None))
     spec = manifest_spec(manifest, values.pop("spec", None), str(home))
@@ -62,13 +69,13 @@ def _questions(spec: StoreSpec, values: Mapping[str, Any]) -> dict[str, Any]:
     return asked
 
 
-def _streams(asked: o.ReadOptions) -> Plan:
+def _streams(asked: ReadOptions) -> Plan:
     from kstore_core.spark.source.streams_dir import plan_streams_dir
 
     if asked.storage:
         raise SpecError(
             "the state directory of a Kafka Streams application is read where it lies, on a disk; "
-            f"leave out the options {', '.join(o.STORAGE + name for name in asked.storage)}"
+            f"leave out the options {', '.join(STORAGE + name for name in asked.storage)}"
         )
     values = dict(asked.values)
     spec = values.pop("spec", None)
@@ -88,7 +95,7 @@ def _changes(home: Root, values: dict[str, Any]) -> Plan:
     return plan_changes(home, values.pop("from_version"), values.pop("to_version", None), **values)
 
 
-def _metadata(asked: o.ReadOptions) -> Plan:
+def _metadata(asked: ReadOptions) -> Plan:
     from kstore_core.spark.source.metadata import plan_metadata
 
     values = dict(asked.values)
