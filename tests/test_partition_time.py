@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kstore_core import Headers, open_state, serdes, stores
-from kstore_core.errors import FormatError
+from kstore_core.errors import FormatError, UnsupportedError
 from kstore_core.partition_time import HEADER, PartitionTime, partition_time, with_partition_time
 from kstore_core.types import NOT_PUT
 
@@ -143,3 +143,16 @@ def test_stream_time_that_was_moved_alone_is_committed(
         else:
             store.put("k", 2, window_start=44)
             assert store.late == 1
+
+
+def test_only_a_writer_moves_stream_time(tmp_path: Path) -> None:
+    with open_state(tmp_path, engine="lmdb") as state:
+        state.open(VERSIONS)
+        for wrong in ("5", True):
+            with pytest.raises(TypeError, match="int milliseconds or an aware datetime"):
+                state.advance(wrong)  # type: ignore[arg-type]
+    with (
+        open_state(tmp_path, read_only=True) as state,
+        pytest.raises(UnsupportedError, match="opened with read_only=True"),
+    ):
+        state.advance(5)

@@ -339,8 +339,12 @@ class StateDirectory(StateHandle):
         ------
         TypeError, ValueError
             A time that is not one, or a naive one.
+        UnsupportedError
+            The state is read-only.
         """
         self._check()
+        if self.read_only:
+            raise UnsupportedError(f"{self.path} was opened with read_only=True")
         millis = to_millis(stream_time)
         for store in list(self._stores.values()):
             store.advance(millis)

@@ -44,9 +44,11 @@ make_task(root, running, engine=engine).apply(0, epoch(1), amounts(ROWS))
 """
 
 
-@pytest.mark.parametrize("engine", ["lmdb", "rocksdb"])
-@pytest.mark.parametrize("moment", ["function", "before", "after"])
-def test_an_epoch_that_was_killed_counts_once(root: Path, engine: str, moment: str) -> None:
+@pytest.mark.parametrize(
+    ("moment", "engine"),
+    [("function", "lmdb"), ("before", "lmdb"), ("after", "lmdb"), ("after", "rocksdb")],
+)
+def test_an_epoch_that_was_killed_counts_once(root: Path, moment: str, engine: str) -> None:
     child = subprocess.run(
         [sys.executable, "-c", CHILD, str(root), engine, moment], check=False, timeout=300
     )
