@@ -8,11 +8,14 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
 
 from kstore_core import open_state
+from kstore_core.codec import window_key
+from kstore_core.segments.storage import ChildStorage
 from kstore_core.spark.roots import Root
 from kstore_core.spark.shard_log import ShardLog
 from kstore_core.spark.source.reads import chunks
@@ -116,3 +119,25 @@ class KillAt:
 def killed_epoch(streamed: Streamed, number: int, records: Sequence[Record], name: str) -> None:
     """Do an epoch in this process, up to a step at which it is killed."""
     streamed.epoch(number, records, step=KillAt(name))
+
+
+def killed_commit(
+    streamed: Streamed, number: int, records: Sequence[Record], databases: int
+) -> None:
+    """Do an epoch in this process, killed when a commit has written so many databases of one."""
+    write = ChildStorage._write
+
+    def counted(storage: ChildStorage, *arguments: Any) -> None:
+        nonlocal databases
+        write(storage, *arguments)
+        databases -= 1
+        if not databases:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with mock.patch.object(ChildStorage, "_write", counted):
+        streamed.epoch(number, records)
+
+
+def in_windows(log: Sequence[Record], size: int) -> list[Record]:
+    """A log with the window of each record's time behind its key, as Kafka Streams logs it."""
+    return [dataclasses.replace(r, key=window_key(r.key, r.timestamp // size * size)) for r in log]

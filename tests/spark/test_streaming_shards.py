@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import multiprocessing
 import shutil
 from pathlib import Path
@@ -12,19 +13,35 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from kstore_core import open_state, stores
+from kstore_core import open_state, serdes, stores
 from kstore_core.errors import SpecError, StateError
 from kstore_core.restore import restore
 from kstore_core.spark.roots import Root
 from kstore_core.spark.shard_log import ShardLog
+from kstore_core.spark.streaming_epochs import last_epoch
 from kstore_core.spark.streaming_home import LiveHome, check_not_streamed
+from kstore_core.spark.streaming_shards import EpochTask
 from tests.spark.logs import SHARDS, SPEC, Record, make_log
-from tests.spark.shard_epochs import Streamed, content, killed_epoch, rows_of
+from tests.spark.shard_epochs import (
+    Streamed,
+    content,
+    in_windows,
+    killed_commit,
+    killed_epoch,
+    rows_of,
+)
 from tests.spark.streams import slices_of
 
 LATEST = stores.timestamped_key_value_with_headers("latest")
 PLAIN = stores.key_value("plain")
+WINDOWS = stores.timestamped_window_with_headers("windows", 300, 20, segment_interval_ms=60)
 STEPS = ("opened", "applied", "committed", "copied", "told", "published")
+
+
+def log_of(spec: Any, seed: int, count: int, **options: Any) -> list[Record]:
+    """A log of a store."""
+    log = make_log(seed, count, SHARDS, **options)
+    return in_windows(log, spec.window_size_ms) if spec.shape == "window" else log
 
 
 def restored(path: Path, spec: Any, engine: str, records: list[Record]) -> tuple[Any, Any]:
@@ -62,12 +79,15 @@ def servants() -> Any:
     return context
 
 
-@pytest.mark.parametrize("engine", ["rocksdb", "lmdb"])
-@pytest.mark.parametrize("spec", [SPEC, LATEST], ids=lambda spec: spec.name)
+@pytest.mark.parametrize(
+    ("spec", "engine"),
+    [(SPEC, "rocksdb"), (SPEC, "lmdb"), (LATEST, "rocksdb"), (WINDOWS, "rocksdb")],
+    ids=lambda value: value if isinstance(value, str) else value.name,
+)
 def test_whatever_is_killed_the_epoch_is_there_once(
     tmp_path: Path, servants: Any, spec: Any, engine: str
 ) -> None:
-    log = make_log(3, 240, SHARDS)
+    log = log_of(spec, 3, 240)
     slices = slices_of(log, len(STEPS))
     streamed = Streamed(tmp_path / "root", spec, engine)
     whole = Streamed(tmp_path / "whole", spec, engine)
@@ -86,6 +106,39 @@ def test_whatever_is_killed_the_epoch_is_there_once(
         assert Root.at(streamed.path).load(number).records == sum(map(len, slices[:number]))
 
 
+def test_a_commit_of_many_databases_is_finished_by_the_next_attempt(
+    tmp_path: Path, servants: Any
+) -> None:
+    log = [
+        dataclasses.replace(record, partition=0, offset=number)
+        for number, record in enumerate(log_of(WINDOWS, 4, 120))
+    ]
+    slices = slices_of(log, 4)
+    streamed = Streamed(tmp_path / "root", WINDOWS, partitions=1)
+    whole = Streamed(tmp_path / "whole", WINDOWS, partitions=1)
+    cut_short = 0
+    for epoch, records in enumerate(slices):
+        output = whole.epoch(epoch, records)
+        lives = [LiveHome.of(one.path).shard(0) for one in (streamed, whole)]
+        for databases in (1, 2):
+            victim = servants.Process(
+                target=killed_commit, args=(streamed, epoch, records, databases)
+            )
+            victim.start()
+            victim.join()
+            assert victim.exitcode in (-9, 0)  # where there were fewer to write
+            with open_state(lives[0], read_only=True) as state:
+                contained = last_epoch(state, streamed.query) == epoch
+            if contained:  # the ledger is never ahead of the rows
+                assert content(lives[0], WINDOWS, "rocksdb") == content(
+                    lives[1], WINDOWS, "rocksdb"
+                )
+            cut_short += not contained
+        assert streamed.epoch(epoch, records) == output
+    assert cut_short > 2
+    assert shards_are(streamed, log, tmp_path / "restored")
+
+
 class StoppedError(Exception):
     """Ends an epoch between two steps."""
 
@@ -96,8 +149,8 @@ def test_epochs_are_one_restore_however_they_are_cut_and_repeated(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     scratch = tmp_path_factory.mktemp("epochs")
-    log = make_log(data.draw(st.integers(0, 99)), 120, SHARDS, disorder=120)
-    spec = data.draw(st.sampled_from([SPEC, LATEST, PLAIN]))
+    spec = data.draw(st.sampled_from([SPEC, LATEST, PLAIN, WINDOWS]))
+    log = log_of(spec, data.draw(st.integers(0, 99)), 120, disorder=120)
     engine = data.draw(st.sampled_from(["lmdb", "lmdb", "rocksdb"]))
     every = data.draw(st.integers(1, 3))
     streamed = Streamed(scratch / "root", spec, engine, publish_every=every)
@@ -195,19 +248,20 @@ def test_a_live_shard_that_is_gone_is_told(tmp_path: Path, how: str) -> None:
         assert content(LiveHome.of(anew.path).shard(shard.shard), LATEST, "rocksdb") == wanted
 
 
-def test_rows_that_do_not_fit_leave_the_shard_as_it_was(tmp_path: Path) -> None:
-    streamed = Streamed(tmp_path / "root", stores.key_value("plain"), partitions=1)
+def test_records_that_do_not_fit_leave_the_shard_as_it_was(tmp_path: Path) -> None:
+    texts = stores.key_value("texts", value=serdes.UTF8)
+    streamed = Streamed(tmp_path / "root", texts, partitions=1)
     streamed.epoch(0, [Record(b"a", b"1", 5)])
-    task_rows = rows_of([Record(b"a", b"2", 6, offset=1)])
-    from kstore_core.spark.streaming_shards import EpochTask
-
-    task = EpochTask.of(streamed.versions(), 1, None)
-    without = task_rows.set_column(0, "key", [[None]]).cast(task_rows.schema)
-    with pytest.raises(SpecError, match="have no key"):
-        task.apply(0, without)
-    done, _ = task.apply(0, task_rows)
-    assert done is not None
-    assert (done.records, done.offsets[0].offset) == (2, 1)
+    for fault, text in (
+        (Record(b"a", b"\xff", 6, offset=1), "which the serde 'utf8' cannot read"),
+        (Record(b"a", b"2", 6, partition=1, offset=1), "have the partition 1"),
+    ):
+        log = ShardLog.of(rows_of([fault]), texts)
+        with pytest.raises(SpecError, match=text):
+            EpochTask.of(streamed.versions(), 1, None).apply(0, log)
+    streamed.epoch(1, [Record(b"a", b"2", 6, offset=1)])
+    [shard] = Root.at(streamed.path).load().shards
+    assert (shard.records, shard.offsets[0].offset) == (2, 1)
 
 
 def test_a_streamed_root_takes_no_other_version(tmp_path: Path) -> None:
