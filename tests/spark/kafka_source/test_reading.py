@@ -97,7 +97,7 @@ def test_without_headers_there_is_no_such_column(
 
 
 @pytest.mark.parametrize(
-    ("limit", "value", "least"), [("BATCH_ROWS", 1500, 1500), ("_BATCH_BYTES", 99, 1)]
+    ("limit", "value", "least"), [("BATCH_ROWS", 1500, 1500), ("_BATCH_BYTES", 1, 1)]
 )
 def test_batches_have_an_end(
     servers: str,
