@@ -102,7 +102,7 @@ def _bulk(data: Data, sizes: Sizes, wrote: float) -> str:
 
 
 def _joins(data: Data, sizes: Sizes) -> str:
-    whole, apart = {"broadcast_bytes": spark_joins.EVERYWHERE}, {"broadcast_bytes": 0}
+    whole, apart = spark_joins.EVERYWHERE, spark_joins.APART
     ways: dict[str, Callable[[], Any]] = {
         "**kstore**, warm, the store whole in each worker": lambda: spark_joins.temporal_join(
             data, **whole

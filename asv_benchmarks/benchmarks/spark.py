@@ -138,17 +138,17 @@ def _bulk(data: Any) -> dict[str, float]:
 
 def _joins(data: Any) -> dict[str, float]:
     from .spark_data import run, seconds
-    from .spark_joins import EVERYWHERE, asof_join, temporal_join
+    from .spark_joins import APART, EVERYWHERE, asof_join, temporal_join
 
     def best(df: Any) -> float:
         return min(seconds(lambda: run(df)) for _ in range(ROUNDS))
 
     roots = [data.copy_of_root(f"cold-{number}") for number in range(ROUNDS)]
-    cold = (temporal_join(data, root, broadcast_bytes=0) for root in roots)
+    cold = (temporal_join(data, root, **APART) for root in roots)
     return {
         "temporal_join_cold": min(seconds(lambda df=df: run(df)) for df in cold),
-        "temporal_join_warm": best(temporal_join(data, broadcast_bytes=EVERYWHERE)),
-        "temporal_join_shuffled": best(temporal_join(data, broadcast_bytes=0)),
+        "temporal_join_warm": best(temporal_join(data, **EVERYWHERE)),
+        "temporal_join_shuffled": best(temporal_join(data, **APART)),
         "asof_join": best(asof_join(data)),
     }
 

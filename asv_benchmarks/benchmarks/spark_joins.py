@@ -15,8 +15,10 @@ import pyarrow.compute as pc
 from .spark_data import SHARDS, Data
 
 COLUMNS = ("number", "value", "timestamp", "headers")
-EVERYWHERE = 1 << 40
-"""As a size up to which a store is kept whole by every worker: always."""
+EVERYWHERE = {"broadcast_bytes": 2 << 30, "cache_bytes": 2 << 30}
+"""Every worker keeps the store as a whole."""
+APART = {"broadcast_bytes": 0}
+"""Rows are brought to their keys' shards, as for a store that is too large for that."""
 
 
 def pass_through(data: Data) -> Any:
