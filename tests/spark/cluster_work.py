@@ -36,8 +36,9 @@ class LethalRoot(Root):
             return files
         if how == "worker":
             os.kill(os.getpid(), signal.SIGKILL)
-        elif how == "executor":
-            os.kill(_parent(os.getppid()), signal.SIGKILL)
+        elif how != "for ever":
+            victim = _parent(os.getppid()) if how == "executor" else int(how)
+            os.kill(victim, signal.SIGKILL)
             time.sleep(600)  # the daemon ends this process when it misses its executor
         raise OSError(5, "the disk is gone")
 
@@ -53,7 +54,10 @@ def write(spark: SparkSession, root: str, records: list[Record]) -> int:
 
 
 def write_lethally(spark: SparkSession, root: str, records: list[Record], how: str) -> int:
-    """The same, where a task ends after its upload: ``worker``, ``executor`` or ``for ever``."""
+    """The same, where one task uploads, and then kills its worker, its executor or a process.
+
+    ``for ever``: every task that has uploaded fails.
+    """
     lethal = Path(root).with_name(LETHAL)
     lethal.write_text(how)
     with mock.patch.object(Root, "at", LethalRoot.at):
@@ -65,6 +69,12 @@ def write_lethally(spark: SparkSession, root: str, records: list[Record], how: s
 def read(spark: SparkSession, root: str) -> list[Version]:
     """Every version of every key."""
     return read_rows(read_store(spark, root, history=True, timestamps="millis"))
+
+
+def read_source(spark: SparkSession, root: str) -> list[Version]:
+    """The same, by the data source."""
+    source = spark.read.format("kstore").option("history", "true").option("timestamps", "millis")
+    return read_rows(source.load(root))
 
 
 def join(spark: SparkSession, root: str, rows: list[tuple[bytes, int]]) -> list[Any]:

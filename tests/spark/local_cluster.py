@@ -12,6 +12,7 @@ import importlib
 import os
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Client, Connection, Listener
@@ -99,6 +100,16 @@ class LocalCluster:
         """The end of what the driver and its JVM have said."""
         return self._log.read_text(errors="replace")[-20_000:]
 
+    def wait_for_executors(self) -> None:
+        """Wait until no process of this cluster runs: executors end when they miss the driver.
+
+        All of them are in the session of the driver, which began one.
+        """
+        until = time.monotonic() + CALL_S
+        while any(_session_of(process) == self.process.pid for process in Path("/proc").iterdir()):
+            assert time.monotonic() < until, "an executor outlives its driver"
+            time.sleep(0.2)
+
     def stop(self) -> None:
         """End the driver; its executors end with it."""
         self._driver.close()
@@ -107,6 +118,15 @@ class LocalCluster:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+def _session_of(process: Path) -> int | None:
+    """The session of a process that runs."""
+    try:
+        state, _, _, session = (process / "stat").read_text().rpartition(")")[2].split()[:4]
+    except (OSError, ValueError):
+        return None
+    return None if state == "Z" else int(session)
 
 
 def _spark_home(scratch: Path) -> Path:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kstore_core.spark import vacuum
 from kstore_core.spark.roots import Root
 from tests.spark import cluster_work
 from tests.spark.local_cluster import LocalCluster, Raised, local_cluster
@@ -70,3 +71,20 @@ def test_the_cluster_is_looked_at(cluster: LocalCluster, root: Path) -> None:
     assert {worker.interpreter for worker in workers} == {sys.executable}
     assert all("rocksdb" in worker.engines for worker in workers)
     assert nothing_written(root)
+
+
+def test_a_killed_driver_leaves_the_version_before(cluster: LocalCluster, root: Path) -> None:
+    """The last test of this module: it ends the cluster."""
+    log = make_log(34, 100, SHARDS)
+    cluster.call(cluster_work.write, str(root), log[:50])
+    first = Root.at(root).load()
+    driver = str(cluster.process.pid)
+    with pytest.raises(AssertionError, match="the driver is gone"):
+        cluster.call(cluster_work.write_lethally, str(root), log, driver)
+    cluster.wait_for_executors()
+    assert Root.at(root).load() == first
+    (left,) = {path.name for path in (root / "attempts").iterdir()} - {first.job}
+    gone = vacuum(root, grace_s=0)
+    assert gone.files
+    assert all(left in file for file in gone.files)
+    assert {path.name for path in (root / "attempts").iterdir()} == {first.job}
