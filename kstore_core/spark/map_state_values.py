@@ -29,6 +29,7 @@ BYTES = (bytes, bytearray, memoryview)
 """What a binary column takes."""
 
 _NONE = type(None)
+_REFUSALS = (pa.ArrowException, OverflowError, TypeError, ValueError)
 _MILLISECOND = 1000  # in microseconds
 
 
@@ -69,14 +70,17 @@ def column_of(
 def _made(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """Values as an array, by Arrow; where it refuses, the first value that it refuses."""
     try:
-        return pa.array(values, kind)
-    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        made = pa.array(values, kind)
+    except _REFUSALS as error:
         for index, value in enumerate(values):
             try:
                 pa.array([value], kind)
-            except (pa.ArrowException, OverflowError, TypeError, ValueError) as why:
+            except _REFUSALS as why:
                 raise Misfit(index, "", f"{shown(value)} does not fit {kind}: {why}") from error
-        raise SpecError(f"its rows do not fit a column of {kind}: {error}") from error
+        raise
+    if isinstance(made, pa.ChunkedArray):
+        raise SpecError("one column takes more than 2 GiB; use more partitions, or smaller batches")
+    return made
 
 
 def _floats(values: Sequence[Any], kind: pa.DataType) -> pa.Array:

@@ -328,3 +328,16 @@ def test_runs_are_numbered(root: Path) -> None:
     home = make_task(root).home
     assert [home.begin_run() for _ in range(3)] == [1, 2, 3]
     assert [path.name for path in home.path.glob("run-*")] == ["run-3"]
+
+
+def test_a_root_that_cannot_be_made_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(StateError, match=r"cannot be made or written: Permission denied\. Mend"):
+        make_task(root)
+    monkeypatch.undo()
+    root.write_text("a file")
+    with pytest.raises(StateError, match="NotADirectoryError"):
+        make_task(root)

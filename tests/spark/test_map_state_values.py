@@ -211,3 +211,10 @@ def test_a_value_that_does_not_fit_is_told_with_its_key_row_and_column() -> None
     message = r"for the key 'k' its row 1, column 'total': '2' \(str\) is not an int"
     with pytest.raises(SpecError, match=message):
         output.batch()
+
+
+def test_a_column_that_is_too_large_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = pa.chunked_array([["a"], ["b"]])  # what Arrow makes of more than 2 GiB
+    monkeypatch.setattr(pa, "array", lambda *_: made)
+    with pytest.raises(SpecError, match="more than 2 GiB; use more partitions"):
+        column_of(["a", "b"], pa.field("x", pa.string()))
