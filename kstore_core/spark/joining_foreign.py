@@ -107,7 +107,7 @@ def foreign_key_join(
     left_home = Root.at(left_root, storage_options)
     left_manifest = left_home.load(left_version)
     left = manifest_spec(left_manifest, left_spec, str(left_home))
-    if left.shape != "key_value" or not left.format.timestamped:
+    if left.shape not in ("key_value", "versioned") or not left.format.timestamped:
         raise UnsupportedError(
             f"the store {left.name!r} in {left_home}, a {left.shape} store of the format "
             f"{left.format.name!r}, does not say since when a key has its value; the left store is "

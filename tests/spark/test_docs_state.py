@@ -1,4 +1,4 @@
-"""The examples on processing with state and on partition time run, and print what they say."""
+"""The examples on joins, on processing with state and on partition time print what they say."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize(("page", "examples"), [("map-state.md", 1), ("partition-time.md", 3)])
+@pytest.mark.parametrize(
+    ("page", "examples"), [("map-state.md", 1), ("partition-time.md", 3), ("temporal-join.md", 2)]
+)
 def test_the_page_says_what_happens(
     spark: SparkSession,
     tmp_path: Path,

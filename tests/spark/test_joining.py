@@ -10,9 +10,11 @@ import pyarrow as pa
 import pytest
 
 from kstore_core import serdes, stores
+from kstore_core.codec import partition
 from kstore_core.errors import SpecError, StateError, UnsupportedError
 from kstore_core.spark import temporal_join, write_store
 from tests.spark.logs import (
+    COLUMNS,
     RETENTION,
     SHARDS,
     SPEC,
@@ -271,6 +273,62 @@ def test_a_stream_is_joined_too(
     assert joined(spark.table("joined")) == expected(model, rows)
 
 
+def test_a_stream_that_follows_sees_versions_as_they_are_published(
+    spark: SparkSession, root: Path, tmp_path: Path
+) -> None:
+    """By its shards, of which the newer version leaves one as it was; rows of a key come twice."""
+    spec = stores.versioned_key_value_with_headers("s", 10**9)
+    source = tmp_path / "in"
+    rows = spark.sql("select cast('k' || id as binary) who, 20L at from range(8)").coalesce(1)
+    rows.write.parquet(str(source))
+    stream = spark.readStream.schema(rows.schema).parquet(str(source))
+    found = []
+    for number in (1, 2):
+        log = [Record(b"k%d" % n, b"%d" % number, 10, offset=number) for n in (1, 4)[number - 1 :]]
+        write_store(log_frame(spark, log, COLUMNS[:4]), root, spec, partitions=2)
+        if number == 1:
+            result = temporal_join(
+                stream, root, key="who", timestamp="at", follow=True, broadcast_bytes=0, how="inner"
+            )
+        (
+            result.writeStream.format("memory")
+            .queryName("followed")
+            .outputMode("append")
+            .option("checkpointLocation", str(tmp_path / f"checkpoint-{number}"))
+            .trigger(availableNow=True)
+            .start()
+            .awaitTermination()
+        )
+        got = spark.table("followed").select("who", "table_value").collect()
+        found.append({(bytes(row.who), bytes(row.table_value)) for row in got})
+    assert found == [{(b"k1", b"1"), (b"k4", b"1")}, {(b"k1", b"1"), (b"k4", b"2")}]
+
+
+def test_rows_of_kafka_are_brought_by_their_partition(
+    spark: SparkSession, published: tuple[Path, Model]
+) -> None:
+    root, model = published
+    rows = [(n, key or b"", time or 0) for n, key, time in make_rows(41, 500, model)]
+    table = pa.table(
+        {
+            "number": [n for n, _, _ in rows],
+            "who": pa.array([key for _, key, _ in rows]),
+            "at": [time for *_, time in rows],
+            "partition": pa.array([partition(key, SHARDS) for _, key, _ in rows], pa.int32()),
+        }
+    )
+    df = spark.createDataFrame(table).repartition(2)
+    options: Any = {"key": "who", "timestamp": "at", "broadcast_bytes": 0}
+    result = temporal_join(df, root, partition_by="partition", **options)
+    plan = result._jdf.queryExecution().executedPlan().toString()
+    assert "ArrowEvalPython" not in plan  # nothing is hashed in Python
+    assert "ArrowEvalPython" in (
+        temporal_join(df, root, **options)._jdf.queryExecution().executedPlan().toString()
+    )
+    assert result.columns[:4] == df.columns
+    assert joined(result) == expected(model, rows)
+
+
 def checksum(df: DataFrame) -> Any:
     """Number of rows and a sum over their hashes, whatever their order."""
     columns = "number, value, begin, end, headers"
@@ -279,8 +337,11 @@ def checksum(df: DataFrame) -> Any:
     ).collect()[0]
 
 
-def test_it_is_sparks_asof_join(spark: SparkSession, root: Path) -> None:
-    """The same rows, by checksum; in Spark's join a tombstone's match is taken away afterwards."""
+def test_every_way_to_join_agrees(spark: SparkSession, root: Path) -> None:
+    """By checksum: Spark's ASOF JOIN, its range join on lead(), and ours in each of its ways.
+
+    A tombstone's match is taken away from Spark's afterwards.
+    """
     log = make_log(37, 5_000, SHARDS, keys=60, span=40_000)
     spec = stores.versioned_key_value_with_headers("s", 10**9)
     write_store(log_frame(spark, log), root, spec, partitions=SHARDS)
@@ -300,9 +361,14 @@ def test_it_is_sparks_asof_join(spark: SparkSession, root: Path) -> None:
     )
     ours = [
         temporal_join(
-            stream, root, key="who", timestamp="at", broadcast_bytes=broadcast_bytes
+            stream,
+            root,
+            key="who",
+            timestamp="at",
+            broadcast_bytes=broadcast_bytes,
+            cache_bytes=cache_bytes,
         ).selectExpr(*added)
-        for broadcast_bytes in (0, 10**9)
+        for broadcast_bytes, cache_bytes in ((0, 10**9), (10**9, 10**9), (0, 0))
     ]
 
     last = {(record.key, record.timestamp): record for record in log}
@@ -320,10 +386,15 @@ def test_it_is_sparks_asof_join(spark: SparkSession, root: Path) -> None:
         "from rows left asof join versions v "
         "match_condition (rows.at >= v.timestamp) on rows.who = v.key"
     )
+    ranged = spark.sql(
+        "select number, v.value, unix_millis(v.timestamp) begin, unix_millis(v.ends) end, "
+        "v.headers from rows left join versions v on rows.who = v.key and v.value is not null "
+        "and rows.at >= v.timestamp and (rows.at < v.ends or v.ends is null)"
+    )
     wanted = checksum(theirs)
     assert wanted[0] == 25_000
     assert 10_000 < wanted[1] < 24_000
-    assert [checksum(df) for df in ours] == [wanted, wanted]
+    assert [checksum(df) for df in (ranged, *ours)] == [wanted] * 4
 
 
 def test_what_cannot_be_joined_is_told(
@@ -345,6 +416,20 @@ def test_what_cannot_be_joined_is_told(
         temporal_join(df.selectExpr("*", "k"), root, key="k", timestamp="at", prefix="x")
     with pytest.raises(ValueError, match="how='outer'"):
         temporal_join(df, root, key="k", timestamp="at", how="outer")  # type: ignore[arg-type]
+    for name in ("on_expired", "partition_by"):
+        with pytest.raises(ValueError, match=f"{name}='x'; there are: '"):
+            temporal_join(df, root, key="k", timestamp="at", **{name: "x"})
+    with pytest.raises(SpecError, match="has no column 'partition'"):
+        temporal_join(df, root, key="k", timestamp="at", prefix="x", partition_by="partition")
+    with pytest.raises(UnsupportedError, match="follow=True is for a stream"):
+        temporal_join(df, root, key="k", timestamp="at", follow=True)
+    with pytest.raises(ValueError, match="version=1 and follow=True contradict"):
+        temporal_join(df, root, key="k", timestamp="at", version=1, follow=True)
+    for name in ("broadcast_bytes", "cache_bytes"):
+        with pytest.raises(ValueError, match=f"{name}=-1; it is 0 or more"):
+            temporal_join(df, root, key="k", timestamp="at", **{name: -1})
+        with pytest.raises(TypeError, match=f"{name}=1.5 is float, not int; pass whole bytes"):
+            temporal_join(df, root, key="k", timestamp="at", **{name: 1.5})
     with pytest.raises(ValueError, match="tolerance_ms=-1"):
         temporal_join(df, root, key="k", timestamp="at", tolerance_ms=-1)
     plain = tmp_path / "plain"
