@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
+import pickle
 import signal
-from collections.abc import Sequence
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -141,3 +146,47 @@ def killed_commit(
 def in_windows(log: Sequence[Record], size: int) -> list[Record]:
     """A log with the window of each record's time behind its key, as Kafka Streams logs it."""
     return [dataclasses.replace(r, key=window_key(r.key, r.timestamp // size * size)) for r in log]
+
+
+class Servant:
+    """A process that opens no engine itself, and has each piece of work done by a fork of it."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+
+    def __call__(self, work: Callable[..., None], *arguments: Any) -> int:
+        """Do it; how the fork ended: 0, or less the number of a signal."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        pickle.dump((work.__name__, arguments), self._process.stdin)
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+    def end(self) -> None:
+        """Let it go."""
+        self._process.communicate()
+        assert self._process.returncode == 0
+
+
+def serve() -> None:
+    """Fork for each piece of work that standard input tells of, and tell how it ended."""
+    with contextlib.suppress(EOFError):
+        while True:
+            name, arguments = pickle.load(sys.stdin.buffer)
+            child = os.fork()
+            if child == 0:
+                try:
+                    globals()[name](*arguments)
+                    os._exit(0)
+                except BaseException:  # noqa: BLE001 - it is printed
+                    traceback.print_exc()
+                    os._exit(1)
+            _, status = os.waitpid(child, 0)
+            sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    serve()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import multiprocessing
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from kstore_core.spark.streaming_home import LiveHome, check_not_streamed
 from kstore_core.spark.streaming_shards import EpochTask
 from tests.spark.logs import SHARDS, SPEC, Record, make_log
 from tests.spark.shard_epochs import (
+    Servant,
     Streamed,
     content,
     in_windows,
@@ -72,11 +73,11 @@ def shards_are(streamed: Streamed, log: list[Record], scratch: Path) -> bool:
 
 
 @pytest.fixture(scope="module")
-def servants() -> Any:
-    """Processes that open no engine before they are forked."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.spark.shard_epochs", "kstore_rocksdb", "kstore_lmdb"])
-    return context
+def servant() -> Iterator[Servant]:
+    """Who does what is to be killed."""
+    servant = Servant()
+    yield servant
+    servant.end()
 
 
 @pytest.mark.parametrize(
@@ -85,17 +86,14 @@ def servants() -> Any:
     ids=lambda value: value if isinstance(value, str) else value.name,
 )
 def test_whatever_is_killed_the_epoch_is_there_once(
-    tmp_path: Path, servants: Any, spec: Any, engine: str
+    tmp_path: Path, servant: Servant, spec: Any, engine: str
 ) -> None:
     log = log_of(spec, 3, 240)
     slices = slices_of(log, len(STEPS))
     streamed = Streamed(tmp_path / "root", spec, engine)
     whole = Streamed(tmp_path / "whole", spec, engine)
     for epoch, (name, records) in enumerate(zip(STEPS, slices, strict=True)):
-        victim = servants.Process(target=killed_epoch, args=(streamed, epoch, records, name))
-        victim.start()
-        victim.join()
-        assert victim.exitcode == -9
+        assert servant(killed_epoch, streamed, epoch, records, name) == -9
         shown = Root.at(streamed.path).versions()
         assert shown == [*range(1, epoch + 1 + (name == "published"))]  # no half of an epoch
         again = streamed.epoch(epoch, records)
@@ -107,7 +105,7 @@ def test_whatever_is_killed_the_epoch_is_there_once(
 
 
 def test_a_commit_of_many_databases_is_finished_by_the_next_attempt(
-    tmp_path: Path, servants: Any
+    tmp_path: Path, servant: Servant
 ) -> None:
     log = [
         dataclasses.replace(record, partition=0, offset=number)
@@ -121,12 +119,8 @@ def test_a_commit_of_many_databases_is_finished_by_the_next_attempt(
         output = whole.epoch(epoch, records)
         lives = [LiveHome.of(one.path).shard(0) for one in (streamed, whole)]
         for databases in (1, 2):
-            victim = servants.Process(
-                target=killed_commit, args=(streamed, epoch, records, databases)
-            )
-            victim.start()
-            victim.join()
-            assert victim.exitcode in (-9, 0)  # where there were fewer to write
+            ended = servant(killed_commit, streamed, epoch, records, databases)
+            assert ended in (-9, 0)  # where there were fewer to write
             with open_state(lives[0], read_only=True) as state:
                 contained = last_epoch(state, streamed.query) == epoch
             if contained:  # the ledger is never ahead of the rows
@@ -143,7 +137,7 @@ class StoppedError(Exception):
     """Ends an epoch between two steps."""
 
 
-@settings(deadline=None, max_examples=20, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(deadline=None, max_examples=12, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(st.data())
 def test_epochs_are_one_restore_however_they_are_cut_and_repeated(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
