@@ -228,7 +228,7 @@ def _load() -> ModuleType:
         import confluent_kafka
     except ImportError as error:
         raise EngineUnavailableError(
-            "changelogs in Kafka need confluent-kafka, which is not installed: "
+            "topics of Kafka need confluent-kafka, which is not installed: "
             "pip install 'kstore[kafka]'"
         ) from error
     return confluent_kafka

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from typing import Any
 
 import pytest
 
 from kstore_core.changelog import kafka_client
-from kstore_core.errors import SpecError
+from kstore_core.errors import EngineUnavailableError, SpecError
 from kstore_core.spark.kafka_source.offsets import EARLIEST, LATEST
 from kstore_core.spark.kafka_source.options import OPTIONS, KafkaOptions, Topics
 
@@ -121,6 +122,12 @@ def test_settings_that_a_client_of_kstores_makes_itself_are_refused_as_options()
     for name in kafka_client._OURS - {"isolation.level", "bootstrap.servers"}:
         with pytest.raises(SpecError, match=f"sets kafka.{name} itself"):
             KafkaOptions.of({**LEAST, f"kafka.{name}": "x"})
+
+
+def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    with pytest.raises(EngineUnavailableError, match=r"pip install 'kstore\[kafka\]'"):
+        KafkaOptions.of(LEAST).cluster()
 
 
 def test_a_setting_that_the_library_does_not_know() -> None:
