@@ -6,7 +6,7 @@ import functools
 import json
 import os
 import pickle
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kstore_core.errors import EngineUnavailableError, StateError
@@ -145,18 +145,19 @@ def _look(
 
 
 def _refuse_software(seen: list[dict[str, Any]]) -> None:
-    here = _program_version()
-    for one in seen:
-        if one["kstore"] not in (None, here):
-            one["faults"].append(
-                f"kstore is {one['kstore']} there and {here} on the driver: install the same"
-            )
-    told = _told((one, fault) for one in seen for fault in one["faults"])
+    told = _told((one, fault) for one in seen for fault in _software_faults(one))
     if told:
         raise EngineUnavailableError(
             f"the cluster cannot run kstore's tasks. {told}. Install it for that Python, or ship "
             "an environment with spark.archives and let PYSPARK_PYTHON name its interpreter"
         )
+
+
+def _software_faults(one: dict[str, Any]) -> Iterator[str]:
+    yield from one["faults"]
+    here = _program_version()
+    if one["kstore"] not in (None, here):
+        yield f"kstore is {one['kstore']} there and {here} on the driver: install the same"
 
 
 def _refuse_root(seen: list[dict[str, Any]], visit: Visit) -> None:
