@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,9 +18,13 @@ if TYPE_CHECKING:
     from kstore_core.spark.contents import ShardReader
     from kstore_core.spark.snapshots import Snapshot
 
-__all__ = ["Kept", "Probes", "Source"]
+__all__ = ["Asked", "Kept", "Probes", "Source"]
+
+Asked = Callable[["pa.RecordBatch"], tuple["pa.Array", "pa.Array"]]
+"""Gives the serialised keys of rows, and the times (ms) from which on they ask for versions."""
 
 _PROBED_ROWS = 100_000
+_PROBED_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,7 @@ class Kept:
     snapshot: Snapshot
     rows: int = 1
 
-    def of(self, keys: pa.Array, times: pa.Array) -> Snapshot:
+    def of(self, batch: pa.RecordBatch, asked: Asked) -> Snapshot | None:
         """What has the versions that these rows may ask for."""
         return self.snapshot
 
@@ -116,8 +120,11 @@ class Probes:
     spec: StoreSpec
     rows: int = _PROBED_ROWS
 
-    def of(self, keys: pa.Array, times: pa.Array) -> Snapshot:
-        """What has the versions that these rows, of key and time in ms, may ask for."""
+    def of(self, batch: pa.RecordBatch, asked: Asked) -> Snapshot | None:
+        """What has the versions that these rows may ask for.
+
+        None where that is more than should be in memory at once, and there are several rows.
+        """
         import numpy as np
         import pyarrow as pa
 
@@ -125,17 +132,22 @@ class Probes:
         from kstore_core.spark.partitioning import shards_of
         from kstore_core.spark.snapshots import NEVER, Snapshot
 
-        asked = pa.table([keys, times], names=["key", "time"]).drop_null()
-        distinct = asked.group_by("key").aggregate([("time", "min")]).sort_by("key")
+        rows = pa.table(list(asked(batch)), names=["key", "time"]).drop_null()
+        distinct = rows.group_by("key").aggregate([("time", "min")]).sort_by("key")
         keys, earliest = (distinct[name].combine_chunks() for name in ("key", "time_min"))
         earliest = np.asarray(earliest, np.int64)
         where = shards_of(keys, len(self.stores))
-        tables = []
+        tables: list[pa.Table] = []
+        size = 0
         for number, store in enumerate(self.stores):
             here = np.flatnonzero(where == number)
             if store is not None and len(here):
                 some = keys.take(pa.array(here))
-                tables += versions_of_keys(store, some, earliest[here])
+                for table in versions_of_keys(store, some, earliest[here]):
+                    tables.append(table)
+                    size += table.nbytes
+                    if size > _PROBED_BYTES and batch.num_rows > 1:
+                        return None
         horizons = [NEVER if store is None else store.clock.horizon for store in self.stores]
         return Snapshot.of(self.spec, tables, horizons)
 

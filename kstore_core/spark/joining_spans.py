@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 from kstore_core.errors import RetentionExceededError
 from kstore_core.spark.joining_source import Source
-from kstore_core.spark.joining_task import groups, shard_of
+from kstore_core.spark.joining_task import groups, shard_of, within_reach
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kstore_core.spark.joining_source import Kept, Probes
     from kstore_core.spark.snapshots import Snapshot
 
 __all__ = ["SpanTask"]
@@ -60,15 +59,21 @@ class SpanTask:
             shard = shard_of(first, len(self.source.shards))
         with self.source.open(shard) as versions:
             for batch in groups(itertools.chain([first], batches), versions.rows):
-                yield from self._spans(versions, batch)
+                for some, snapshot in within_reach(versions, batch, self._asked):
+                    yield from self._spans(snapshot, some)
 
-    def _spans(self, versions: Kept | Probes, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def _asked(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
+        """Serialised foreign keys, and when they begin to be named."""
         from kstore_core.spark.columns import serialized
-        from kstore_core.spark.spans import overlaps
 
         keys = serialized(self.source.reader.spec.key, batch.column("foreign_key"))
-        begins, ends = batch.column("timestamp"), batch.column("end")
-        snapshot = versions.of(keys, begins)
+        return keys, batch.column("timestamp")
+
+    def _spans(self, snapshot: Snapshot, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        from kstore_core.spark.spans import overlaps
+
+        keys, begins = self._asked(batch)
+        ends = batch.column("end")
         start = 0
         while start < batch.num_rows:
             start, rows, *pieces = overlaps(

@@ -13,11 +13,13 @@ from kstore_core.spark.joining_source import Source
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kstore_core.spark.joining_source import Asked, Kept, Probes
     from kstore_core.spark.snapshots import Snapshot
 
-__all__ = ["JoinTask", "groups", "shard_of"]
+__all__ = ["JoinTask", "groups", "shard_of", "within_reach"]
 
 _GROUP_BYTES = 64 * 1024 * 1024
+_OUT_ROWS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +61,21 @@ class JoinTask:
             shard = shard_of(first, len(self.source.shards))
         with self.source.open(shard) as versions:
             for batch in groups(itertools.chain([first], batches), versions.rows):
-                keys, times = self._asked(batch)
                 if self.check_shards and shard is not None:
-                    self._check_shard(keys, batch, shard)
-                yield self.joined(versions.of(keys, times), batch, keys, times)
+                    self._check_shard(self._keys(batch), shard)
+                for some, snapshot in within_reach(versions, batch, self._asked):
+                    yield self.joined(snapshot, some)
 
-    def joined(
-        self, snapshot: Snapshot, batch: pa.RecordBatch, keys: pa.Array, times: pa.Array
-    ) -> pa.RecordBatch:
+    def joined(self, snapshot: Snapshot, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch with the versions that its rows find beside them."""
         import pyarrow as pa
 
         from kstore_core.spark.columns import timestamps
 
         given = batch.column(self.timestamp)
-        rows, begins, ends = snapshot.index.find(keys, given, self.tolerance_ms)
+        rows, begins, ends = snapshot.index.find(self._keys(batch), given, self.tolerance_ms)
         if self.refuse_expired and rows.null_count:
-            self._check_expired(snapshot, keys, times, rows)
+            self._check_expired(snapshot, *self._asked(batch), rows)
         columns = batch.columns if self.source.everywhere else batch.columns[:-1]
         if self.inner and rows.null_count:
             matched = rows.is_valid()
@@ -88,19 +88,21 @@ class JoinTask:
             [*columns, value, begins, ends, *headers], names=self.names
         )
 
+    def _keys(self, batch: pa.RecordBatch) -> pa.Array:
+        from kstore_core.spark.columns import serialized
+
+        return serialized(self.source.reader.spec.key, batch.column(self.key))
+
     def _asked(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
         """Serialised keys, and times in ms rounded down."""
         import pyarrow as pa
 
-        from kstore_core.spark.columns import serialized
-
         times = batch.column(self.timestamp)
         if pa.types.is_timestamp(times.type):
             times = pa.compute.floor_temporal(times, 1, "millisecond").cast(pa.timestamp("ms"))
-        keys = serialized(self.source.reader.spec.key, batch.column(self.key))
-        return keys, times.cast(pa.int64())
+        return self._keys(batch), times.cast(pa.int64())
 
-    def _check_shard(self, keys: pa.Array, batch: pa.RecordBatch, shard: int) -> None:
+    def _check_shard(self, keys: pa.Array, shard: int) -> None:
         import numpy as np
 
         from kstore_core.spark.partitioning import shards_of
@@ -145,6 +147,20 @@ def shard_of(batch: pa.RecordBatch, shards: int) -> int:
             "was written with another number of partitions. Leave out partition_by"
         )
     return int(shard)
+
+
+def within_reach(
+    versions: Kept | Probes, batch: pa.RecordBatch, asked: Asked
+) -> Iterator[tuple[pa.RecordBatch, Snapshot]]:
+    """Parts of a batch with what has their versions, never too much of it at once."""
+    snapshot = versions.of(batch, asked)
+    if snapshot is None:
+        half = batch.num_rows // 2
+        yield from within_reach(versions, batch.slice(0, half), asked)
+        yield from within_reach(versions, batch.slice(half), asked)
+        return
+    for start in range(0, batch.num_rows, _OUT_ROWS):
+        yield batch.slice(start, _OUT_ROWS), snapshot
 
 
 def groups(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:

@@ -186,12 +186,29 @@ def test_rows_are_gathered_before_they_are_looked_up_in_a_shard(
 ) -> None:
     asked = []
     of = Probes.of
-    monkeypatch.setattr(Probes, "of", lambda self, k, t: asked.append(len(k)) or of(self, k, t))
+    monkeypatch.setattr(Probes, "of", lambda self, b, a: asked.append(b.num_rows) or of(self, b, a))
     rows: list[Row] = [(b"k1", 1_800)] * 100
     task = task_of(replace(published.kept, cache_bytes=0))
     batches = batches_of(rows, 7, by_shard=False)
     assert len(joined(task, batches)) == 100
     assert asked == [100]
+
+
+def test_too_much_at_once_is_looked_up_in_parts(
+    published: Published, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows: list[Row] = [(b"k%d" % (n % 20), 1_700 + n) for n in range(100)]
+    task = task_of(replace(published.kept, cache_bytes=0))
+    whole = joined(task, batches_of(rows, 7, by_shard=False))
+    monkeypatch.setattr("kstore_core.spark.joining_source._PROBED_BYTES", 2_000)
+    monkeypatch.setattr("kstore_core.spark.joining_task._OUT_ROWS", 3)
+    (batches,) = batches_of(rows, 7, by_shard=False)
+    sizes = [batch.num_rows for batch in task.join(iter(batches))]
+    assert sum(sizes) == 100
+    assert set(sizes) <= {1, 2, 3}
+    assert joined(task, [batches]) == whole == wanted(MODEL, rows, None, inner=False)
+    monkeypatch.setattr("kstore_core.spark.joining_source._PROBED_BYTES", 0)
+    assert joined(task, [batches]) == whole
 
 
 def test_rows_in_the_wrong_partition_are_refused(published: Published) -> None:
