@@ -70,9 +70,15 @@ class LocalFiles:
 
     def put_new(self, name: str, data: bytes) -> None:
         target = self.path / name
-        make_directory(target.parent, synced=True)
         scratch = target.with_name(f".{target.name}-{uuid.uuid4().hex}.tmp")
         with _room(target):
+            try:
+                make_directory(target.parent, synced=True)
+            except FileExistsError:
+                raise StateError(
+                    f"{target.parent} cannot be made: there is a file in its way, or a link that "
+                    "leads nowhere, as to a disk that is not mounted"
+                ) from None
             try:
                 _write_new(scratch, data)
                 try:

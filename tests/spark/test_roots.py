@@ -119,6 +119,12 @@ def test_a_file_is_no_root(root: Path) -> None:
         Root.at(root).check_unused()
 
 
+def test_a_link_that_leads_nowhere_is_no_root(root: Path, tmp_path: Path) -> None:
+    root.symlink_to(tmp_path / "not-mounted")
+    with pytest.raises(StateError, match="as to a disk that is not mounted"):
+        Root.at(root).begin("job")
+
+
 @pytest.fixture
 def uploaded(root: Path, tmp_path: Path) -> tuple[Root, Shard]:
     """A shard of three files in two directories."""
