@@ -1,7 +1,7 @@
 """What a version of a partitioned store consists of: one JSON document a version.
 
-The document is written once, after every shard is whole, and never changed. docs/spark.md describes
-its fields.
+The document is written once, after every shard is whole, and never changed. docs/spark-roots.md
+describes its fields.
 """
 
 from __future__ import annotations
