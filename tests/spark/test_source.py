@@ -108,18 +108,18 @@ def test_a_schema_may_choose_columns(spark: SparkSession, base: Path) -> None:
     ]
 
 
-def test_a_table_of_the_catalog_is_loaded_by_each_query(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    publish(tmp_path / "r", SPEC, fill(0))
-    spark.sql(f"create table kstore_rates using kstore options (path '{tmp_path / 'r'}')")
+def test_views_but_no_tables_of_a_catalog(spark: SparkSession, base: Path) -> None:
+    from pyspark.errors import AnalysisException
+
+    where = f"using kstore options (path '{base / 'rates'}', as_of '50')"
+    spark.sql(f"create temporary view kstore_rates {where}")
     try:
         query = "select cast(value as string) value from kstore_rates where key = 'k4'"
         assert [row.value for row in spark.sql(query).collect()] == ["4"]
-        publish(tmp_path / "r", SPEC, fill(1))
-        assert [row.value for row in spark.sql(query).collect()] == ["104"]
     finally:
-        spark.sql("drop table kstore_rates")
+        spark.sql("drop view kstore_rates")
+    with pytest.raises(AnalysisException, match="forgets the options .* CREATE TEMPORARY VIEW"):
+        spark.sql(f"create table kstore_rates {where}")
 
 
 def test_no_filter_is_taken_from_spark() -> None:

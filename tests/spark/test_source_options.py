@@ -97,6 +97,7 @@ def test_what_is_read(given: dict[str, str], mode: str, values: dict[str, Any]) 
         ({"changes": "true", "as_of": "1"}, "'as_of' does not go with changes=true"),
         ({"metadata": "files", "columns": "path"}, "'columns' does not go with metadata"),
         ({"streams_dir": "true", "version": "1"}, "'version' does not go with streams_dir=true"),
+        ({"provider": "kstore", "owner": "me"}, "a table in Spark's catalog forgets the options"),
         ({"path": ""}, "there is no path; pass the root of a store"),
         ({"path": "rates"}, "the path 'rates' is relative, and Spark's processes stand"),
         ({"path": "file:rates"}, "the path 'file:rates' is relative"),

@@ -175,9 +175,11 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     ------
     SpecError
         An unknown option, a value that it does not take, one that does not go with another; no
-        path, several, or a relative one.
+        path, several, or a relative one; a table in Spark's catalog.
     """
     texts = {name.lower(): text for name, text in given.items()}
+    if {"provider", "owner"} <= texts.keys():
+        raise SpecError(_NO_TABLE)
     path = _path(texts)
     storage = {name[len(STORAGE) :]: text for name, text in given.items() if _is_storage(name)}
     values: dict[str, Any] = {}
@@ -210,6 +212,13 @@ _ASKED = {
     META: "metadata",
     STREAMS: "streams_dir=true",
 }
+
+
+_NO_TABLE = (
+    "a table in Spark's catalog forgets the options of a Python data source, the path among them, "
+    "before it is queried; use CREATE TEMPORARY VIEW … USING kstore OPTIONS (path '…'), or "
+    "DataFrame.createTempView"
+)
 
 
 def _is_storage(name: str) -> bool:
