@@ -118,7 +118,7 @@ def test_views_but_no_tables_of_a_catalog(spark: SparkSession, base: Path) -> No
         assert [row.value for row in spark.sql(query).collect()] == ["4"]
     finally:
         spark.sql("drop view kstore_rates")
-    with pytest.raises(AnalysisException, match="forgets the options .* CREATE TEMPORARY VIEW"):
+    with pytest.raises(AnalysisException, match=r"forgets the options .* CREATE TEMPORARY VIEW"):
         spark.sql(f"create table kstore_rates {where}")
 
 
