@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -189,6 +191,49 @@ def test_rows_go_to_the_shard_of_their_partition_and_are_sorted(
         ("k2", [0], [5], [2]),
         ("k2", [1], [2], [5]),
     ]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("spark.sql.session.timeZone", "America/Caracas"),
+        ("spark.sql.execution.arrow.useLargeVarTypes", "true"),
+    ],
+)
+def test_types_of_all_kinds_pass_whatever_the_session_is_set_to(
+    spark: SparkSession, root: Path, setting: str, value: str
+) -> None:
+    noon = datetime(2024, 1, 1, 12, tzinfo=UTC)
+    df = spark.sql(
+        "select 'k' key, timestamp_millis(1704110400000) at, map('a', 1) numbers, "
+        "array(named_struct('key', 'h', 'value', cast('1' as binary))) headers"
+    )
+
+    def give(key: str, rows: Any, store: Any) -> Any:
+        (row,) = rows
+        seen = (row.at, list(row.headers)) == (noon, [("h", b"1")])
+        yield {
+            "numbers": dict(row.numbers),
+            "price": Decimal("1.50"),
+            "day": date(2024, 1, 1),
+            "inner": {"at": row.at, "headers": row.headers},
+            "seen": seen,
+        }
+
+    schema = (
+        "numbers map<string, int>, price decimal(5, 2), day date, seen boolean, "
+        "inner struct<at: timestamp, headers: array<struct<key: string, value: binary>>>"
+    )
+    usual = spark.conf.get(setting)
+    spark.conf.set(setting, value)
+    try:
+        out = map_state(df, give, TOTALS, root=root, schema=schema, partitions=1)
+        (row,) = out.selectExpr("*", "unix_millis(inner.at) millis").collect()
+    finally:
+        spark.conf.set(setting, str(usual))
+    assert (row.numbers, row.price, row.day) == ({"a": 1}, Decimal("1.50"), date(2024, 1, 1))
+    assert (row.seen, row.millis) == (True, 1_704_110_400_000)
+    assert [(header.key, bytes(header.value)) for header in row.inner.headers] == [("h", b"1")]
 
 
 def test_what_cannot_be_mapped_is_told_when_the_plan_is_made(
