@@ -36,6 +36,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         driver_memory="1g",
         config={
             "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+            "spark.python.authenticate.socketTimeout": "120s",  # busy machines start workers slowly
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # tests never get hot
         },
     )
