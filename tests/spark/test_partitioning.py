@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from kstore_core import serdes
 from kstore_core.codec import partition
+from kstore_core.spark.key_shards import put_shards
 from kstore_core.spark.partitioning import ShardOfKey, shards_of
 
 KEYS = st.lists(st.none() | st.binary(max_size=40), max_size=30)
@@ -48,3 +50,11 @@ def test_a_typed_key_goes_where_its_bytes_go(serde: serdes.BuiltInSerde, column:
     found = ShardOfKey(serde, 5)(column)
     assert found.type == pa.int32()
     assert found.to_pylist() == [partition(serde.serialize(k), 5) for k in column.to_pylist()]
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    keys = pa.array([b"a", b"b"])
+    with pytest.raises(ValueError, match="0 shards; there is one at least"):
+        shards_of(keys, 0)
+    with pytest.raises(ValueError, match="2 keys and room for 1"):
+        put_shards(keys, 3, np.empty(1, np.int32))
