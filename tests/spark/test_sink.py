@@ -13,7 +13,6 @@ from kstore_core.errors import SpecError, StateError
 from kstore_core.spark import spec_json
 from kstore_core.spark.frames import spark_schema
 from kstore_core.spark.roots import Root
-from kstore_core.spark.source.registering import register
 from kstore_core.spark.source.sink import Received, StreamSink
 from kstore_core.spark.streaming_home import LiveHome
 from kstore_core.spark.streaming_inbox import Inbox
@@ -155,7 +154,6 @@ def test_an_output_that_is_written_anew_is_refused(tmp_path: Path) -> None:
 def test_a_stream_is_written_with_format_kstore(
     spark: SparkSession, root: Path, tmp_path: Path
 ) -> None:
-    register(spark)
     log = make_log(7, 300, SHARDS)
     source, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
 
