@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from kstore_core.errors import SpecError
+from kstore_core.errors import SpecError, StateError
 from kstore_core.spark.roots import Root
 from kstore_core.spark.streaming_home import LiveHome, StreamLock
 from kstore_core.spark.streaming_plan import plan_stream
@@ -131,6 +131,7 @@ def stream_into(
         try:
             epochs.bind(query.id)
         except BaseException:
+            epochs.refuse()
             query.stop()
             raise
     except BaseException:
@@ -151,7 +152,8 @@ class _Epochs:
         self._versions = versions
         self._emit = emit
         self._step = step
-        self._bound = threading.Event()
+        self._decided = threading.Event()
+        self._is_bound = False
 
     def bind(self, query: str) -> None:
         """Bind the root to the query, and let its epochs begin."""
@@ -160,7 +162,12 @@ class _Epochs:
         versions = self._versions
         given = dataclasses.replace(versions.stream, query=query)
         versions.stream = LiveHome.of(versions.root.path).bind(given)
-        self._bound.set()
+        self._is_bound = True
+        self._decided.set()
+
+    def refuse(self) -> None:
+        """Let its epochs fail: the root is another query's."""
+        self._decided.set()
 
     def __call__(self, batch: DataFrame, epoch: int) -> None:
         from pyspark.sql import functions as F  # noqa: N812
@@ -169,8 +176,9 @@ class _Epochs:
         from kstore_core.spark.shards import read_message
         from kstore_core.spark.streaming_shards import EpochTask
 
-        if not self._bound.wait(_BIND_TIMEOUT_S):
-            raise TimeoutError("the query was not bound to the root; start it again")
+        self._decided.wait(_BIND_TIMEOUT_S)
+        if not self._is_bound:
+            raise StateError(f"{self._versions.root} is not this query's; see why it was refused")
         versions = self._versions
         job = versions.begin(epoch)
         stream = versions.stream

@@ -48,8 +48,6 @@ class Stream:
     partitions : int
     partition_by : str
         ``"key"`` or ``"partition"``.
-    base : int or None
-        The version that the shards went on from; None for none.
     """
 
     query: str
@@ -59,7 +57,6 @@ class Stream:
     engine: str
     partitions: int
     partition_by: str
-    base: int | None
 
     @classmethod
     def read(cls, place: Path) -> Stream | None:

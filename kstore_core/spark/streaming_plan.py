@@ -58,16 +58,7 @@ def plan_stream(
     check_shared_engine(engine)
     if newest is not None:
         check_same_store(home, newest, spec, partitions, engine, appending=True)
-    stream = Stream(
-        query,
-        checkpoint,
-        spec.name,
-        spec.shape,
-        engine,
-        partitions,
-        partition_by,
-        None if newest is None else newest.version,
-    )
+    stream = Stream(query, checkpoint, spec.name, spec.shape, engine, partitions, partition_by)
     bound = live.stream()
     if bound is not None:
         bound.check(stream, live.path)

@@ -56,7 +56,6 @@ class Streamed:
         """As whoever starts the stream knows them."""
         root = Root.at(self.path)
         newest = root.newest()
-        base = None if newest is None else newest.version
         stream = Stream(
             self.query,
             "checkpoint",
@@ -65,7 +64,6 @@ class Streamed:
             self.engine,
             self.partitions,
             "partition",
-            base,
         )
         stream = LiveHome.of(root.path).bind(stream)
         return Versions(root, self.spec, stream, self.publish_every, newest)

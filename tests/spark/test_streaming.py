@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -130,6 +131,9 @@ def test_one_stream_at_a_time(spark: SparkSession, root: Path, tmp_path: Path) -
         run(df, root, tmp_path / "other")
     with pytest.raises(SpecError, match="partitions is 3 there and 4 here"):
         run(df, root, tmp_path / "checkpoint", partitions=4)
+    shutil.rmtree(tmp_path / "checkpoint")
+    with pytest.raises(StateError, match="two checkpoints know nothing of each other"):
+        run(df, root, tmp_path / "checkpoint")
     assert Root.at(root).versions() == [1]
 
 
