@@ -31,28 +31,41 @@ class StreamClock:
         Greatest time seen, ms since the epoch; -1 before the first.
     horizon : int
         ``observed - retention_ms``: the oldest time that is not too late.
+    held : bool
+        The horizon stays where it is; see :meth:`hold`.
     late : int
         Records refused since the store was opened.
     """
 
-    __slots__ = ("horizon", "late", "observed", "retention_ms")
+    __slots__ = ("held", "horizon", "late", "observed", "retention_ms")
 
     def __init__(self, retention_ms: int, observed: int = START) -> None:
         self.retention_ms = retention_ms
         self.observed = observed
         self.horizon = observed - retention_ms
+        self.held = False
         self.late = 0
+
+    def hold(self) -> None:
+        """Judge all that comes by the horizon of now, until the store is closed.
+
+        For records that are worked on together, and not in the order of their arrival: what is late
+        must not hang on which one comes first. Stream time goes on, and is what is committed.
+        """
+        self.held = True
 
     def advance(self, timestamp: int) -> None:
         """Move stream time forward; a time before it changes nothing."""
         if timestamp > self.observed:
             self.observed = timestamp
-            self.horizon = timestamp - self.retention_ms
+            if not self.held:
+                self.horizon = timestamp - self.retention_ms
 
     def rewind(self, observed: int) -> None:
         """Take back an advance whose record was refused below."""
         self.observed = observed
-        self.horizon = observed - self.retention_ms
+        if not self.held:
+            self.horizon = observed - self.retention_ms
 
     def accepts(self, timestamp: int) -> bool:
         """Whether a record of this time is in time; one that is not is counted."""

@@ -87,3 +87,14 @@ def test_a_segment_is_live_until_the_horizon_has_left_it(retention, interval, ti
         late += not live
         clock.advance(time)
     assert clock.late == late
+
+
+def test_a_clock_that_is_held_goes_on_and_judges_as_before():
+    clock = StreamClock(100, 500)
+    clock.hold()
+    clock.advance(900)
+    assert (clock.observed, clock.horizon) == (900, 400)
+    assert clock.accepts(400)
+    assert not clock.accepts(399)
+    clock.rewind(500)
+    assert (clock.observed, clock.horizon) == (500, 400)

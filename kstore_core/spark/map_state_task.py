@@ -141,6 +141,7 @@ class ShardTask:
                     raise StateError(_overtaken(str(where), epoch, last))
                 note = state.notes(self.spec.name).get(OUTPUT_NOTE)
                 return recalled(epoch, note, self.schema, self.work.name, str(where))
+            _hold(store)
             output = self.work(store, rows)
             if self.partition_time is not None:
                 latest = latest_partition_time(rows[self.partition_time])
@@ -246,6 +247,13 @@ class KeyedFunction:
         except SpecError as error:
             error.add_note(f"these rows were given by {self.name}")
             raise
+
+
+def _hold(store: Any) -> None:
+    """Judge the rows of an epoch by the stream time before it: they come key after key."""
+    clock = store._clock()
+    if clock is not None:
+        clock.hold()
 
 
 def _overtaken(where: str, epoch: Epoch, last: int) -> str:

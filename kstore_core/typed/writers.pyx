@@ -96,6 +96,8 @@ cdef class Writer:
         # At once: until the call below no other thread comes between the row and its time.
         horizon = time - self.retention
         self.clock.observed = time
+        if self.clock.held:
+            return True
         self.clock.horizon = horizon
         if horizon / self.interval != self.first_live:
             self.expire(horizon / self.interval)
