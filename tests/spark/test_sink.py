@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -16,6 +17,7 @@ from kstore_core.spark.roots import Root
 from kstore_core.spark.source.sink import Received, StreamSink
 from kstore_core.spark.streaming_home import LiveHome
 from kstore_core.spark.streaming_inbox import Inbox
+from kstore_core.spark.streaming_shards import EpochTask
 from tests.spark.logs import (
     COLUMNS,
     RETENTION,
@@ -80,6 +82,33 @@ def test_rows_of_any_task_reach_their_shards_in_order(tmp_path: Path, columns: A
         ]
         assert found[0] == found[1]
     assert bool(newest.shards[0].offsets) == ("offset" in columns)
+
+
+@pytest.mark.parametrize("done", range(SHARDS + 1))
+def test_a_commit_that_ends_early_is_finished_by_the_next(tmp_path: Path, done: int) -> None:
+    log = make_log(1, 90, SHARDS)
+    apply, left = EpochTask.apply, done
+
+    def ends(task: EpochTask, *arguments: Any) -> Any:
+        nonlocal left
+        if not left:
+            raise InterruptedError
+        left -= 1
+        return apply(task, *arguments)
+
+    messages = received(tmp_path, 0, [log], COLUMNS)
+    where: Any = (EpochTask, "apply", ends)
+    if done == SHARDS:
+        where = (Root, "publish", mock.Mock(side_effect=InterruptedError))
+    with mock.patch.object(*where), pytest.raises(InterruptedError):
+        sink(tmp_path).commit(messages, 0)
+    assert Root.at(tmp_path).versions() == []
+    sink(tmp_path).commit(messages, 0)
+    [shards] = [Root.at(tmp_path).load(number).shards for number in Root.at(tmp_path).versions()]
+    for shard in shards:
+        mine = [record for record in log if record.partition == shard.shard]
+        assert shard.records == len(mine)
+        assert shard.offsets[0].offset == mine[-1].offset
 
 
 def test_a_fault_in_any_row_leaves_all_shards_as_they_were(tmp_path: Path) -> None:
