@@ -131,5 +131,7 @@ class Roots(RuleBasedStateMachine):
             assert found == contents
 
 
-TestRoots = Roots.TestCase
-TestRoots.settings = settings(max_examples=25, stateful_step_count=12, deadline=None)
+class TestRoots(Roots.TestCase):  # type: ignore[misc, name-defined]
+    """Run as a test."""
+
+    settings = settings(max_examples=25, stateful_step_count=12, deadline=None)
