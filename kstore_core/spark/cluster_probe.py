@@ -43,8 +43,8 @@ def look(slot: int, engine: str, visit: bytes | None, hold_s: float) -> str:
         "daemon": os.getppid(),
         "interpreter": sys.executable,
         "python": ".".join(map(str, sys.version_info[:3])),
-        "kstore": _kstore(faults),
-        "pyarrow": _version("pyarrow"),
+        "kstore": _loaded("kstore", "kstore_core.state", faults),
+        "pyarrow": _loaded("pyarrow", "pyarrow", faults),
         "scratch": scratch,
         "scratch_free_bytes": shutil.disk_usage(scratch).free,
         "open_files": _open_files(),
@@ -52,8 +52,6 @@ def look(slot: int, engine: str, visit: bytes | None, hold_s: float) -> str:
         "faults": faults,
         "root": None,
     }
-    if seen["pyarrow"] is None:
-        faults.append("pyarrow is not installed: pip install 'kstore[spark]'")
     if seen["kstore"] is not None:
         seen["engines"] = _engines()
         _write_a_store(engine, faults)
@@ -63,28 +61,23 @@ def look(slot: int, engine: str, visit: bytes | None, hold_s: float) -> str:
     return json.dumps(seen)
 
 
-def _kstore(faults: list[str]) -> str | None:
-    """The version of kstore, or a fault where it is missing or does not load."""
+def _loaded(distribution: str, module: str, faults: list[str]) -> str | None:
+    """The version of what can be imported, or a fault where it is missing or does not load."""
+    from importlib import metadata
+
     try:
-        importlib.import_module("kstore_core.state")
+        importlib.import_module(module)
     except ModuleNotFoundError as error:
         missing = str(error.name).partition(".")[0].replace("kstore_core", "kstore")
         faults.append(f"{missing} is not installed: pip install 'kstore[spark]'")
         return None
     except Exception as error:  # noqa: BLE001 - built for another machine, for one
-        faults.append(f"kstore does not load: {type(error).__name__}: {error}")
+        faults.append(f"{distribution} does not load: {type(error).__name__}: {error}")
         return None
-    return _version("kstore") or "unknown"
-
-
-def _version(distribution: str) -> str | None:
-    """The installed version; None where it is not installed."""
-    from importlib import metadata
-
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
-        return None
+        return "unknown"
 
 
 def _engines() -> list[str]:

@@ -44,7 +44,7 @@ def test_an_engine_that_is_not_there_is_a_fault() -> None:
     assert fault.startswith("no store can be written with 'rocks': no engine named 'rocks'")
 
 
-def test_a_kstore_that_does_not_load_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_installed_and_does_not_load_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     """Built for another platform, for one."""
 
     def load(name: str) -> Any:
@@ -53,9 +53,12 @@ def test_a_kstore_that_does_not_load_is_a_fault(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(importlib, "import_module", load)
     found = seen()
     assert found["kstore"] is None
+    assert found["pyarrow"] is None
     assert found["engines"] == []
-    (fault,) = found["faults"]
-    assert fault == "kstore does not load: ImportError: kstore_core.state: wrong ELF class"
+    assert found["faults"] == [
+        "kstore does not load: ImportError: kstore_core.state: wrong ELF class",
+        "pyarrow does not load: ImportError: pyarrow: wrong ELF class",
+    ]
 
 
 def test_a_root_that_a_task_sees_elsewhere_is_a_fault(root: Path, tmp_path: Path) -> None:
