@@ -65,23 +65,22 @@ class Parts:
         import numpy as np
         import pyarrow as pa
 
-        from kstore_core.spark.snapshots import FOREVER, Snapshot
+        from kstore_core.spark.lookup import VersionIndex
 
         from .spark_data import HOUR_MS, log_table, rows_table
 
-        log = log_table(KEYS).combine_chunks()
+        log = log_table(KEYS)
         columns = {name: log[name].combine_chunks() for name in log.column_names}
         self.keys = columns["key"].cast(pa.binary())
         self.values = columns["value"].cast(pa.binary())
         self.times, self.headers = columns["timestamp"], columns["headers"]
         begins = self.times.to_numpy()
         latest = np.arange(len(begins)) >= len(begins) - KEYS
-        ends = np.where(latest, FOREVER, begins + HOUR_MS)
-        horizons = np.full(len(begins), -1)
-        self.snapshot = Snapshot.of(self.keys, begins, ends, self.values, None, horizons)
+        ends = pa.array(begins + HOUR_MS, mask=latest)
+        self.index = VersionIndex(self.keys, self.times, ends, [-1])
         rows = rows_table(ROWS // 10, KEYS)
         self.row_keys = rows["who"].combine_chunks().cast(pa.binary())
-        self.row_times = rows["at"].to_numpy()
+        self.row_times = rows["at"].combine_chunks()
 
     def time_place_keys(self) -> None:
         from kstore_core.spark.partitioning import shards_of
@@ -89,7 +88,7 @@ class Parts:
         shards_of(self.keys, 4)
 
     def time_find(self) -> None:
-        self.snapshot.find(self.row_keys, self.row_times)
+        self.index.find(self.row_keys, self.row_times)
 
     def time_restore_rocksdb(self) -> None:
         from kstore_core import open_state
