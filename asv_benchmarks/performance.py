@@ -191,6 +191,12 @@ def about(spark: Any) -> str:
     )
 
 
+def placed(page: str, found: str) -> str:
+    """The page with what was found in the place of what was found before."""
+    before, _, rest = page.partition(BEGIN)
+    return f"{before}{BEGIN}\n\n{found}\n\n{END}{rest.partition(END)[2]}"
+
+
 def main() -> None:
     """Measure, and write the page or print."""
     from kstore_core.spark import local_session
@@ -204,8 +210,7 @@ def main() -> None:
     finally:
         spark.stop()
     if not is_small:
-        before, _, rest = PAGE.read_text().partition(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}\n\n{found}\n\n{END}{rest.partition(END)[2]}")
+        PAGE.write_text(placed(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
     sys.stdout.write(found + "\n")
 
 

@@ -56,3 +56,10 @@ def test_the_page_has_its_place_for_figures():
     text = performance.PAGE.read_text(encoding="utf-8")
     assert text.count(performance.BEGIN) == text.count(performance.END) == 1
     assert text.index(performance.BEGIN) < text.index(performance.END)
+    once = performance.placed(text, "| first |")
+    twice = performance.placed(once, "| second |")
+    assert "| first |" in once
+    assert "| first |" not in twice
+    assert twice.replace("| second |", "| first |") == once
+    assert once.startswith(text[: text.index(performance.BEGIN)])
+    assert once.endswith(text[text.index(performance.END) :])
