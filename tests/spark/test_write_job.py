@@ -168,6 +168,25 @@ def test_whatever_call_goes_wrong_the_store_is_old_or_new(
         assert (2, True) not in seen  # what is published is not said to have failed
 
 
+def test_what_may_have_been_published_is_not_cleared_away(
+    first: Path, root: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The manifest arrived; its answer did not, and neither does that to the question for it."""
+    shutil.copytree(first, root)
+    publishing = max(at for at, call in enumerate(calls) if call == "put_new")
+    storage = FaultyStorage(LocalFiles(root), publishing, "loses")
+
+    def unanswered(*_: object) -> bool:
+        raise OSError("no answer either")
+
+    monkeypatch.setattr(Root, "_is", unanswered)
+    with pytest.raises(OSError, match="no answer either"):
+        write(Root(storage), one_shard())
+    home = Root.at(root)
+    assert home.load().version == 2
+    assert contents(home) == model([*LOG[:HALF], *one_shard()])
+
+
 def test_of_two_writers_one_publishes_and_the_other_leaves_nothing(first: Path, root: Path) -> None:
     shutil.copytree(first, root)
     home = Root.at(root)
