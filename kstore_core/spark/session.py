@@ -75,7 +75,8 @@ def local_session(
     if running is not None:
         return running
     use_java()
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    # The one runs tasks, the other data sources: jupyter there would be started for each of them.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     with tempfile.TemporaryDirectory(prefix="kstore-log4j-") as scratch:

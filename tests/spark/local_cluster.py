@@ -59,7 +59,7 @@ class LocalCluster:
                 cwd=scratch,
                 start_new_session=True,
                 env={
-                    **os.environ,
+                    **{name: os.environ[name] for name in os.environ if "PYSPARK" not in name},
                     "PYTHONPATH": os.pathsep.join(paths),
                     "SPARK_HOME": str(_spark_home(scratch)),
                     "SPARK_SCALA_VERSION": "2.13",
@@ -173,6 +173,8 @@ def session(settings: Mapping[str, str]) -> SparkSession:
     quick = "-XX:TieredStopAtLevel=1"
     config = {
         "spark.master": "local-cluster[2,1,1024]",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
         "spark.executor.memory": "512m",
         "spark.driver.extraJavaOptions": quick,
         "spark.executor.extraJavaOptions": quick,

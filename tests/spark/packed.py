@@ -1,6 +1,6 @@
 """A virtual environment with kstore in one archive, made of what is installed here.
 
-It is what ``venv-pack`` makes of one with ``kstore[spark,rocksdb]``, but for the scripts.
+It is what ``venv-pack`` makes of one with ``kstore[spark,rocksdb]``, but for what no test needs.
 """
 
 from __future__ import annotations
@@ -9,16 +9,27 @@ import importlib.util
 import tarfile
 import venv
 from importlib import metadata
-from pathlib import Path
+from pathlib import Path, PurePath
 
-NEEDED = ("pluggy", "rocksdict", "pyarrow", "numpy", "pandas", "python-dateutil", "six")
-KSTORE = ("kstore_core", "kstore_lmdb", "kstore_memory", "kstore_rocksdb")
+from tests.spark.interpreters import everything
+
+NEEDED = ("pluggy", "rocksdict", "pyarrow", "numpy")
+KSTORE = (
+    "kstore_core",
+    "kstore_lmdb",
+    "kstore_memory",
+    "kstore_rocksdb",
+    "pyspark_kstore",
+    "pyspark_kstore_kafka",
+)
 LEFT_OUT = {"__pycache__", "tests", "include", "src"}
+NOT_LOADED = ("libarrow_flight", "libarrow_s3")
 
 
 def packed_environment(scratch: Path) -> Path:
     """An archive with ``bin/python`` and its packages, to be unpacked anywhere on this machine.
 
+    What it was made of stays beside it, as ``environment/``, and works there.
     Spark gives a ``.tar.gz`` to the command tar. A ``.tar`` it unpacks itself, and refuses the link
     from ``bin/python`` to the Python that the environment was made with.
     """
@@ -31,7 +42,7 @@ def packed_environment(scratch: Path) -> Path:
         tar.add(home, ".")
         for name in NEEDED:
             for file in metadata.distribution(name).files or ():
-                if ".." not in file.parts and LEFT_OUT.isdisjoint(file.parts):
+                if ".." not in file.parts and LEFT_OUT.isdisjoint(file.parts) and _loaded(file):
                     tar.add(file.locate(), inner / file, recursive=False)
         for name in KSTORE:
             spec = importlib.util.find_spec(name)
@@ -41,7 +52,12 @@ def packed_environment(scratch: Path) -> Path:
         described = Path(str(metadata.distribution("kstore").locate_file(""))).glob("kstore-*-info")
         for info in described:
             tar.add(info, inner / info.name)
+    (packages / "installed.pth").write_text("\n".join(everything()))
     return archive
+
+
+def _loaded(file: PurePath) -> bool:
+    return not file.name.startswith(NOT_LOADED)
 
 
 def _code(member: tarfile.TarInfo) -> tarfile.TarInfo | None:

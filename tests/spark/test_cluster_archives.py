@@ -32,7 +32,9 @@ def test_an_environment_is_shipped(tmp_path: Path, root: Path) -> None:
         "spark.archives": f"{archive}#environment",
         "spark.executorEnv.PYTHONPATH": str(tmp_path / "nothing"),
     }
-    with local_cluster(tmp_path, settings, {"PYSPARK_PYTHON": str(bare)}) as cluster:
+    # A data source is run by the driver's Python, by this name on the executors, too.
+    pythons = {"PYSPARK_PYTHON": str(bare), "PYSPARK_DRIVER_PYTHON": "./environment/bin/python"}
+    with local_cluster(tmp_path, settings, pythons) as cluster:
         with pytest.raises(Raised, match="kstore is not installed") as caught:
             cluster.call(cluster_work.look)
         assert caught.value.kind == "EngineUnavailableError"
@@ -46,6 +48,6 @@ def test_an_environment_is_shipped(tmp_path: Path, root: Path) -> None:
             assert str(tmp_path / "spark" / "work") in worker.interpreter
             assert "rocksdb" in worker.engines
         cluster.call(cluster_work.write, str(root), log)
-        assert cluster.call(cluster_work.read, str(root)) == visible(
-            Model(SHARDS, RETENTION).put(log)
-        )
+        wanted = visible(Model(SHARDS, RETENTION).put(log))
+        assert cluster.call(cluster_work.read, str(root)) == wanted
+        assert cluster.call(cluster_work.read_source, str(root)) == wanted

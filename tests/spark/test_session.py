@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -37,5 +38,6 @@ def test_the_session_is_quiet_and_local(spark: SparkSession) -> None:
     assert settings["spark.driver.host"] == settings["spark.driver.bindAddress"] == "127.0.0.1"
     assert spark.sparkContext.uiWebUrl is None
     assert spark.sparkContext.pythonExec == sys.executable
+    assert os.environ["PYSPARK_DRIVER_PYTHON"] == sys.executable
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert "log4j2" in settings["spark.driver.extraJavaOptions"]
