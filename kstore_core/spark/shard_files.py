@@ -152,7 +152,10 @@ def shard_in_place(storage: Storage, shard: Shard) -> Iterator[Path]:
         try:
             size = storage.size(place)
         except FileNotFoundError:
-            raise CorruptionError(f"{storage.name}/{place} is missing") from None
+            raise CorruptionError(
+                f"{storage.name}/{place} is missing. If a vacuum has removed this version, read "
+                "the newest one; if the file was lost, another"
+            ) from None
         if size != file.bytes:
             raise CorruptionError(
                 f"{storage.name}/{place} has {size} bytes, its manifest says {file.bytes}"
