@@ -119,7 +119,8 @@ def temporal_join(
     StateError
         There is no manifest, or not that version.
     SpecError
-        A column is missing, of another type, there already, or both key and timestamp.
+        A column is missing, of another type, there already, or both key and timestamp; or is of a
+        type that Spark does not hand to Python.
     TypeError
         ``tolerance_ms``, ``version`` or a number of bytes is not an int.
     ValueError
@@ -127,6 +128,8 @@ def temporal_join(
     UnsupportedError
         The store keeps no history, or ``follow`` for a batch.
     """
+    from pyspark.errors import PySparkNotImplementedError
+
     home = Root.at(root, storage_options)
     check_choice("how", how, get_args(How))
     check_choice("on_expired", on_expired, get_args(OnExpired))
@@ -158,7 +161,14 @@ def temporal_join(
     by = df.columns.index(_PARTITION) if task.check_shards else None
     own = names == tuple(schema.names)
     rows = placed(df if own else df.toDF(*names[: len(df.columns)]), source, task.key, by)
-    joined = rows.mapInArrow(task.join, under(schema, names))
+    try:
+        joined = rows.mapInArrow(task.join, under(schema, names))
+    except PySparkNotImplementedError as error:
+        months = [f.name for f in schema.fields if "interval" in f.dataType.simpleString()]
+        raise SpecError(
+            "Spark does not hand every column to Python, such as intervals of months "
+            f"({', '.join(months) or 'there is none'}): cast it to a string, or leave it out"
+        ) from error
     return joined if own else joined.toDF(*schema.names)
 
 
