@@ -12,9 +12,8 @@ import kstore_core
 
 ORDER = [
     "types errors commands codec headers serdes html shown",
-    "engine formats ordered merged arrow metrics directories",
-    "staging tables dual opening hookspecs clock partition_time keys spec position notes offsets "
-    "lock handle",
+    "engine formats ordered merged arrow metrics directories partition_time notes",
+    "staging tables dual opening hookspecs clock keys spec position offsets lock handle",
     "segments storage versioned changelog plugins registry migration",
     "layers typed query restore_parts restore_rows restore_versions restore_log",
     "stores committed store_layers open_store state",
