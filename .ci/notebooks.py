@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import re
 import sys
 import tempfile
@@ -58,7 +59,8 @@ def execute(notebook: dict[str, Any], directory: Path) -> dict[str, Any]:
     client = NotebookClient(
         given, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(directory)}}
     )
-    client.execute()
+    # A kernel shows pictures by a backend of its own, unless it is told of another.
+    client.execute(env={name: text for name, text in os.environ.items() if name != "MPLBACKEND"})
     for cell in given.cells:
         cell.metadata.pop("execution", None)
         if cell.cell_type == "code":

@@ -48,9 +48,10 @@ class LocalCluster:
         self, scratch: Path, settings: Mapping[str, str], environment: Mapping[str, str]
     ) -> None:
         self._log = scratch / "driver.log"
-        address = str(scratch / "driver.socket")
         paths = [str(ROOT), str(ROOT / "plugins")]
-        with Listener(address) as listener, self._log.open("w") as log:
+        # A socket of no address has a short one: the path of one may not have more than 107 bytes.
+        with Listener(family="AF_UNIX") as listener, self._log.open("w") as log:
+            address = str(listener.address)
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tests.spark.local_cluster", address],
                 stdin=subprocess.DEVNULL,
