@@ -37,6 +37,7 @@ def packed_environment(scratch: Path) -> Path:
     venv.create(home, symlinks=True)
     (packages,) = home.glob("lib/python*/site-packages")
     inner = packages.relative_to(home)
+    _describe(packages)
     archive = scratch / "environment.tar.gz"
     with tarfile.open(archive, "w:gz", compresslevel=0) as tar:
         tar.add(home, ".")
@@ -49,11 +50,19 @@ def packed_environment(scratch: Path) -> Path:
             assert spec is not None
             assert spec.origin is not None
             tar.add(Path(spec.origin).parent, inner / name, filter=_code)
-        described = Path(str(metadata.distribution("kstore").locate_file(""))).glob("kstore-*-info")
-        for info in described:
-            tar.add(info, inner / info.name)
     (packages / "installed.pth").write_text("\n".join(everything()))
     return archive
+
+
+def _describe(packages: Path) -> None:
+    """Say of kstore what pip says of it, whatever it was installed from: its name, its engines."""
+    kstore = metadata.distribution("kstore")
+    described = packages / f"kstore-{kstore.version}.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: kstore\nVersion: {kstore.version}\n"
+    )
+    (described / "entry_points.txt").write_text(kstore.read_text("entry_points.txt") or "")
 
 
 def _loaded(file: PurePath) -> bool:
