@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kstore_core.errors import RetentionExceededError
 from kstore_core.spark.joining_source import Source
-from kstore_core.spark.joining_task import groups, shard_of, within_reach
+from kstore_core.spark.joining_task import with_versions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,16 +50,8 @@ class SpanTask:
 
     def join(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Batches of spans, of versions of all right shards or of one."""
-        first = next((batch for batch in batches if batch.num_rows), None)
-        if first is None:
-            return
-        shard = None
-        if not self.source.everywhere:
-            shard = shard_of(first, len(self.source.shards))
-        with self.source.open(shard) as versions:
-            for batch in groups(itertools.chain([first], batches), versions.rows):
-                for some, snapshot in within_reach(versions, batch, self._asked):
-                    yield from self._spans(snapshot, some)
+        for some, snapshot in with_versions(self.source, batches, self._asked):
+            yield from self._spans(snapshot, some)
 
     def _asked(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
         """Serialised foreign keys, and when they begin to be named."""

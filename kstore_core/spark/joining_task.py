@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kstore_core.spark.joining_source import Asked, Kept, Probes
     from kstore_core.spark.snapshots import Snapshot
 
-__all__ = ["JoinTask", "groups", "shard_of", "within_reach"]
+__all__ = ["JoinTask", "with_versions"]
 
 _GROUP_BYTES = 64 * 1024 * 1024
 _OUT_ROWS = 20_000
@@ -53,18 +53,9 @@ class JoinTask:
 
     def join(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Joined batches: of rows of all shards, or of one that is their last column."""
-        first = next((batch for batch in batches if batch.num_rows), None)
-        if first is None:
-            return
-        shard = None
-        if not self.source.everywhere:
-            shard = shard_of(first, len(self.source.shards))
-        with self.source.open(shard) as versions:
-            for batch in groups(itertools.chain([first], batches), versions.rows):
-                if self.check_shards and shard is not None:
-                    self._check_shard(self._keys(batch), shard)
-                for some, snapshot in within_reach(versions, batch, self._asked):
-                    yield self.joined(snapshot, some)
+        check = self._check_shard if self.check_shards else None
+        for some, snapshot in with_versions(self.source, batches, self._asked, check):
+            yield self.joined(snapshot, some)
 
     def joined(self, snapshot: Snapshot, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch with the versions that its rows find beside them."""
@@ -102,11 +93,12 @@ class JoinTask:
             times = pa.compute.floor_temporal(times, 1, "millisecond").cast(pa.timestamp("ms"))
         return self._keys(batch), times.cast(pa.int64())
 
-    def _check_shard(self, keys: pa.Array, shard: int) -> None:
+    def _check_shard(self, batch: pa.RecordBatch, shard: int) -> None:
         import numpy as np
 
         from kstore_core.spark.partitioning import shards_of
 
+        keys = self._keys(batch)
         where = shards_of(keys, len(self.source.shards))
         wrong = np.flatnonzero((where != shard) & keys.is_valid().to_numpy(zero_copy_only=False))
         if len(wrong):
@@ -130,6 +122,35 @@ class JoinTask:
                 f"the history of the store {self.source.reader.spec.name!r} in "
                 f"{self.source.reader.root}. Keep a longer history, or pass on_expired='null'"
             )
+
+
+def with_versions(
+    source: Source,
+    batches: Iterator[pa.RecordBatch],
+    asked: Asked,
+    check: Callable[[pa.RecordBatch, int], None] | None = None,
+) -> Iterator[tuple[pa.RecordBatch, Snapshot]]:
+    """The rows of a task in pieces, each with a snapshot that has the versions of its keys.
+
+    Parameters
+    ----------
+    source : Source
+    batches : iterator of RecordBatch
+        Rows of all shards, or of one that is their last column.
+    asked : callable
+        The keys of a batch, and from when on versions are wanted.
+    check : callable, optional
+        Called with rows that were brought to one shard, and its number.
+    """
+    first = next((batch for batch in batches if batch.num_rows), None)
+    if first is None:
+        return
+    shard = None if source.everywhere else shard_of(first, len(source.shards))
+    with source.open(shard) as versions:
+        for batch in groups(itertools.chain([first], batches), versions.rows):
+            if check is not None and shard is not None:
+                check(batch, shard)
+            yield from within_reach(versions, batch, asked)
 
 
 def shard_of(batch: pa.RecordBatch, shards: int) -> int:
