@@ -19,8 +19,8 @@ from kstore_core.spark.manifest import File, Shard
 from kstore_core.spark.storage import Storage
 
 __all__ = [
-    "NOT_DATA",
     "Stamps",
+    "data_files",
     "fetch_files",
     "is_immutable",
     "sha256_of",
@@ -32,7 +32,7 @@ Stamps = Mapping[str, tuple[int, int, int]]
 """Inode, time and size of fetched files by name; a file that still has them was not written to."""
 
 _IMMUTABLE = re.compile(r".*\.(sst|blob)")
-NOT_DATA = re.compile(r"LOCK|LOG|LOG\.old\.[0-9]+|lock\.mdb")
+_NOT_DATA = re.compile(r"LOCK|LOG|LOG\.old\.[0-9]+|lock\.mdb")
 """RocksDB's lock, its diary of the machine that wrote, and LMDB's table of who reads."""
 
 
@@ -58,24 +58,28 @@ def upload_files(
     known = {} if parent is None else {file.path: file for file in parent.files}
     stamps = stamps or {}
     files, fresh = [], {}
-    for folder, _, names in os.walk(source):
-        for name in names:
-            if NOT_DATA.fullmatch(name):
-                continue
-            here = Path(folder, name)
-            inner = here.relative_to(source).as_posix()
-            target = f"{place}/{inner}"
-            old = known.get(inner)
-            if parent is not None and old is not None and stamps.get(inner) == _stamp(here):
-                lies = storage.reuse(parent.place_of(old), target)
-                at = None if lies == target else lies
-                files.append(File(inner, old.bytes, old.sha256, at))
-            else:
-                fresh[target] = here
-                files.append(File(inner, here.stat().st_size, sha256_of(here)))
+    for here, inner in data_files(source):
+        target = f"{place}/{inner}"
+        old = known.get(inner)
+        if parent is not None and old is not None and stamps.get(inner) == _stamp(here):
+            lies = storage.reuse(parent.place_of(old), target)
+            at = None if lies == target else lies
+            files.append(File(inner, old.bytes, old.sha256, at))
+        else:
+            fresh[target] = here
+            files.append(File(inner, here.stat().st_size, sha256_of(here)))
     storage.upload(fresh)
     storage.settle(place)
     return tuple(sorted(files, key=lambda file: file.path))
+
+
+def data_files(directory: Path) -> Iterator[tuple[Path, str]]:
+    """The files below a directory that belong to a shard, and their paths within it."""
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            if not _NOT_DATA.fullmatch(name):
+                here = Path(folder, name)
+                yield here, here.relative_to(directory).as_posix()
 
 
 def is_immutable(file: File) -> bool:

@@ -7,7 +7,6 @@ again, is linked. A file that is the very one of the version before has the hash
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 import uuid
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kstore_core.spark.manifest import File, Shard
-from kstore_core.spark.shard_files import NOT_DATA, sha256_of
+from kstore_core.spark.shard_files import data_files, sha256_of
 
 if TYPE_CHECKING:
     from kstore_core.spark.roots import Root
@@ -79,17 +78,12 @@ def _by_path(file: File) -> str:
 
 
 def _described(place: Path, older: Path | None, known: dict[str, File]) -> Iterator[File]:
-    for folder, _, names in os.walk(place):
-        for name in names:
-            if NOT_DATA.fullmatch(name):
-                continue
-            here = Path(folder, name)
-            inner = here.relative_to(place).as_posix()
-            old = known.get(inner)
-            if old is not None and older is not None and _same(here, older / inner):
-                yield old
-            else:
-                yield File(inner, here.stat().st_size, sha256_of(here))
+    for here, inner in data_files(place):
+        old = known.get(inner)
+        if old is not None and older is not None and _same(here, older / inner):
+            yield old
+        else:
+            yield File(inner, here.stat().st_size, sha256_of(here))
 
 
 def _same(here: Path, there: Path) -> bool:
