@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kstore_core.errors import SpecError
 from kstore_core.spark.frames import spark_schema
-from kstore_core.spark.manifest import Manifest
+from kstore_core.spark.manifest import Manifest, Shard
 from kstore_core.spark.roots import Root
 from kstore_core.spark.source.plan import Plan
 from kstore_core.spark.source.reads import batches
@@ -119,13 +119,18 @@ def _versions(root: Root, version: int | None) -> Iterator[_Row]:
         }
 
 
+def _of_shard(manifest: Manifest, shard: Shard) -> _Row:
+    return {
+        "store": manifest.spec["name"],
+        "version": manifest.version,
+        "shard": shard.shard,
+    }
+
+
 def _shards(root: Root, version: int | None) -> Iterator[_Row]:
     manifest = root.load(version)
     for shard in manifest.shards:
-        yield {
-            "store": manifest.spec["name"],
-            "version": manifest.version,
-            "shard": shard.shard,
+        yield _of_shard(manifest, shard) | {
             "path": shard.path,
             "rows": shard.rows,
             "bytes": shard.bytes,
@@ -141,10 +146,7 @@ def _offsets(root: Root, version: int | None) -> Iterator[_Row]:
     manifest = root.load(version)
     for shard in manifest.shards:
         for source in shard.offsets:
-            yield {
-                "store": manifest.spec["name"],
-                "version": manifest.version,
-                "shard": shard.shard,
+            yield _of_shard(manifest, shard) | {
                 "topic": source.topic,
                 "partition": source.partition,
                 "offset": source.offset,
@@ -155,10 +157,7 @@ def _files(root: Root, version: int | None) -> Iterator[_Row]:
     manifest = root.load(version)
     for shard in manifest.shards:
         for file in shard.files:
-            yield {
-                "store": manifest.spec["name"],
-                "version": manifest.version,
-                "shard": shard.shard,
+            yield _of_shard(manifest, shard) | {
                 "path": shard.place_of(file),
                 "bytes": file.bytes,
                 "sha256": file.sha256,
