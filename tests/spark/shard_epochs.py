@@ -71,16 +71,16 @@ class Streamed:
     def epoch(
         self,
         number: int,
-        records: Sequence[Record],
+        records: Sequence[Record] | pa.Table,
         *,
         versions: Versions | None = None,
         step: Step = no_step,
     ) -> list[pa.Table]:
-        """Do an epoch; the output of each shard that has rows."""
+        """Do an epoch, of records or rows; the output of each shard that has any."""
         versions = versions or self.versions()
         job = versions.begin(number)
         task = EpochTask.of(versions, number, job, emits=True, step=step)
-        rows = rows_of(records)
+        rows = records if isinstance(records, pa.Table) else rows_of(records)
         owners = np.asarray(rows["shard"])
         told, outputs = [], []
         for shard in range(self.partitions):
