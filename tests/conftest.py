@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gc
 import itertools
+import multiprocessing
 import os
 import shutil
 import tempfile
-from functools import partial
+from multiprocessing.util import Finalize
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,8 @@ _ROOM_BYTES = 6 * 1024**3
 
 _SCRATCH = pytest.StashKey[str]()
 
+_TESTS_A_SWEEP = 50
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Have temporary directories in memory where there is room, unless TMPDIR says where.
@@ -30,6 +33,16 @@ def pytest_configure(config: pytest.Config) -> None:
     Tests open databases by the thousand, and an open waits for the disk some ten times. What a kill
     leaves is the same there; what a power cut would leave no test can see.
     """
+    # A process has one server of forks, and who starts it says what its forks need not import.
+    multiprocessing.get_context("forkserver").set_forkserver_preload(
+        [
+            "kstore_core.testing.killer.writer",
+            "tests.restoring.killed",
+            "kstore_lmdb",
+            "kstore_rocksdb",
+        ]
+    )
+    config.pluginmanager.register(_Swept())
     if "TMPDIR" in os.environ or not _SHARED_MEMORY.is_dir():
         return
     if shutil.disk_usage(_SHARED_MEMORY).free >= _ROOM_BYTES:
@@ -39,16 +52,39 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Leave nothing in memory, what killed processes have left included; but what has failed."""
+    """Leave nothing in memory, what killed processes have left included; but what has failed.
+
+    At the very end: the server of forks has its socket there.
+    """
     scratch = session.config.stash.get(_SCRATCH, None)
     if scratch is not None and exitstatus == 0:
-        session.config.add_cleanup(partial(shutil.rmtree, scratch, ignore_errors=True))
+        Finalize(None, shutil.rmtree, args=(scratch, True), exitpriority=-1000)
 
 
 def pytest_collection_finish() -> None:
-    """Have the collector leave alone what there is by now, thousands of tests among it.
+    """Sweep for the first time: there are thousands of tests by now."""
+    _sweep()
 
-    The suites of the kit have it run after each test.
+
+class _Swept:
+    """Sweeps between two modules, and now and then within a long one."""
+
+    def __init__(self) -> None:
+        self._module = ""
+        self._tests = 0
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        module = nodeid.partition("::")[0]
+        self._tests += 1
+        if module != self._module or self._tests >= _TESTS_A_SWEEP:
+            self._module, self._tests = module, 0
+            _sweep()
+
+
+def _sweep() -> None:
+    """Collect what is dead, and have the collector leave alone what lives on.
+
+    The suites of the kit have it run after each test, and pytest keeps something of every test.
     """
     gc.collect()
     gc.freeze()

@@ -1,47 +1,42 @@
 """The contract kit: what every engine has to pass, for the authors of engines.
 
 Needs pytest and hypothesis: ``pip install 'kstore[testing]'``. See docs/extending/testing.md.
+
+A name loads its module when it is first used: writers that are killed by the hundred need neither.
 """
 
-from __future__ import annotations
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-import pytest
-
-# Before they are imported, so that a failing assert shows its values.
-pytest.register_assert_rewrite(
-    *(
-        f"{__name__}.{name}"
-        for name in ("suite", "engine_suite", "store_suite", "machines", "processes", "killer")
+if TYPE_CHECKING:
+    from kstore_core.testing.engine_suite import EngineSuite
+    from kstore_core.testing.faults import Faults, FaultyEngine
+    from kstore_core.testing.killer import (
+        Combination,
+        CrashSuite,
+        Killer,
+        Tally,
+        combination,
+        combinations,
+        covering,
     )
-)
-
-from kstore_core.testing.engine_suite import EngineSuite  # noqa: E402
-from kstore_core.testing.faults import Faults, FaultyEngine  # noqa: E402
-from kstore_core.testing.killer import (  # noqa: E402
-    Combination,
-    CrashSuite,
-    Killer,
-    Tally,
-    combination,
-    combinations,
-    covering,
-)
-from kstore_core.testing.machines import (  # noqa: E402
-    EngineMachine,
-    KeyValueMachine,
-    SessionMachine,
-    StoreMachine,
-    VersionedMachine,
-    WindowMachine,
-)
-from kstore_core.testing.running import run_machine  # noqa: E402
-from kstore_core.testing.store_suite import StoreSuite  # noqa: E402
-from kstore_core.testing.wrapping import (  # noqa: E402
-    WrappedDatabase,
-    WrappedEngine,
-    WrappedNamespace,
-    WrappedSnapshot,
-)
+    from kstore_core.testing.machines import (
+        EngineMachine,
+        KeyValueMachine,
+        SessionMachine,
+        StoreMachine,
+        VersionedMachine,
+        WindowMachine,
+    )
+    from kstore_core.testing.running import run_machine
+    from kstore_core.testing.store_suite import StoreSuite
+    from kstore_core.testing.wrapping import (
+        WrappedDatabase,
+        WrappedEngine,
+        WrappedNamespace,
+        WrappedSnapshot,
+    )
 
 __all__ = [
     "Combination",
@@ -67,3 +62,35 @@ __all__ = [
     "covering",
     "run_machine",
 ]
+
+_HOMES = {
+    "CrashSuite": "killer.suite",
+    "EngineSuite": "engine_suite",
+    "Faults": "faults",
+    "FaultyEngine": "faults",
+    "StoreSuite": "store_suite",
+    "run_machine": "running",
+    **{name: "machines" for name in __all__ if name.endswith("Machine")},
+    **{name: "wrapping" for name in __all__ if name.startswith("Wrapped")},
+}
+
+# Before they are imported, so that a failing assert shows its values.
+if "pytest" in sys.modules:
+    sys.modules["pytest"].register_assert_rewrite(
+        *(
+            f"{__name__}.{name}"
+            for name in ("suite", "engine_suite", "store_suite", "machines", "processes", "killer")
+        )
+    )
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: object = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'killer')}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

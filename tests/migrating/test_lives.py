@@ -13,7 +13,8 @@ from kstore_core.migrate import migrate
 from kstore_core.testing.kinds import KINDS
 from kstore_core.testing.running import quick
 from tests.migrating.test_contents import ENGINES, kept
-from tests.restoring.stores import OPS, contents, spec_of, write
+from tests.restoring.stores import contents, spec_of, write
+from tests.restoring.strategies import OPS
 
 FAMILIES = sorted({(kind.family, kind.indexed) for kind in KINDS})
 STEPS = st.lists(

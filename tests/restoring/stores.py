@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from hypothesis import strategies as st
-
 from kstore_core import Windowed
 from kstore_core.changelog import ChangelogDirectory, FileChangelog, changelog_topic
 from kstore_core.spec import StoreSpec
@@ -18,19 +16,6 @@ RETENTION_MS = 30
 INTERVAL_MS = 7
 
 Op = tuple[bytes, bytes | None, int, list[tuple[str, bytes | None]]]
-
-OPS = st.lists(
-    st.tuples(
-        st.sampled_from([b"a", b"a\x00", b"b", b"\xff" * 9]),
-        st.none() | st.binary(max_size=3),
-        st.integers(0, 90),
-        st.lists(
-            st.tuples(st.text("xyz", max_size=2), st.none() | st.binary(max_size=2)), max_size=2
-        ),
-    ),
-    max_size=25,
-)
-"""Key, value, time and headers of each write."""
 
 
 def spec_of(kind: Kind) -> StoreSpec:

@@ -20,7 +20,8 @@ from kstore_core.spec import StoreSpec
 from kstore_core.testing.kinds import KINDS, LAYERED, VERSIONED, Kind
 from kstore_core.testing.running import quick
 from tests.engines import ENGINES
-from tests.restoring.stores import APPLICATION, OPS, Op, contents, logs, open_log, spec_of, write
+from tests.restoring.stores import APPLICATION, Op, contents, logs, open_log, spec_of, write
+from tests.restoring.strategies import OPS
 
 
 @contextmanager

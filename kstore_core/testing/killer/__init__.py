@@ -6,7 +6,7 @@ directory; and now and then everything is read and held against plain models. Se
 docs/extending/testing.md, and docs/guarantees.md for what is promised.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
 from kstore_core.testing.killer.combinations import (
     Combination,
@@ -15,7 +15,9 @@ from kstore_core.testing.killer.combinations import (
     covering,
 )
 from kstore_core.testing.killer.killing import Killer, Tally
-from kstore_core.testing.killer.suite import CrashSuite
+
+if TYPE_CHECKING:
+    from kstore_core.testing.killer.suite import CrashSuite
 
 __all__ = [
     "Combination",
@@ -26,3 +28,12 @@ __all__ = [
     "combinations",
     "covering",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """The suite, which alone needs pytest."""
+    if name != "CrashSuite":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from kstore_core.testing.killer.suite import CrashSuite
+
+    return CrashSuite
