@@ -98,10 +98,11 @@ def read_store(
     TypeError
         ``version`` is not an int, ``keys`` is a single key.
     ValueError
-        Questions that exclude each other, a naive time, a range that is the wrong way round.
+        A naive time.
     SpecError
-        ``spec`` is another store's, its serdes are unknown here, a key is none of this store, there
-        is no such column or partition, or ``columns`` is empty or names one twice.
+        Questions that exclude each other, a range that is the wrong way round; ``spec`` is another
+        store's, its serdes are unknown here, a key is none of this store, there is no such column
+        or partition, or ``columns`` is empty or names one twice.
     UnsupportedError
         A question of time to a store that does not keep what it is about.
     """

@@ -12,11 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from kstore_core.errors import SpecError, UnsupportedError
 
-__all__ = ["Entry", "Storage", "is_relative", "storage_at"]
+__all__ = ["Entry", "Storage", "is_relative", "local_path", "storage_at"]
+
+_FILE = re.compile(r"(?is)file:(?://(?:localhost)?(?=/|$))?(?!//)(.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +123,15 @@ def storage_at(
     text = os.fspath(where)
     if not text:
         raise ValueError("the root of a store is a path, not an empty string")
+    if "\0" in text:
+        raise ValueError(f"the root {text!r} has a NUL in it, which no path has")
     scheme = _scheme(text)
     if scheme in ("s3", "s3a"):
         from kstore_core.spark.storage_objects import ObjectStore
 
         return ObjectStore.at(text, storage_options or {})
-    address = urlsplit(text)
-    if scheme == "file" and address.netloc in ("", "localhost"):
-        text = unquote(address.path)
-    elif scheme:
+    path = local_path(text)
+    if path is None:
         raise UnsupportedError(_unsupported(text, scheme))
     if storage_options:
         raise SpecError(
@@ -138,15 +140,26 @@ def storage_at(
         )
     from kstore_core.spark.storage_local import LocalFiles
 
-    return LocalFiles(Path(text).absolute())
+    return LocalFiles(Path(path).absolute())
 
 
 def is_relative(where: str | os.PathLike[str]) -> bool:
     """Whether a root is a path that means another place in another working directory."""
-    text = os.fspath(where)
-    if _scheme(text) == "file":
-        text = urlsplit(text).path
-    return not _scheme(text) and not Path(text).is_absolute()
+    path = local_path(os.fspath(where))
+    return path is not None and not Path(path).is_absolute()
+
+
+def local_path(text: str) -> str | None:
+    """The path that a text is, or that a ``file:`` address of this machine has; else None.
+
+    ``#`` and ``?`` are parts of it: what is no page has neither a fragment nor a query.
+    """
+    if not _scheme(text):
+        return text
+    match = re.fullmatch(
+        r"file:(?://(?:localhost)?(?=/|$))?(?!//)(.*)", text, re.IGNORECASE | re.DOTALL
+    )
+    return unquote(match[1]) if match else None
 
 
 def _scheme(text: str) -> str:

@@ -199,6 +199,43 @@ def test_a_plan_of_options(root: Path) -> None:
         plan_of({**where, "streams_dir": "true"})
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"as_of": "1", "history": "true"}, "as_of and history are two questions; ask one"),
+        ({"from": "1"}, r"from_ts and to_ts \(the options from and to\) go with history"),
+        ({"history": "true", "from": "2", "to": "1"}, "from_ts=2 lies after to_ts=1"),
+        ({"key": "k1", "prefix": "k"}, "keys and a prefix are two choices of keys"),
+    ],
+)
+def test_questions_that_exclude_each_other(
+    root: Path, options: dict[str, str], message: str
+) -> None:
+    publish(root, SPEC, fill, partitions=1)
+    with pytest.raises(SpecError, match=message):
+        plan_of({"path": str(root), **options})
+
+
+def test_a_version_is_read_beside_one_that_is_damaged(root: Path) -> None:
+    publish(root, SPEC, fill, partitions=1)
+    publish(root, SPEC, lambda store, _: store.put("k9", b"9", timestamp=90), partitions=1)
+    newest = root / "_kstore" / "2.json"
+    newest.write_bytes(newest.read_bytes()[:300])
+    with pytest.raises(StateError, match=r"2\.json is not a manifest .* can be read with version="):
+        plan_of({"path": str(root)})
+    found = rows_of(plan_of({"path": str(root), "version": "1", "columns": "key"}))
+    assert [row["key"] for row in found] == ["k0", "k1", "k2", "k3"]
+
+
+def test_names_of_directories_are_taken_as_they_are(root: Path) -> None:
+    names = ["a#b", "a?b", "50%25", "a b"]
+    for name in names:
+        publish(root / name, SPEC, fill, partitions=1)
+    for where in (str(root), root.as_uri(), f"file:{root}/"):
+        for name in names:
+            assert find_root(where, name, {}).path == root / name
+
+
 def test_stores_on_an_object_store(bucket: Bucket) -> None:
     for name in ("a", "b"):
         publish(bucket.root(f"all/{name}"), replace(SPEC, name=f"of_{name}"), fill, partitions=1)

@@ -128,12 +128,11 @@ def roots_at(path: str, store: str | None, storage: Mapping[str, Any]) -> list[R
     """
     here = Root.at(path, storage)
     if here.versions():
-        name = here.load().spec["name"]
-        if store not in (None, name):
+        if store is not None and store != (name := here.load().spec["name"]):
             raise StateError(f"{here} holds the store {name!r}, not {store!r}")
         return [here]
     found = {
-        name: Root.at(f"{path.rstrip('/')}/{name}", storage)
+        name: Root.at(f"{here.name.rstrip('/')}/{name}", storage)
         for name in here.storage.names("")
         if name != MANIFESTS
     }

@@ -57,15 +57,17 @@ def select(
 
     Raises
     ------
+    SpecError
+        Two questions at once, a range of times that is the wrong way round.
     ValueError
-        Two questions at once, a range of times that is the wrong way round, a naive time.
+        A naive time.
     UnsupportedError
         A question of time to a store that does not keep what it is about.
     """
     if as_of is not None and history:
-        raise ValueError("as_of and history are two questions; ask one")
+        raise SpecError("as_of and history are two questions; ask one")
     if keys is not None and prefix is not None:
-        raise ValueError("keys and a prefix are two choices of keys; make one")
+        raise SpecError("keys and a prefix are two choices of keys; make one")
     between = from_ts is not None or to_ts is not None
     if not spec.format.versioned and (as_of is not None or history):
         raise UnsupportedError(
@@ -73,7 +75,7 @@ def select(
             "read it without as_of and history"
         )
     if spec.format.versioned and between and not history:
-        raise ValueError("from_ts and to_ts go with history=True")
+        raise SpecError("from_ts and to_ts (the options from and to) go with history=True")
     if spec.shape == "key_value" and between:
         raise UnsupportedError(
             f"the records of the key-value store {spec.name!r} have no span of time; read it "
@@ -81,7 +83,7 @@ def select(
         )
     first, last = _millis(from_ts), _millis(to_ts)
     if first is not None and last is not None and first > last:
-        raise ValueError(f"from_ts={from_ts} lies after to_ts={to_ts}")
+        raise SpecError(f"from_ts={from_ts} lies after to_ts={to_ts}")
     chosen = None if keys is None else tuple(sorted(set(keys)))
     return Selection(_millis(as_of), history, first, last, chosen, prefix)
 

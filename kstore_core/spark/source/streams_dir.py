@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
 from kstore_core.errors import SpecError, StateError
 from kstore_core.spark.reading import Timestamps, frame_of
 from kstore_core.spark.source.plan import Part, Plan, chosen_partitions, plan_records
 from kstore_core.spark.source.selection import keys_of, prefix_bytes, select
+from kstore_core.spark.storage import local_path
 from kstore_core.spec import StoreSpec
 from kstore_core.types import Time
 
@@ -147,15 +147,13 @@ class TaskReader:
 
 
 def _local(path: str) -> Path:
-    address = urlsplit(path)
-    if address.scheme == "file":
-        path = unquote(address.path)
-    elif address.scheme:
+    found = local_path(path)
+    if found is None:
         raise SpecError(
             f"{path!r} is no directory of a file system; the state directory of a Kafka Streams "
             "application is read where it lies, or from a copy on a disk that every worker sees"
         )
-    return Path(path)
+    return Path(found)
 
 
 def _tasks_of(
