@@ -71,11 +71,12 @@ def vacuum(
     Raises
     ------
     ValueError
-        A grace time below 0, or less than one version to keep.
+        A grace time below 0 or that is no number, or less than one version to keep.
     StateError
         A manifest that stays cannot be read: what it refers to is not known, so nothing is removed.
+        Or there is no version, and files of somebody else are.
     """
-    if not grace_s >= 0:
+    if isinstance(grace_s, bool) or not isinstance(grace_s, int | float) or not grace_s >= 0:
         raise ValueError(f"grace_s={grace_s!r}; it is a number of seconds, not negative")
     if keep_versions is not None and (type(keep_versions) is not int or keep_versions < 1):
         raise ValueError(f"keep_versions={keep_versions!r}; it is an int from 1 on, or None")
@@ -84,6 +85,8 @@ def vacuum(
     # Attempts first: what is published after they were listed refers to none that is old.
     attempts = home.storage.files(ATTEMPTS)
     versions = home.versions()
+    if not versions:
+        home.check_unused()  # a directory of somebody else may have attempts of its own
     expired = _expired(home, versions, keep_versions, before_ms)
     staying = [version for version in versions if version not in expired]
     referred = {place for version in staying for place in home.load(version).places()}

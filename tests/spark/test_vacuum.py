@@ -167,6 +167,8 @@ def _vacuum(home: Root) -> None:
     [
         ({"grace_s": -1}, "grace_s=-1"),
         ({"grace_s": float("nan")}, "grace_s=nan"),
+        ({"grace_s": "7 days"}, "grace_s='7 days'; it is a number of seconds"),
+        ({"grace_s": None}, "grace_s=None"),
         ({"keep_versions": 0}, "keep_versions=0; it is an int from 1 on"),
         ({"keep_versions": True}, "keep_versions=True"),
     ],
@@ -178,6 +180,22 @@ def test_arguments_that_do_not_fit_are_told(root: Path, options: Any, message: s
 
 def test_an_empty_root_has_nothing_to_remove(root: Path) -> None:
     assert vacuum(root).files == ()
+
+
+def test_what_a_first_job_left_goes(root: Path, source: Path) -> None:
+    home = Root.at(root)
+    home.begin("failed")
+    home.upload(source, "attempts/failed/0-9/0_0")
+    assert len(vacuum(root, grace_s=0).files) == 2
+
+
+def test_a_directory_of_somebody_else_is_left_alone(root: Path) -> None:
+    (root / "attempts" / "mine").mkdir(parents=True)
+    (root / "attempts" / "mine" / "thesis.txt").touch()
+    (root / "notes.txt").touch()
+    with pytest.raises(StateError, match=r"holds no partitioned store: there is 'notes\.txt'"):
+        vacuum(root, grace_s=0)
+    assert (root / "attempts" / "mine" / "thesis.txt").exists()
 
 
 def test_objects_go_one_by_one(bucket: Bucket, source: Path, tmp_path: Path) -> None:
