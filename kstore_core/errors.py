@@ -101,7 +101,7 @@ class StorageFullError(EngineError):
 
 
 class StorageUnavailableError(EngineError):
-    """An object store does not answer, or denies access; what was committed before is intact."""
+    """A disk or an object store does not answer, or denies access; what was committed is intact."""
 
 
 class KeyTooLongError(EngineError):

@@ -206,7 +206,7 @@ class Manifest:
         """
         try:
             document = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise StateError(
                 f"{where} is not a manifest (it is no JSON: {error}); another version can be read "
                 "with version="

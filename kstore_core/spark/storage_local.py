@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kstore_core.directories import make_directory, sync_directory
-from kstore_core.errors import StateError, StorageFullError
+from kstore_core.errors import StateError, StorageFullError, StorageUnavailableError
 from kstore_core.spark.storage import Entry
 
 __all__ = ["FULL", "LocalFiles"]
@@ -40,7 +40,8 @@ class LocalFiles:
     def names(self, directory: str) -> list[str]:
         place = self.path / directory
         try:
-            return sorted(entry.name for entry in place.iterdir())
+            with _saying(place):
+                return sorted(entry.name for entry in place.iterdir())
         except FileNotFoundError:
             return []
         except NotADirectoryError:
@@ -58,11 +59,13 @@ class LocalFiles:
         return found
 
     def size(self, name: str) -> int:
-        return (self.path / name).stat().st_size
+        with _saying(self.path / name):
+            return (self.path / name).stat().st_size
 
     def read(self, name: str) -> bytes:
         try:
-            return (self.path / name).read_bytes()
+            with _saying(self.path / name):
+                return (self.path / name).read_bytes()
         except IsADirectoryError:
             raise StateError(
                 f"{self.path / name} is a directory, where a file should be; move it away"
@@ -71,7 +74,7 @@ class LocalFiles:
     def put_new(self, name: str, data: bytes) -> None:
         target = self.path / name
         scratch = target.with_name(f".{target.name}-{uuid.uuid4().hex}.tmp")
-        with _room(target):
+        with _saying(target):
             try:
                 make_directory(target.parent, synced=True)
             except FileExistsError:
@@ -94,15 +97,17 @@ class LocalFiles:
     def upload(self, files: Mapping[str, Path]) -> None:
         for name, source in files.items():
             target = self.path / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with _room(target), source.open("rb") as reader, target.open("xb") as writer:
+            with _saying(target):
+                target.parent.mkdir(parents=True, exist_ok=True)
+            with _saying(target), source.open("rb") as reader, target.open("xb") as writer:
                 shutil.copyfileobj(reader, writer, 1 << 20)
                 writer.flush()
                 os.fsync(writer.fileno())
 
     def reuse(self, old: str, new: str) -> str:
         target = self.path / new
-        target.parent.mkdir(parents=True, exist_ok=True)
+        with _saying(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
         try:
             os.link(self.path / old, target)
         except FileNotFoundError:
@@ -122,12 +127,12 @@ class LocalFiles:
                     raise
                 except OSError:  # another file system
                     pass
-            with _room(target):
+            with _saying(target):
                 shutil.copyfile(source, target)
 
     def settle(self, directory: str) -> None:
         place = self.path / directory
-        with _room(place):
+        with _saying(place):
             for folder, _, _ in os.walk(place):
                 sync_directory(Path(folder))
             for above in place.parents:
@@ -136,12 +141,12 @@ class LocalFiles:
 
     def delete(self, names: Sequence[str]) -> None:
         for name in names:
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(FileNotFoundError), _saying(self.path / name):
                 (self.path / name).unlink()
                 self._prune(self.path / name)
 
     def delete_tree(self, directory: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError), _saying(self.path / directory):
             shutil.rmtree(self.path / directory)
             self._prune(self.path / directory)
 
@@ -157,16 +162,22 @@ class LocalFiles:
 
 
 @contextlib.contextmanager
-def _room(place: Path) -> Iterator[None]:
-    """Have a full disk say so."""
+def _saying(place: Path) -> Iterator[None]:
+    """Have what goes wrong on the way be said in our own words."""
     try:
         yield
+    except (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError):
+        raise
     except OSError as error:
-        if error.errno not in FULL:
-            raise
-        raise StorageFullError(
-            f"no space left for {place}: {error.strerror}. Make room there and run the job again; "
-            "what was published before is intact"
+        if error.errno in FULL:
+            raise StorageFullError(
+                f"no space left for {place}: {error.strerror}. Make room there and run the job "
+                "again; what was published before is intact"
+            ) from error
+        raise StorageUnavailableError(
+            f"{place} cannot be used by this process (user {os.getuid()}): {error.strerror}. Mend "
+            "that on every machine that has a part in the job, or pass another root; what was "
+            "published before is intact"
         ) from error
 
 

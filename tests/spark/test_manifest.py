@@ -77,7 +77,19 @@ def test_a_field_that_a_later_kstore_adds_is_passed_over() -> None:
     assert Manifest.from_json(json.dumps(document), "here") == manifest()
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 1}', '{"format": "1"}', "\x00", "3"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"format": 1}',
+        '{"format": "1"}',
+        "\x00",
+        "3",
+        pytest.param(pytest.param("[" * 9**5, id="deep"), id="deep"),
+    ],
+)
 def test_what_is_no_manifest_is_refused(text: str) -> None:
     with pytest.raises(StateError, match=r"here is not a manifest .*version="):
         Manifest.from_json(text, "here")

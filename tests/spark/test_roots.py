@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import os
 import pickle
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from kstore_core.errors import (
     SpecError,
     StateError,
     StorageFullError,
+    StorageUnavailableError,
     UnsupportedError,
 )
 from kstore_core.spark.manifest import Shard
@@ -30,6 +32,8 @@ def test_a_root_is_a_path_or_a_file_address(tmp_path: Path) -> None:
     assert Root.at(str(tmp_path / "a b")) == there
     assert Root.at((tmp_path / "a b").as_uri()) == there
     assert Root.at(f"file:{tmp_path}/a b") == there
+    assert Root.at(f"file://localhost{tmp_path}/a b") == there
+    assert Root.at(f"file://{tmp_path}/a#b?c").path == tmp_path / "a#b?c"
     assert Root.at("relative").path.is_absolute()
 
 
@@ -40,6 +44,7 @@ def test_a_root_is_a_path_or_a_file_address(tmp_path: Path) -> None:
         ("webdav://host/x", "cannot put a file only where there is none"),
         ("gs://bucket/x", "no storage for gs: .*endpoint_url"),
         ("abfss://c@a/x", "no storage for abfss: is known"),
+        ("file:////host/x", "another machine"),
         ("file://host/x", "another machine; mount its directory"),
         ("memory://x", "no storage for memory: is known; stores are kept at a path, file: or s3:"),
     ],
@@ -53,6 +58,40 @@ def test_a_directory_has_no_storage_options(tmp_path: Path) -> None:
     assert Root.at(tmp_path, {}) == Root.at(tmp_path)
     with pytest.raises(SpecError, match=r"storage_options=\['key'\].*they are for s3:"):
         Root.at(tmp_path, {"key": "x"})
+
+
+@pytest.mark.parametrize("where", ["", "\0", "/data/\0"])
+def test_what_no_path_has_is_refused(where: str) -> None:
+    with pytest.raises(ValueError, match=r"the root .*(empty string|has a NUL in it)"):
+        Root.at(where)
+
+
+def test_a_root_that_cannot_be_used_says_why(root: Path) -> None:
+    root.symlink_to(root)
+    too_long = root.with_name("x" * 300)
+    for where, message in ((root, "Too many levels"), (too_long, "name too long")):
+        home = Root.at(where)
+        for use in (home.versions, home.check_unused, lambda home=home: home.begin("job")):
+            with pytest.raises(StorageUnavailableError, match=f"cannot be used .*{message}"):
+                use()
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EIO])
+def test_a_disk_that_takes_nothing_says_why(
+    root: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    home = Root.at(root)
+    home.publish(manifest(1))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(StorageUnavailableError, match=os.strerror(number)):
+        home.begin("job")
+    with pytest.raises(StorageUnavailableError, match="Mend that on every machine"):
+        home.publish(manifest(2))
+    assert home.versions() == [1]
 
 
 def test_a_root_travels(tmp_path: Path) -> None:
