@@ -64,13 +64,13 @@ def headers_type() -> DataType:
     return spark_type(arrow.headers_type())
 
 
-def check_log(df: DataFrame, spec: StoreSpec) -> None:
+def check_log(df: DataFrame, spec: StoreSpec, *, partition_time: bool = False) -> None:
     """Refuse a DataFrame that is not a changelog of ``spec``, naming every fault.
 
     Raises
     ------
     SpecError
-        Columns are missing, unknown, twice there, or of another type.
+        As :func:`check_columns`.
     UnsupportedError
         It is a stream.
     """
@@ -78,18 +78,31 @@ def check_log(df: DataFrame, spec: StoreSpec) -> None:
         raise UnsupportedError(
             "write_store takes a batch DataFrame; this one is a stream, which stream_into takes"
         )
-    check_columns(df.schema, spec)
+    check_columns(df.schema, spec, partition_time=partition_time)
 
 
-def check_columns(schema: StructType, spec: StoreSpec) -> None:
+def check_columns(schema: StructType, spec: StoreSpec, *, partition_time: bool = False) -> None:
     """Refuse columns that are not those of a changelog of ``spec``, naming every fault.
 
     Raises
     ------
     SpecError
-        Columns are missing, unknown, twice there, or of another type.
+        Columns are missing, unknown, twice there, or of another type; or partition time is to be
+        honoured by a store that has no time.
     """
     types, wanted = _log_types(spec, [field.name for field in schema.fields])
+    if not isinstance(partition_time, bool):
+        raise SpecError(
+            f"partition_time={partition_time!r}; it is True or False, and the header is looked for "
+            "in the column 'headers'"
+        )
+    if partition_time and spec.shape == "key_value":
+        raise SpecError(
+            f"the key-value store {spec.name!r} has no stream time that partition_time=True could "
+            "move on; leave it out"
+        )
+    if partition_time and "headers" not in wanted:
+        wanted.append("headers")
     names = [field.name for field in schema.fields]
     faults = [f"{name!r} is missing" for name in wanted if name not in names]
     faults += [f"{name!r} is there twice" for name in sorted(set(names)) if names.count(name) > 1]
@@ -158,13 +171,15 @@ def _hint(spec: StoreSpec, faults: list[str]) -> str:
     return hint
 
 
-def log_columns(df: DataFrame, spec: StoreSpec, *, by_key: bool, partitions: int) -> DataFrame:
+def log_columns(
+    df: DataFrame, spec: StoreSpec, *, by_key: bool, partitions: int, partition_time: bool = False
+) -> DataFrame:
     """What the shards are built of: ``shard`` first, an order of arrival where none is known."""
     from kstore_core.spark.shard_log import LOG_COLUMNS
 
     names = df.columns
     left_out = set() if "offset" in names else {"topic", "partition"}
-    left_out |= set() if spec.format.headers else {"headers"}
+    left_out |= set() if spec.format.headers or partition_time else {"headers"}
     chosen = [name for name in names if name in LOG_COLUMNS and name not in left_out]
     shard = shard_of_log(df, spec, by_key=by_key, partitions=partitions)
     return in_order(df.select(shard.alias("shard"), *chosen))

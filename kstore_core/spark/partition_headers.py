@@ -11,9 +11,12 @@ from kstore_core import arrow
 from kstore_core.errors import FormatError
 from kstore_core.partition_time import HEADER
 
-__all__ = ["latest_partition_time", "stamped"]
+__all__ = ["NOTHING", "latest_partition_time", "stamped", "told_times"]
 
 Times = npt.NDArray[np.int64]
+
+NOTHING = np.iinfo(np.int64).min
+"""The time of a row that tells none: before every other."""
 
 
 def stamped(headers: pa.Array, read: Times, sent: Times) -> pa.Array:
@@ -52,23 +55,51 @@ def latest_partition_time(headers: pa.ChunkedArray) -> int | None:
     FormatError
         A header of this name has not 8 bytes.
     """
-    latest: int | None = None
-    for chunk in headers.chunks:
-        pairs = chunk.flatten()
-        told = pc.equal(pc.struct_field(pairs, "key"), HEADER)
-        values = pc.struct_field(pairs, "value").filter(told)
-        if not len(values):
-            continue
-        sizes = pc.fill_null(pc.binary_length(values), -1)
-        if not pc.all(pc.equal(sizes, 8)).as_py():
-            raise FormatError(
-                f"a row's header {HEADER!r} has not 8 bytes; whoever sends it means something else "
-                "by it. Remove it from the rows, or leave partition_time out"
-            )
-        joined = b"".join(values.to_pylist())
-        times = int(np.frombuffer(joined, ">i8").max())
-        latest = times if latest is None else max(latest, times)
-    return latest
+    latest = [int(times.max()) for _, times in map(_told, headers.chunks) if len(times)]
+    return max(latest, default=None)
+
+
+def told_times(headers: pa.Array | None, count: int) -> tuple[Times, Times]:
+    """What each row tells of its partition: the time up to itself, and before the next row.
+
+    Parameters
+    ----------
+    headers : pyarrow.Array or None
+        None where there are no headers at all.
+    count : int
+        How many rows there are.
+
+    Returns
+    -------
+    read, sent : array of int64
+        In ms; ``NOTHING`` where a row does not tell.
+
+    Raises
+    ------
+    FormatError
+        A header of this name has not 8 bytes.
+    """
+    read, sent = np.full(count, NOTHING), np.full(count, NOTHING)
+    if headers is not None:
+        owners, times = _told(headers)
+        sent[owners] = times  # of two the last one counts
+        read[owners[::-1]] = times[::-1]
+    return read, sent
+
+
+def _told(headers: pa.Array) -> tuple[Times, Times]:
+    """Whose each header of partition time is, in their order, and the time that it tells."""
+    pairs = headers.flatten()
+    told = pc.equal(pc.struct_field(pairs, "key"), HEADER)
+    values = pc.struct_field(pairs, "value").filter(told)
+    sizes = pc.fill_null(pc.binary_length(values), -1)
+    if len(values) and not pc.all(pc.equal(sizes, 8)).as_py():
+        raise FormatError(
+            f"a row's header {HEADER!r} has not 8 bytes; whoever sends it means something else "
+            "by it. Remove it from the rows, or leave partition_time out"
+        )
+    owners = pc.list_parent_indices(headers).filter(told).to_numpy().astype(np.int64)
+    return owners, np.frombuffer(b"".join(values.to_pylist()), ">i8").astype(np.int64)
 
 
 def _big_endian(numbers: Times) -> pa.Array:

@@ -28,7 +28,7 @@ from kstore_core.errors import (
     StorageFullError,
     UnknownEngineError,
 )
-from kstore_core.restore import restore
+from kstore_core.spark.applying import apply_log
 from kstore_core.spark.cluster_engines import engine_on_worker
 from kstore_core.spark.manifest import Shard
 from kstore_core.spark.roots import Root
@@ -68,6 +68,8 @@ class ShardWriter:
     partitions : int
     parents : mapping of int to Shard
         The shards to go on from.
+    partition_time : bool
+        Whether stream time follows the header of that name too.
     """
 
     root: Root
@@ -76,6 +78,7 @@ class ShardWriter:
     engine: str
     partitions: int
     parents: Mapping[int, Shard] = field(default_factory=dict)
+    partition_time: bool = False
 
     def build(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the shard of this task; gives one message, none for a shard without rows."""
@@ -133,9 +136,9 @@ class ShardWriter:
             engine_on_worker(self.engine)
             with open_state(here, engine=self.engine) as state:
                 store = state.open(self.spec)
-                done = restore(store, log.keys, log.values, log.timestamps, log.headers)
+                done = apply_log(state, store, log, partition_time=self.partition_time)
                 state.commit({(o.topic, o.partition): o.offset for o in offsets} or None)
-                reached = log.stream_time if self.spec.retention_ms is None else store.stream_time
+                reached = log.stream_time if self.spec.shape == "key_value" else store.stream_time
             path = f"{self.root.attempts(self.job)}/{shard}-{attempt}/{name}"
             files = self.root.upload(here, path, parent, stamps)
         return Shard(

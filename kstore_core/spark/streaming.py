@@ -43,6 +43,7 @@ def stream_into(
     partition_by: Literal["key", "partition"] | None = None,
     engine: str | None = None,
     publish_every: int = 1,
+    partition_time: bool = False,
     trigger: Mapping[str, Any] | None = None,
     name: str | None = None,
     _step: Step | None = None,
@@ -80,6 +81,9 @@ def stream_into(
         The storage engine of the shards. Left out, that of the newest version, or RocksDB.
     publish_every : int
         Publish every how many epochs. A version shows all epochs up to its own.
+    partition_time : bool
+        Whether stream time, by which records are too late, follows their header ``partition-time``
+        too; see :func:`with_partition_time`.
     trigger : mapping, optional
         What ``DataStreamWriter.trigger`` takes, such as ``{"availableNow": True}``.
     name : str, optional
@@ -116,11 +120,11 @@ def stream_into(
         checkpoint=os.fspath(checkpoint),
         publish_every=publish_every,
     )
-    check_columns(df.schema, versions.spec)
+    check_columns(df.schema, versions.spec, partition_time=partition_time)
     home = LiveHome.of(versions.root.path)
     _let_go_of(home.path)
     lock = home.lock()
-    epochs = _Epochs(versions, emit, _step or no_step)
+    epochs = _Epochs(versions, emit, partition_time, _step or no_step)
     try:
         writer = df.writeStream.foreachBatch(epochs).option("checkpointLocation", str(checkpoint))
         if trigger:
@@ -148,9 +152,12 @@ def stream_into(
 class _Epochs:
     """What foreachBatch calls, on the driver: one epoch after the other."""
 
-    def __init__(self, versions: Versions, emit: Emit | None, step: Step) -> None:
+    def __init__(
+        self, versions: Versions, emit: Emit | None, partition_time: bool, step: Step
+    ) -> None:
         self._versions = versions
         self._emit = emit
+        self._partition_time = partition_time
         self._step = step
         self._decided = threading.Event()
         self._is_bound = False
@@ -182,12 +189,20 @@ class _Epochs:
         versions = self._versions
         job = versions.begin(epoch)
         stream = versions.stream
-        task = EpochTask.of(versions, epoch, job, emits=self._emit is not None, step=self._step)
+        task = EpochTask.of(
+            versions,
+            epoch,
+            job,
+            emits=self._emit is not None,
+            partition_time=self._partition_time,
+            step=self._step,
+        )
         log = log_columns(
             batch,
             versions.spec,
             by_key=stream.partition_by == "key",
             partitions=stream.partitions,
+            partition_time=self._partition_time,
         )
         done = by_shard(log, stream.partitions, "shard").mapInArrow(
             task.run, spark_schema(task.schema)

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kstore_core.errors import StateError
-from kstore_core.restore import restore
+from kstore_core.spark.applying import apply_log
 from kstore_core.spark.cluster_engines import engine_on_worker
 from kstore_core.spark.manifest import Offset, Shard
+from kstore_core.spark.partition_headers import told_times
 from kstore_core.spark.shard_log import ShardLog
 from kstore_core.spark.shards import failure
 from kstore_core.spark.streaming_changes import changes, changes_schema
@@ -71,6 +72,8 @@ class EpochTask:
         Shards that have changed since the newest version; None where nobody knows.
     emits : bool
         Whether the output is wanted.
+    partition_time : bool
+        Whether stream time follows the header of that name too.
     step : callable
         Told of each step.
     """
@@ -85,6 +88,7 @@ class EpochTask:
     job: str | None = None
     unpublished: frozenset[int] | None = frozenset()
     emits: bool = False
+    partition_time: bool = False
     step: Step = no_step
 
     @classmethod
@@ -95,6 +99,7 @@ class EpochTask:
         job: WriteJob | None,
         *,
         emits: bool = False,
+        partition_time: bool = False,
         step: Step = no_step,
     ) -> EpochTask:
         """An epoch of the stream whose versions these are."""
@@ -111,6 +116,7 @@ class EpochTask:
             None if job is None else job.job,
             None if unpublished is None else frozenset(unpublished),
             emits,
+            partition_time,
             step,
         )
 
@@ -198,9 +204,13 @@ class EpochTask:
         Raises
         ------
         SpecError
+        FormatError
+            A header of partition time that has not 8 bytes, where it is honoured.
         """
         log.check(shard, self.partitions)
         log.check_decodable(self.spec)
+        if self.partition_time:
+            told_times(log.headers, len(log))
 
     def _copies(self, shard: int) -> bool:
         """Whether a shard without rows has changed since the newest version, and one is due."""
@@ -265,9 +275,9 @@ class EpochTask:
         """Apply the rows and commit them as the epoch."""
         before = self._seen(state, shard)
         fresh, replayed = log.after(before.offsets)
-        done = restore(store, fresh.keys, fresh.values, fresh.timestamps, fresh.headers)
+        done = apply_log(state, store, fresh, partition_time=self.partition_time)
         self.step("applied", shard)
-        reached = fresh.stream_time if self.spec.retention_ms is None else store.stream_time
+        reached = fresh.stream_time if self.spec.shape == "key_value" else store.stream_time
         counts = {
             "rows": before.rows + done.rows,
             "records": before.records + done.records + replayed,

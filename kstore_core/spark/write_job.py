@@ -99,12 +99,18 @@ class WriteJob:
         """Let tasks upload."""
         self.root.begin(self.job)
 
-    def writer(self) -> ShardWriter:
+    def writer(self, *, partition_time: bool = False) -> ShardWriter:
         """What the tasks do."""
         from kstore_core.spark.shards import ShardWriter
 
         return ShardWriter(
-            self.root, self.job, self.spec, self.engine, self.partitions, self.parents
+            self.root,
+            self.job,
+            self.spec,
+            self.engine,
+            self.partitions,
+            self.parents,
+            partition_time,
         )
 
     def publish(self, written: Iterable[Shard]) -> Manifest:

@@ -31,6 +31,7 @@ def write_store(
     partition_by: Literal["key", "partition"] | None = None,
     mode: Mode = "append",
     engine: str = "rocksdb",
+    partition_time: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Manifest:
     """Restore a partitioned store from a changelog, and publish it as a new version.
@@ -65,6 +66,9 @@ def write_store(
         leave it as it is.
     engine : str
         The storage engine of new shards.
+    partition_time : bool
+        Whether stream time, by which records are too late, follows their header ``partition-time``
+        too; see :func:`with_partition_time`.
     storage_options : mapping, optional
         Of an object store, as ``s3fs.S3FileSystem`` takes them; see docs/spark-roots.md.
 
@@ -95,7 +99,7 @@ def write_store(
     home = Root.at(root, storage_options)
     if mode not in _MODES:
         raise ValueError(f"mode={mode!r}; there are: {', '.join(_MODES)}")
-    check_log(df, spec)
+    check_log(df, spec, partition_time=partition_time)
     by_key = placed_by_key(df.columns, partition_by)
     newest = home.newest()
     if newest is not None and mode == "ignore":
@@ -113,8 +117,9 @@ def write_store(
         partitions=partitions,
         mode="overwrite" if mode == "overwrite" else "append",
     )
-    log = log_columns(df, spec, by_key=by_key, partitions=partitions)
-    built = by_shard(log, partitions, "shard").mapInArrow(job.writer().build, MESSAGE_DDL)
+    log = log_columns(df, spec, by_key=by_key, partitions=partitions, partition_time=partition_time)
+    writer = job.writer(partition_time=partition_time)
+    built = by_shard(log, partitions, "shard").mapInArrow(writer.build, MESSAGE_DDL)
     try:
         job.begin()
         written = [read_message(row.message) for row in built.collect()]

@@ -152,7 +152,7 @@ def test_options_are_read() -> None:
     assert (asked.path, asked.partitions, asked.partition_by) == ("s3://b/x", 7, "key")
     assert asked.storage == {"key": "Ab"}
     assert asked.spec is None
-    assert {"spec", "partitions", "partition_by", "engine"} == set(WRITE_OPTIONS)
+    assert {"spec", "partitions", "partition_by", "engine", "partition_time"} == set(WRITE_OPTIONS)
 
 
 def test_a_spec_is_told_as_text() -> None:

@@ -69,7 +69,8 @@ class StreamSink(DataSourceStreamArrowWriter):
             )
         self._options = sink_options(options)
         self._by_key = placed_by_key(schema.names, self._options.write.partition_by)
-        check_columns(schema, self._plan("").spec)
+        timed = self._options.write.partition_time
+        check_columns(schema, self._plan("").spec, partition_time=timed)
 
     @property
     def _live(self) -> LiveHome:
@@ -100,7 +101,9 @@ class StreamSink(DataSourceStreamArrowWriter):
         assert task is not None
         inbox = Inbox.of(self._live.path, epoch.query, epoch.number)
         rows = (batch for batch in iterator if batch.num_rows)
-        return Received(epoch.query, inbox.write(task.partitionId(), rows))
+        file = inbox.write(task.partitionId(), rows)
+        self._step("received", None)
+        return Received(epoch.query, file)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Apply the rows of all tasks, and publish where a version is due.
@@ -126,13 +129,26 @@ class StreamSink(DataSourceStreamArrowWriter):
             rows = inbox.read(message.file for message in received if message.file is not None)
             job = versions.begin(batchId)
             try:
-                told = self._applied(EpochTask.of(versions, batchId, job), rows)
+                task = EpochTask.of(
+                    versions,
+                    batchId,
+                    job,
+                    partition_time=self._options.write.partition_time,
+                    step=self._step,
+                )
+                told = self._applied(task, rows)
+                self._step("told", None)
                 versions.finish(batchId, job, told)
+                self._step("published", None)
             except BaseException:
                 if job is not None:
                     job.discard()
                 raise
             inbox.clear()
+        self._step("cleared", None)
+
+    def _step(self, name: str, shard: int | None) -> None:
+        """Told after each step which one it was, as by the tasks of `stream_into`."""
 
     def _applied(self, task: EpochTask, rows: pa.Table | None) -> list[Shard]:
         """What became of the shards that an epoch's rows belong to."""

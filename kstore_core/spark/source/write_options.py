@@ -10,6 +10,7 @@ from typing import Any
 
 from kstore_core.errors import SpecError
 from kstore_core.spark.source.options import READ_OPTIONS, STORAGE
+from kstore_core.spark.source.texts import flag_of
 from kstore_core.spark.storage import is_relative
 from kstore_core.spec import StoredSpec, StoreSpec
 
@@ -73,6 +74,11 @@ WRITE_OPTIONS: dict[str, tuple[Callable[[str], Any], str, str]] = {
         "whether murmur2 places a record, or its column `partition`, as by default with one",
     ),
     "engine": (_name, "the name of an engine", "of the shards; the version's, or rocksdb"),
+    "partition_time": (
+        flag_of,
+        "true or false",
+        "whether stream time follows the records' [header](partition-time.md) of that name too",
+    ),
 }
 """From text to the value, what that is, and what for; ``path`` and ``storage.…`` beside them."""
 
@@ -90,6 +96,7 @@ class WriteOptions:
     partitions : int or None
     partition_by : str or None
     engine : str or None
+    partition_time : bool
     """
 
     path: str
@@ -98,6 +105,7 @@ class WriteOptions:
     partitions: int | None = None
     partition_by: str | None = None
     engine: str | None = None
+    partition_time: bool = False
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:

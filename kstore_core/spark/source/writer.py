@@ -60,7 +60,8 @@ class BatchWriter(DataSourceArrowWriter):
         asked = write_options(options)
         root = Root.at(asked.path, asked.storage)
         self._job = _planned(root, root.newest(), asked, overwrite=overwrite)
-        check_columns(schema, self._job.spec)
+        self._partition_time = asked.partition_time
+        check_columns(schema, self._job.spec, partition_time=asked.partition_time)
         self._by_key = placed_by_key(schema.names, asked.partition_by)
         self._job.begin()
 
@@ -78,9 +79,9 @@ class BatchWriter(DataSourceArrowWriter):
         if not kept:
             return Built(())
         try:
-            shards = self._job.writer().write_each(
-                attempt, pa.Table.from_batches(kept), by_key=self._by_key
-            )
+            writer = self._job.writer(partition_time=self._partition_time)
+            rows = pa.Table.from_batches(kept)
+            shards = writer.write_each(attempt, rows, by_key=self._by_key)
         except Exception as error:  # noqa: BLE001 - raised again, or told to the driver
             return Built((json.dumps(failure(error)),))
         return Built(tuple(json.dumps({"shard": dataclasses.asdict(shard)}) for shard in shards))
