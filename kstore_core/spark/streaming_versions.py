@@ -94,12 +94,16 @@ class Versions:
         ------
         CommitConflictError
             Somebody has published a version meanwhile.
+        StateError
+            Somebody removed what was copied for it: then tasks copy no more, and the next version
+            would not have what they have changed.
         """
         done = {shard.shard: shard for shard in told}
         if job is not None:
-            copied = [shard for shard in done.values() if shard.path is not None]
-            if copied:
-                self.newest = job.publish(copied)
+            if any(shard.path is None for shard in done.values()):
+                job.check_begun()
+            if done:
+                self.newest = job.publish(done.values())
             else:
                 job.discard()
             self.unpublished = set()

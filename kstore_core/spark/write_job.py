@@ -22,6 +22,7 @@ from kstore_core.errors import (
 )
 from kstore_core.spark.cluster_engines import check_shared_engine
 from kstore_core.spark.manifest import Manifest, Shard
+from kstore_core.spark.placing import check_partitions
 from kstore_core.spark.roots import Root
 from kstore_core.spec import StoreSpec
 
@@ -81,8 +82,7 @@ class WriteJob:
         UnsupportedError, UnknownEngineError
             No other process sees what the engine writes, or there is none of its name.
         """
-        if isinstance(partitions, bool) or not isinstance(partitions, int) or partitions < 1:
-            raise SpecError(f"partitions={partitions!r}; a store has at least one")
+        check_partitions(partitions)
         check_shared_engine(engine)
         if root.storage.path is not None:
             from kstore_core.spark.streaming_home import check_not_streamed
@@ -126,12 +126,7 @@ class WriteJob:
             Somebody removed what the tasks had uploaded.
         """
         manifest = self._manifest(written)
-        if not self.root.has_begun(self.job):
-            self.root.discard(self.job)
-            raise StateError(
-                f"{self.root}: what this job had uploaded was removed before it was published. A "
-                "vacuum does that if its grace_s is shorter than a job takes; run the job again"
-            )
+        self.check_begun()
         self.root.close(self.job)
         try:
             self.root.publish(manifest)
@@ -141,6 +136,20 @@ class WriteJob:
         with contextlib.suppress(OSError, KStoreError):
             self.root.keep_only(self.job, manifest)
         return manifest
+
+    def check_begun(self) -> None:
+        """Refuse to go on where the job was discarded.
+
+        Raises
+        ------
+        StateError
+        """
+        if not self.root.has_begun(self.job):
+            self.root.discard(self.job)
+            raise StateError(
+                f"{self.root}: what this job had uploaded was removed before it was published. A "
+                "vacuum does that if its grace_s is shorter than a job takes; run the job again"
+            )
 
     def discard(self) -> None:
         """Remove what the tasks uploaded, unless the job was closed. Never raises for that."""

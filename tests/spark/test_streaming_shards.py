@@ -20,6 +20,7 @@ from kstore_core.spark.roots import Root
 from kstore_core.spark.shard_log import ShardLog
 from kstore_core.spark.streaming_epochs import last_epoch
 from kstore_core.spark.streaming_home import LiveHome, check_not_streamed
+from kstore_core.spark.streaming_publish import job_of
 from kstore_core.spark.streaming_shards import EpochTask
 from tests.spark.logs import SHARDS, SPEC, Record, make_log
 from tests.spark.shard_epochs import (
@@ -205,6 +206,28 @@ def test_a_copy_is_of_links_and_hashes_only_what_is_new(tmp_path: Path) -> None:
         assert known[file.path] == file
         here = root.path / second.path / file.path
         assert here.samefile(root.path / first.path / file.path)
+
+
+@pytest.mark.parametrize("step", ["opened", "committed", "copied", "told"])
+def test_a_version_that_was_discarded_is_not_shown_and_not_forgotten(
+    tmp_path: Path, step: str
+) -> None:
+    log = make_log(7, 90, SHARDS)
+    first, second = slices_of(log, 2)
+    streamed = Streamed(tmp_path / "root", LATEST, "lmdb")
+
+    def discard(told: str, shard: int | None) -> None:
+        if told == step:
+            Root.at(streamed.path).discard(job_of(streamed.query, 0))
+
+    with pytest.raises(StateError, match="was removed before it was published"):
+        streamed.epoch(0, first, step=discard)
+    assert Root.at(streamed.path).versions() == []
+    assert not list((streamed.path / "attempts").glob("*"))
+    versions = streamed.versions()
+    streamed.epoch(0, first, versions=versions)
+    streamed.epoch(1, second, versions=versions)
+    assert shards_are(streamed, log, tmp_path / "restored")
 
 
 def test_an_older_checkpoint_is_refused(tmp_path: Path) -> None:
