@@ -7,6 +7,7 @@ it is committed, so a task that dies on the way to the sink is run again and giv
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -211,8 +212,11 @@ class KeyedFunction:
 
     @property
     def name(self) -> str:
-        """The function's."""
-        return getattr(self.function, "__qualname__", None) or repr(self.function)
+        """The function's, the same in every process; that of its class for another callable."""
+        function = self.function
+        while isinstance(function, functools.partial):
+            function = function.func
+        return getattr(function, "__qualname__", None) or type(function).__qualname__
 
     def __call__(self, store: Any, rows: pa.Table) -> pa.RecordBatch:
         """What the function gives for all keys.

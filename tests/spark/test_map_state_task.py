@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -375,3 +376,19 @@ def test_a_root_that_cannot_be_made_is_told(root: Path, monkeypatch: pytest.Monk
     root.write_text("a file")
     with pytest.raises(StateError, match="NotADirectoryError"):
         make_task(root)
+
+
+class Summing:
+    """A function that is an object."""
+
+    def __call__(self, key: str, rows: Any, store: Any) -> Any:
+        return list(running_total(key, rows, store))
+
+
+@pytest.mark.parametrize("make", [Summing, lambda: partial(partial(running_total))])
+def test_a_function_is_known_again_in_another_process(root: Path, make: Any) -> None:
+    """There it is another object: its text would tell another address."""
+    first = make_task(root, make()).apply(0, epoch(0), amounts([("a", 1)]))
+    other = make()
+    assert make_task(root, other).apply(0, epoch(0), amounts([("a", 1)])).equals(first)
+    assert make_task(root, other).work.name in ("Summing", "running_total")
