@@ -71,9 +71,16 @@ def check_log(df: DataFrame, spec: StoreSpec, *, partition_time: bool = False) -
     ------
     SpecError
         As :func:`check_columns`.
+    TypeError
+        It is no DataFrame of Spark, or the spec is none.
     UnsupportedError
         It is a stream.
     """
+    if not hasattr(df, "isStreaming"):
+        raise TypeError(
+            f"df is a {type(df).__module__}.{type(df).__name__}, not a DataFrame of Spark; "
+            "spark.createDataFrame(df) makes one"
+        )
     if df.isStreaming:
         raise UnsupportedError(
             "write_store takes a batch DataFrame; this one is a stream, which stream_into takes"
@@ -89,7 +96,14 @@ def check_columns(schema: StructType, spec: StoreSpec, *, partition_time: bool =
     SpecError
         Columns are missing, unknown, twice there, or of another type; or partition time is to be
         honoured by a store that has no time.
+    TypeError
+        The spec is none.
     """
+    if not isinstance(spec, StoreSpec):
+        raise TypeError(
+            f"spec={spec!r} is {type(spec).__name__}, not a StoreSpec; the functions in "
+            "kstore_core.stores make one"
+        )
     types, wanted = _log_types(spec, [field.name for field in schema.fields])
     if not isinstance(partition_time, bool):
         raise SpecError(

@@ -11,6 +11,7 @@ from kstore_core.errors import SpecError, StateError, UnsupportedError
 from kstore_core.spark.cluster_engines import check_shared_engine
 from kstore_core.spark.frames import by_shard
 from kstore_core.spark.map_state_home import MapStateHome, Sharding
+from kstore_core.spark.placing import check_partitions
 from kstore_core.spark.roots import Root
 from kstore_core.spark.streaming_home import LiveHome
 from kstore_core.spec import StoreSpec
@@ -151,9 +152,7 @@ def _partitions(df: DataFrame, home: MapStateHome, partitions: int | None) -> in
         if there is not None:
             return there
         return int(cast("str", df.sparkSession.conf.get("spark.sql.shuffle.partitions")))
-    if isinstance(partitions, bool) or not isinstance(partitions, int) or partitions < 1:
-        raise SpecError(f"partitions={partitions!r}; a state has at least one")
-    return partitions
+    return check_partitions(partitions, "state")
 
 
 def _places(count: int) -> tuple[str, ...]:

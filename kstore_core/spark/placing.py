@@ -11,9 +11,10 @@ from kstore_core.spec import StoreSpec
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["by_shard", "placed_by_key"]
+__all__ = ["by_shard", "check_partitions", "placed_by_key"]
 
 PartitionBy = Literal["key", "partition"]
+_MOST = 2**31 - 1  # as Kafka and Spark count them
 
 
 def by_shard(
@@ -53,13 +54,27 @@ def by_shard(
     """
     from kstore_core.spark import frames
 
-    if isinstance(partitions, bool) or not isinstance(partitions, int) or partitions < 1:
-        raise SpecError(f"partitions={partitions!r}; a store has at least one")
+    check_partitions(partitions)
     frames.check_log(df, spec)
     by_key = placed_by_key(df.columns, partition_by)
     shard = frames.shard_of_log(df, spec, by_key=by_key, partitions=partitions)
     placed = frames.in_order(df).withColumn("shard", shard)
     return frames.by_shard(placed, partitions, "shard").drop("shard")
+
+
+def check_partitions(partitions: int | None, what: str = "store") -> int:
+    """A number of shards; what is none is refused.
+
+    Raises
+    ------
+    SpecError
+    """
+    if type(partitions) is not int or not 1 <= partitions <= _MOST:
+        raise SpecError(
+            f"partitions={partitions!r}; a {what} has at least one, at most {_MOST}, and their "
+            "number is an int"
+        )
+    return partitions
 
 
 def placed_by_key(names: Collection[str], partition_by: str | None) -> bool:

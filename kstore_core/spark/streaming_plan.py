@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kstore_core.errors import SpecError
 from kstore_core.spark.cluster_engines import check_shared_engine
+from kstore_core.spark.placing import check_partitions
 from kstore_core.spark.reading import manifest_spec
 from kstore_core.spark.roots import Root
 from kstore_core.spark.streaming_home import LiveHome, Stream
@@ -53,8 +54,7 @@ def plan_stream(
         engine = newest.engine if engine is None else engine
     assert spec is not None
     engine = "rocksdb" if engine is None else engine
-    if isinstance(partitions, bool) or not isinstance(partitions, int) or partitions < 1:
-        raise SpecError(f"partitions={partitions!r}; a store has at least one")
+    partitions = check_partitions(partitions)
     check_shared_engine(engine)
     if newest is not None:
         check_same_store(home, newest, spec, partitions, engine, appending=True)

@@ -94,6 +94,12 @@ def test_arguments_that_do_not_fit_are_told(spark: SparkSession, root: Path) -> 
         write_store(df, root, SPEC, partitions=2, mode="upsert")  # type: ignore[arg-type]
     with pytest.raises(SpecError, match="partitions=0"):
         write_store(df, root, SPEC, partitions=0)
+    with pytest.raises(SpecError, match=f"partitions={2**31}; .* at most {2**31 - 1}"):
+        write_store(df, root, SPEC, partitions=2**31)
+    with pytest.raises(TypeError, match="spec='rates' is str, not a StoreSpec"):
+        write_store(df, root, "rates", partitions=2)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"pandas.*DataFrame, not a DataFrame of Spark"):
+        write_store(df.toPandas(), root, SPEC, partitions=2)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="partition_by='keys'"):
         write_store(df, root, SPEC, partitions=2, partition_by="keys")  # type: ignore[arg-type]
     with pytest.raises(SpecError, match="has no column 'partition'"):
