@@ -40,6 +40,7 @@ def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
         ({"columns": ("key", "value", "key")}, SpecError, "asks for 'key' more than once"),
         ({"version": True}, TypeError, "version=True is bool, not int"),
         ({"version": 1.0}, TypeError, r"version=1\.0 is float, not int"),
+        ({"prefix": 3}, TypeError, "prefix=3 is int; pass the first bytes"),
     ],
 )
 def test_reads_that_make_no_sense_are_refused(

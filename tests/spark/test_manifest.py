@@ -87,7 +87,7 @@ def test_a_field_that_a_later_kstore_adds_is_passed_over() -> None:
         '{"format": "1"}',
         "\x00",
         "3",
-        pytest.param(pytest.param("[" * 9**5, id="deep"), id="deep"),
+        pytest.param("[" * 9**5, id="deep"),
     ],
 )
 def test_what_is_no_manifest_is_refused(text: str) -> None:

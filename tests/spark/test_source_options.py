@@ -143,6 +143,8 @@ def test_keys_that_are_none() -> None:
     for text in ("x", "1.5", str(2**64)):
         with pytest.raises(SpecError, match="is no key of the store 's', whose serde is 'int64'"):
             key_of(spec, text)
+    with pytest.raises(SpecError, match="is no key of the store 's', whose serde is 'json': max"):
+        key_of(stores.key_value("s", key=serdes.JSON), "[" * 9**5)
     with pytest.raises(SpecError, match="'0xf' is no key of the store 's'"):
         key_of(stores.key_value("s"), "0xf")
     with pytest.raises(SpecError, match="prefix='0xf' is not hexadecimal"):
@@ -159,6 +161,8 @@ def fill(store: Any, shard: int) -> None:
 def test_a_store_in_a_directory_of_several(tmp_path: Path) -> None:
     publish(tmp_path / "all" / "a", SPEC, fill, partitions=1)
     where = str(tmp_path / "all")
+    assert find_root(where, None, {}).path == tmp_path / "all" / "a"
+    (tmp_path / "all" / "notes.txt").touch()
     assert find_root(where, None, {}).path == tmp_path / "all" / "a"
     publish(tmp_path / "all" / "b", stores.key_value("other"), lambda s, n: s.put(b"a", b"b"))
     with pytest.raises(StateError, match=r"all holds several stores: a, b\. Choose one by the opt"):

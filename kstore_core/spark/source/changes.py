@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kstore_core.errors import UnsupportedError
+from kstore_core.errors import SpecError, UnsupportedError
 from kstore_core.spark.manifest import Manifest, Shard
 from kstore_core.spark.reading import Timestamps, frame_of, manifest_spec
 from kstore_core.spark.roots import Root
@@ -68,7 +68,9 @@ def read_changes(
     ------
     StateError
         There is no such version.
-    ValueError
+    TypeError
+        A version is not an int.
+    SpecError
         ``from_version`` comes after ``to_version``.
     UnsupportedError
         The versions have different numbers of shards.
@@ -103,13 +105,13 @@ def plan_changes(
 
     from kstore_core.spark.contents import ShardReader
 
+    before = home.load(from_version) if from_version != 0 else None
     after = home.load(to_version)
-    if from_version > after.version:
-        raise ValueError(
+    if before is not None and before.version > after.version:
+        raise SpecError(
             f"from_version={from_version} comes after to_version={after.version}; name the older "
             "one first"
         )
-    before = home.load(from_version) if from_version else None
     spec = manifest_spec(after, spec, str(home))
     numbers = chosen_partitions(partitions, range(after.partitions), home)
     parts = tuple(part for part in _pairs(home, before, after) if part.number in numbers)

@@ -136,7 +136,7 @@ def roots_at(path: str, store: str | None, storage: Mapping[str, Any]) -> list[R
         for name in here.storage.names("")
         if name != MANIFESTS
     }
-    roots = {name: root for name, root in found.items() if root.versions()}
+    roots = {name: root for name, root in found.items() if _is_root(root)}
     if store is not None:
         roots = {
             name: root
@@ -150,6 +150,14 @@ def roots_at(path: str, store: str | None, storage: Mapping[str, Any]) -> list[R
             "below. Write one with kstore_core.spark.write_store"
         )
     return list(roots.values())
+
+
+def _is_root(root: Root) -> bool:
+    """Whether it holds a version; a file that lies beside stores does not."""
+    try:
+        return bool(root.versions())
+    except StateError:
+        return False
 
 
 def only(plan: Plan, schema: StructType) -> Plan:

@@ -113,8 +113,19 @@ def key_bytes(spec: StoreSpec, key: Any) -> bytes:
 
 
 def prefix_bytes(prefix: str | bytes) -> bytes:
-    """The beginning of a serialised key; of text, in UTF-8."""
-    return prefix.encode() if isinstance(prefix, str) else bytes(prefix)
+    """The beginning of a serialised key; of text, in UTF-8.
+
+    Raises
+    ------
+    TypeError
+        It is neither text nor bytes.
+    """
+    if not isinstance(prefix, str | bytes):
+        raise TypeError(
+            f"prefix={prefix!r} is {type(prefix).__name__}; pass the first bytes of serialised "
+            "keys, or the beginning of keys that are text"
+        )
+    return prefix.encode() if isinstance(prefix, str) else prefix
 
 
 def keys_of(spec: StoreSpec, key: Any, keys: Iterable[Any] | None) -> list[bytes] | None:

@@ -128,9 +128,9 @@ def key_of(spec: StoreSpec, text: str) -> bytes:
             key = float(text)
         elif serde is serdes.JSON:
             key = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SpecError(
-            f"{text!r} is no key of the store {spec.name!r}, whose serde is {serde.name!r}: {error}"
+            f"{text!r:.200} is no key of the store {spec.name!r}, whose serde is {serde.name!r}: {error}"
         ) from error
     return key_bytes(spec, key)
 
