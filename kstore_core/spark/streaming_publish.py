@@ -1,13 +1,15 @@
-"""A live shard as part of a version: a copy of links, described for the manifest.
+"""A live shard as part of a version, and the other way round.
 
-The engine copies an open database as of its last commit; a RocksDB table, which is never written to
-again, is linked. A file that is the very one of the version before has the hash that it had there.
+What is published is a copy of links, described for the manifest. The engine copies an open database
+as of its last commit; a RocksDB table, which is never written to again, is linked. A file that is
+the very one of the version before has the hash that it had there.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
+import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from kstore_core.spark.roots import Root
     from kstore_core.state import StateDirectory
 
-__all__ = ["epoch_of", "is_job_of", "job_of", "publish_shard"]
+__all__ = ["begin_from", "epoch_of", "is_job_of", "job_of", "publish_shard"]
 
 _JOB = re.compile(r"stream-(.+)-([0-9]+)")
 
@@ -39,6 +41,20 @@ def epoch_of(query: str, job: str) -> int | None:
 def is_job_of(query: str, path: str) -> bool:
     """Whether a shard lies where a job of this query put it."""
     return any(epoch_of(query, part) is not None for part in path.split("/"))
+
+
+def begin_from(root: Root, base: Shard, path: Path) -> None:
+    """Put a copy of a published shard in the place of an empty directory, unless somebody does."""
+    aside = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
+    try:
+        with root.local_shard(base) as published:
+            shutil.copytree(published, aside)
+        aside.rename(path)
+    except OSError:
+        if not any(path.iterdir()):  # else another attempt was faster
+            raise
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def publish_shard(root: Root, job: str, state: StateDirectory, done: Shard, before: Shard) -> Shard:

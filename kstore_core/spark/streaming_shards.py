@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +25,7 @@ from kstore_core.spark.shards import failure
 from kstore_core.spark.streaming_changes import changes, changes_schema
 from kstore_core.spark.streaming_epochs import commit_epoch, last_epoch
 from kstore_core.spark.streaming_home import LiveHome
-from kstore_core.spark.streaming_publish import is_job_of, publish_shard
+from kstore_core.spark.streaming_publish import begin_from, is_job_of, publish_shard
 
 if TYPE_CHECKING:
     from kstore_core.spark.roots import Root
@@ -246,22 +244,9 @@ class EpochTask:
         if base.path is not None and not any(path.iterdir()):
             if is_job_of(self.query, base.path):
                 raise _lost(path)
-            self._begin_from(base, path)
+            begin_from(self.root, base, path)
         engine_on_worker(self.engine)
         return open_state(path, engine=self.engine, lock_timeout_s=_LOCK_TIMEOUT_S)
-
-    def _begin_from(self, base: Shard, path: Path) -> None:
-        """Put a copy of a published shard in the place of the empty directory."""
-        aside = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
-        try:
-            with self.root.local_shard(base) as published:
-                shutil.copytree(published, aside)
-            aside.rename(path)
-        except OSError:
-            if not any(path.iterdir()):  # else another attempt was faster
-                raise
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
 
     def _check_contained(self, path: Path, shard: int, contained: int | None) -> None:
         if contained is not None and contained > self.epoch:
