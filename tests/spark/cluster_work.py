@@ -11,6 +11,7 @@ from unittest import mock
 
 from kstore_core.spark import check_cluster, read_store, temporal_join, write_store
 from kstore_core.spark.roots import Root
+from tests.spark.local_cluster import parent_of
 from tests.spark.logs import SHARDS, SPEC, Record, Version, log_frame, read_rows
 
 if TYPE_CHECKING:
@@ -37,15 +38,10 @@ class LethalRoot(Root):
         if how == "worker":
             os.kill(os.getpid(), signal.SIGKILL)
         elif how != "for ever":
-            victim = _parent(os.getppid()) if how == "executor" else int(how)
+            victim = parent_of(os.getppid()) if how == "executor" else int(how)
             os.kill(victim, signal.SIGKILL)
             time.sleep(600)  # the daemon ends this process when it misses its executor
         raise OSError(5, "the disk is gone")
-
-
-def _parent(process: int) -> int:
-    """The parent of a process: of the daemon that forks Python workers, its executor."""
-    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def write(spark: SparkSession, root: str, records: list[Record]) -> int:

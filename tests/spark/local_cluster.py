@@ -130,6 +130,11 @@ def _session_of(process: Path) -> int | None:
     return None if state == "Z" else int(session)
 
 
+def parent_of(process: int) -> int:
+    """The parent of a process: of the daemon that forks Python workers, its executor."""
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 def _spark_home(scratch: Path) -> Path:
     """The installed Spark, in a directory where executors may have their ``work``."""
     home = scratch / "spark"
@@ -177,6 +182,7 @@ def session(settings: Mapping[str, str]) -> SparkSession:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.executor.memory": "512m",
+        "spark.locality.wait": "0",  # tasks do not wait for the executor that has their rows
         "spark.driver.extraJavaOptions": quick,
         "spark.executor.extraJavaOptions": quick,
         "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],

@@ -1,22 +1,14 @@
-"""What a driver is called to stream, and a step that kills whoever is in the middle of an epoch."""
+"""A step that kills whoever is in the middle of an epoch, and what epochs emit."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-
-from tests.spark.streams import epochs_of, run
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 WORKER, EXECUTOR, DRIVER = "worker", "executor", "driver"
 
@@ -57,42 +49,13 @@ class Kills:
             armed.unlink()  # of two tasks at once, one
         except FileNotFoundError:
             return
-        if victim == EXECUTOR:
-            os.kill(_parent(os.getppid()), signal.SIGKILL)
-            time.sleep(600)  # the daemon ends this process when it misses its executor
+        self._kill(victim)
+
+    def _kill(self, victim: str) -> None:
         if victim == DRIVER:
             for process in Path(self.path, "pids").read_text().split():
                 os.kill(int(process), signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _parent(process: int) -> int:
-    """The parent of a process: of the daemon that forks Python workers, its executor."""
-    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
-
-
-def stream(spark: SparkSession, scratch: str) -> None:
-    """Stream what there is in ``in`` into ``root``, and append what is emitted to a file."""
-    place = Path(scratch)
-    kills = Kills(str(place / "kills"))
-    gateway: Any = spark.sparkContext._gateway
-    (place / "kills" / "pids").write_text(f"{gateway.proc.pid} {os.getpid()}")
-
-    def emit(changes: DataFrame, epoch: int) -> None:
-        rows = shown([changes.toArrow()])
-        with (place / "emitted").open("a") as file:
-            file.write(json.dumps([epoch, rows]) + "\n")
-        if not Path(kills.path, "armed").exists():
-            kills.arm()
-
-    kills.arm()
-    run(
-        epochs_of(spark, place / "in"),
-        place / "root",
-        place / "checkpoint",
-        emit=emit,
-        _step=kills,
-    )
 
 
 def shown(outputs: list[pa.Table]) -> list[str]:

@@ -11,7 +11,8 @@ import pytest
 
 from kstore_core.spark import vacuum
 from kstore_core.spark.roots import Root
-from tests.spark import cluster_work
+from tests.spark import cluster_work, map_state_work
+from tests.spark.held_streams import plan, streams
 from tests.spark.local_cluster import LocalCluster, Raised, local_cluster
 from tests.spark.logs import (
     RETENTION,
@@ -21,13 +22,19 @@ from tests.spark.logs import (
     nothing_written,
     visible,
 )
+from tests.spark.stream_work import EXECUTOR, WORKER
+from tests.spark.test_stream_kills import check_once
+from tests.spark.test_streaming_shards import STEPS
+
+OF_TASKS = STEPS[:4]
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    with local_cluster(tmp_path_factory.mktemp("cluster")) as started:
+    cores = {"spark.master": "local-cluster[2,2,1024]"}  # for as many streams as there are steps
+    with local_cluster(tmp_path_factory.mktemp("cluster"), cores) as started:
         yield started
 
 
@@ -67,10 +74,36 @@ def test_a_task_that_always_fails_leaves_nothing(cluster: LocalCluster, root: Pa
 
 def test_the_cluster_is_looked_at(cluster: LocalCluster, root: Path) -> None:
     workers = cluster.call(cluster_work.look, str(root))
-    assert [(worker.host, worker.tasks) for worker in workers] == [(socket.gethostname(), 1)] * 2
+    assert [(worker.host, worker.tasks) for worker in workers] == [(socket.gethostname(), 2)] * 2
     assert {worker.interpreter for worker in workers} == {sys.executable}
     assert all("rocksdb" in worker.engines for worker in workers)
     assert nothing_written(root)
+
+
+def test_streams_have_each_epoch_once_whoever_is_killed(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """An executor after each step of the first epoch, a worker after each of the second."""
+    plan(tmp_path, {step: [(step, EXECUTOR), (step, WORKER)] for step in OF_TASKS})
+    cluster.call(streams, str(tmp_path), OF_TASKS)
+    check_once(tmp_path, OF_TASKS)
+
+
+def test_state_is_kept_by_executors_that_come_and_go(cluster: LocalCluster, tmp_path: Path) -> None:
+    kills = [(moment, who) for who in (WORKER, EXECUTOR) for moment in ("written", "committed")]
+    epochs = [[(f"k{(n + epoch) % 4}", n) for n in range(7)] for epoch in range(len(kills) + 1)]
+    planned = map_state_work.kills_of(tmp_path)
+    planned.plan(kills)
+    totals: dict[str, int] = {}
+    expected = []
+    for number, rows in enumerate(epochs):
+        given = []
+        for key, amount in rows:
+            totals[key] = totals.get(key, 0) + amount
+            given.append((key, totals[key]))
+        expected.append((number, sorted(given)))
+    assert cluster.call(map_state_work.running_totals, str(tmp_path), epochs) == expected
+    assert planned.left() == []
 
 
 def test_a_killed_driver_leaves_the_version_before(cluster: LocalCluster, root: Path) -> None:

@@ -1,79 +1,58 @@
-"""Exactly once: worker, executor and driver are killed after every step of an epoch."""
+"""Exactly once: the driver is killed after every step of an epoch; test_cluster kills workers."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from kstore_core.spark.roots import Root
+from tests.spark.held_streams import LOG, SLICES, emitted_by, kills_of, plan, streams
 from tests.spark.local_cluster import local_cluster
-from tests.spark.logs import SHARDS, SPEC, Record, make_log
+from tests.spark.logs import SPEC
 from tests.spark.shard_epochs import Streamed
-from tests.spark.stream_work import DRIVER, EXECUTOR, WORKER, Kills, shown, stream
-from tests.spark.streams import add_epochs, slices_of
+from tests.spark.stream_work import DRIVER, shown
 from tests.spark.test_streaming_shards import STEPS, shards_are
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-OF_TASKS = STEPS[:4]
 OF_DRIVER = (*STEPS[1:], "emitted")
+LIVES = 3
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 
-def check_once(scratch: Path, slices: Sequence[list[Record]]) -> None:
-    """Each epoch is in the store once, has a version, and was emitted the same every time."""
-    streamed = Streamed(scratch / "root", SPEC)
-    log = [record for records in slices for record in records]
-    assert shards_are(streamed, log, scratch / "restored")
-    root = Root.at(streamed.path)
-    assert root.versions() == [*range(1, len(slices) + 1)]
+def check_once(scratch: Path, names: Sequence[str]) -> None:
+    """Each epoch is in each store once, has a version, and was emitted the same every time."""
     whole = Streamed(scratch / "whole", SPEC)
-    wanted = {n: shown(whole.epoch(n, records)) for n, records in enumerate(slices)}
-    emitted = [json.loads(line) for line in (scratch / "emitted").read_text().splitlines()]
-    assert {epoch for epoch, _ in emitted} == wanted.keys()
-    for epoch, rows in emitted:
-        assert rows == wanted[epoch]
+    wanted = {n: shown(whole.epoch(n, records)) for n, records in enumerate(SLICES)}
+    for place in (scratch / name for name in names):
+        assert kills_of(place).left() == []
+        streamed = Streamed(place / "root", SPEC)
+        assert shards_are(streamed, LOG, place / "restored")
+        assert Root.at(streamed.path).versions() == [*range(1, len(SLICES) + 1)]
+        emitted = [json.loads(line) for line in emitted_by(place).read_text().splitlines()]
+        assert {epoch for epoch, _ in emitted} == wanted.keys()
+        for epoch, rows in emitted:
+            assert rows == wanted[epoch]
 
 
-@pytest.fixture
-def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A place with a short name, as sockets need it."""
-    return tmp_path_factory.mktemp("k")
-
-
-def test_workers_and_executors_are_killed_after_every_step(scratch: Path) -> None:
-    kills = [(step, victim) for victim in (WORKER, EXECUTOR) for step in OF_TASKS]
-    slices = slices_of(make_log(11, 30 * len(kills), SHARDS), len(kills))
-    add_epochs(scratch / "in", slices)
-    planned = Kills(str(scratch / "kills"))
-    planned.plan(kills)
-    (scratch / "cluster").mkdir()
-    with local_cluster(scratch / "cluster") as cluster:
-        cluster.call(stream, str(scratch))
-    assert planned.left() == []
-    check_once(scratch, slices)
-
-
-def test_the_driver_is_killed_after_every_step(scratch: Path) -> None:
-    slices = slices_of(make_log(12, 120, SHARDS), 3)  # one is done again after each kill
-    add_epochs(scratch / "in", slices)
-    planned = Kills(str(scratch / "kills"))
-    planned.plan((step, DRIVER) for step in OF_DRIVER)
-    for number in range(len(OF_DRIVER) + 1):
-        home = scratch / f"driver-{number}"
+def test_the_driver_is_killed_after_every_step(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Each stream is killed at its step, and the driver after that at the step behind."""
+    scratch = tmp_path_factory.mktemp("k")
+    behind = (*OF_DRIVER[1:], OF_DRIVER[0])
+    plan(scratch, {a: [(a, DRIVER), (b, DRIVER)] for a, b in zip(OF_DRIVER, behind, strict=True)})
+    for life in range(LIVES):
+        home = scratch / f"driver-{life}"
         home.mkdir()
-        with local_cluster(home, {"spark.master": "local[2]"}) as cluster:
-            if number == len(OF_DRIVER):
-                cluster.call(stream, str(scratch))
+        with local_cluster(home, {"spark.master": "local[5]"}) as cluster:
+            if life == LIVES - 1:
+                cluster.call(streams, str(scratch), OF_DRIVER)
                 break
             with pytest.raises(AssertionError, match="the driver is gone"):
-                cluster.call(stream, str(scratch))
-            assert len(planned.left()) == len(OF_DRIVER) - number - 1
+                cluster.call(streams, str(scratch), OF_DRIVER)
+            for step in OF_DRIVER:
+                assert len(kills_of(scratch / step).left()) == LIVES - 2 - life
             cluster.process.wait()
             cluster.wait_for_executors()
-    check_once(scratch, slices)
+    check_once(scratch, OF_DRIVER)
