@@ -158,7 +158,7 @@ class Servant:
         """Do it; how the fork ended: 0, or less the number of a signal."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        pickle.dump((work.__name__, arguments), self._process.stdin)
+        pickle.dump((work, arguments), self._process.stdin)
         self._process.stdin.flush()
         return int(self._process.stdout.readline())
 
@@ -172,11 +172,11 @@ def serve() -> None:
     """Fork for each piece of work that standard input tells of, and tell how it ended."""
     with contextlib.suppress(EOFError):
         while True:
-            name, arguments = pickle.load(sys.stdin.buffer)
+            work, arguments = pickle.load(sys.stdin.buffer)
             child = os.fork()
             if child == 0:
                 try:
-                    globals()[name](*arguments)
+                    work(*arguments)
                     os._exit(0)
                 except BaseException:  # noqa: BLE001 - it is printed
                     traceback.print_exc()
