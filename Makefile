@@ -30,7 +30,8 @@ demo: $(READY)
 	$(BIN)/kstore demo $(ARGS)
 
 test: $(READY)
-	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile \
+	  --no-loadscope-reorder $(ARGS)
 
 crash: $(READY)
 	$(BIN)/python -m kstore_core.testing.killer --rounds $(ROUNDS) --seed $(SEED) \

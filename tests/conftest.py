@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import shutil
 import tempfile
+from collections import Counter
 from multiprocessing.util import Finalize
 from pathlib import Path
 
@@ -59,6 +60,18 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     scratch = session.config.stash.get(_SCRATCH, None)
     if scratch is not None and exitstatus == 0:
         Finalize(None, shutil.rmtree, args=(scratch, True), exitpriority=-1000)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where processes share the tests, begin with files that have slow ones, then with large files.
+
+    Whichever file is begun last should be short: one process does it, and the others are idle.
+    """
+    if not hasattr(config, "workerinput"):
+        return
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    counts = Counter(item.path for item in items)
+    items.sort(key=lambda item: (item.path not in slow, -counts[item.path]))
 
 
 def pytest_collection_finish() -> None:
