@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kstore_core import arrow
 from kstore_core.errors import SpecError
@@ -80,6 +81,7 @@ class ShardLog:
         headers = column("headers")
         if headers is not None:
             headers = headers.cast(arrow.headers_type())
+            _refuse_nameless(headers)
         times = column("timestamp")
         milliseconds = np.zeros(len(rows), np.int64) if times is None else millis(times)[0]
         keys = keys_of(spec, column)
@@ -234,6 +236,19 @@ def _refuse_nulls(rows: pa.Table) -> None:
                 f"{missing} of {len(rows)} records have no {said}; "
                 "filter them out, nothing was written"
             )
+
+
+def _refuse_nameless(headers: pa.Array) -> None:
+    """Refuse headers without a key, which neither Kafka nor a store has."""
+    each = headers.flatten()
+    nameless = pc.or_(each.is_null(), pc.struct_field(each, "key").is_null())
+    records = pc.list_parent_indices(headers).filter(nameless).unique()
+    if len(records):
+        raise SpecError(
+            f"{len(records)} of {len(headers)} records have a header that is null or has a null "
+            "key; only its value may be null. Mend them, or leave such headers out with "
+            "filter(headers, h -> h.key is not null); nothing was written"
+        )
 
 
 def _fault(serde: Serde[Any], column: pa.Array) -> Exception | None:

@@ -245,3 +245,15 @@ def test_a_key_of_another_shard_is_named_without_its_times() -> None:
     log = ShardLog.of(columns_of(spec, log_of(spec, 3), typed=False), spec)
     with pytest.raises(SpecError, match=r"keys belong to another: b'k\d' to \d of 3"):
         log.check(0, SHARDS)
+
+
+@pytest.mark.parametrize("header", [None, {"key": None, "value": b"1"}])
+def test_headers_without_a_key_are_refused(header: object) -> None:
+    spec = stores.timestamped_key_value_with_headers("names")
+    headers = pa.array([[{"key": "", "value": None}], [header, header], None], headers_type())
+    rows = pa.table(
+        {"key": [b"a", b"b", b"c"], "value": [b"1"] * 3, "timestamp": [1, 2, 3], "headers": headers}
+    )
+    with pytest.raises(SpecError, match="1 of 3 records have a header that is null or has a null"):
+        ShardLog.of(rows, spec)
+    assert len(ShardLog.of(rows.slice(2), spec)) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from kstore_core import open_state, serdes, stores
@@ -98,8 +99,8 @@ def test_arguments_that_do_not_fit_are_told(spark: SparkSession, root: Path) -> 
         write_store(df, root, SPEC, partitions=2**31)
     with pytest.raises(TypeError, match="spec='rates' is str, not a StoreSpec"):
         write_store(df, root, "rates", partitions=2)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"pandas.*DataFrame, not a DataFrame of Spark"):
-        write_store(df.toPandas(), root, SPEC, partitions=2)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"df is a pyarrow\.lib\.Table, not a DataFrame of Spark"):
+        write_store(pa.table({"key": []}), root, SPEC, partitions=2)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="partition_by='keys'"):
         write_store(df, root, SPEC, partitions=2, partition_by="keys")  # type: ignore[arg-type]
     with pytest.raises(SpecError, match="has no column 'partition'"):

@@ -130,7 +130,8 @@ def key_of(spec: StoreSpec, text: str) -> bytes:
             key = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise SpecError(
-            f"{text!r:.200} is no key of the store {spec.name!r}, whose serde is {serde.name!r}: {error}"
+            f"{text!r:.200} is no key of the store {spec.name!r}, whose serde is "
+            f"{serde.name!r}: {error}"
         ) from error
     return key_bytes(spec, key)
 
