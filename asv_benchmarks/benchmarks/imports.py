@@ -5,6 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from .sizes import sized
+
+ROUNDS = sized(10, least=1)
+
 
 def import_seconds(module: str) -> float:
     """Seconds that ``import module`` adds to a start of the interpreter."""
@@ -29,5 +33,5 @@ class Imports:
     unit = "ms"
 
     def track_import(self, module: str) -> float:
-        found = [import_seconds(module) for _ in range(10)]
+        found = [import_seconds(module) for _ in range(ROUNDS)]
         return min(found) * 1000

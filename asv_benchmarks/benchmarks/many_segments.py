@@ -32,7 +32,7 @@ def _has_children(engine: str) -> bool:
 
 # asv tears down what it has skipped too, so what cannot be measured is no parameter.
 ENGINES = tuple(filter(_has_children, dict.fromkeys(e.name for e in installed_engines())))
-SEGMENTS = sized(500)
+SEGMENTS = sized(500, least=10)
 INTERVAL_MS = 60_000
 KEY = b"%016d" % 0
 ROW = b"r" * 200

@@ -9,6 +9,6 @@ __all__ = ["sized"]
 _DIVISOR = int(os.environ.get("KSTORE_BENCHMARKS_DIVISOR", "1"))
 
 
-def sized(count: int) -> int:
-    """``count``, divided by ``KSTORE_BENCHMARKS_DIVISOR`` where that is set; at least 100."""
-    return count if _DIVISOR == 1 else max(count // _DIVISOR, min(count, 100))
+def sized(count: int, *, least: int = 100) -> int:
+    """``count``, divided by ``KSTORE_BENCHMARKS_DIVISOR`` where that is set; at least ``least``."""
+    return count if _DIVISOR == 1 else max(count // _DIVISOR, min(count, least))
