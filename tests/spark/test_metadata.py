@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from kstore_core import serdes, stores
@@ -102,3 +104,12 @@ def test_what_is_not_there(roots: Path) -> None:
         table(roots / "o", "shards", 7)
     with pytest.raises(StateError, match=r"else holds no store: .* nor in a directory below"):
         table(roots / "else", "stores")
+
+
+def test_a_time_of_the_far_future_is_shown_where_it_is_looked_for(root: Path) -> None:
+    first = publish(root, SPEC, lambda store, _: store.put("a", b"1", timestamp=5), partitions=1)
+    shard = replace(first.shards[0], stream_time=2**62)
+    Root.at(root).publish(replace(first, version=2, shards=(shard,)))
+    for what in ("stores", "shards"):
+        (time,) = metadata_table([Root.at(root)], what)["stream_time"].cast(pa.int64()).to_pylist()
+        assert time == 2**63 - 1

@@ -177,8 +177,11 @@ def _of_version(manifest: Manifest) -> _Row:
 
 
 def _millis(time: int) -> int | None:
-    """A time for a column of microseconds; none before the first record."""
-    return None if time < 0 else time * 1000
+    """A time in microseconds, or the last that a column holds; none before the first record.
+
+    A record with a time of the far future makes all others late: that is looked for here.
+    """
+    return None if time < 0 else min(time * 1000, _LAST)
 
 
 _ROWS: dict[str, Callable[[Root, int | None], Iterator[_Row]]] = {
@@ -188,6 +191,8 @@ _ROWS: dict[str, Callable[[Root, int | None], Iterator[_Row]]] = {
     "offsets": _offsets,
     "files": _files,
 }
+
+_LAST = 2**63 - 1
 
 _OF_VERSION = "store version created engine partitions rows bytes"
 _COLUMNS = {
