@@ -64,7 +64,9 @@ def write_all(kind: Kind, store: Any, number: int) -> None:
 
 
 @contextmanager
-def readers(*reads: Callable[[], object], threads: int = THREADS) -> Iterator[threading.Event]:
+def readers(
+    *reads: Callable[[], object], threads: int, pause_s: float = 0
+) -> Iterator[threading.Event]:
     """Run each read over and over, in as many threads as that makes, until the block is left."""
     over, failed = threading.Event(), threading.Event()
     faults: list[BaseException] = []
@@ -73,6 +75,8 @@ def readers(*reads: Callable[[], object], threads: int = THREADS) -> Iterator[th
         try:
             while not over.is_set():
                 read()
+                if pause_s:
+                    over.wait(pause_s)
         except BaseException as error:  # noqa: BLE001 - carried to the test
             faults.append(error)
             failed.set()
@@ -93,10 +97,10 @@ def readers(*reads: Callable[[], object], threads: int = THREADS) -> Iterator[th
         raise faults[0]
 
 
-def write_until(failed: threading.Event, write: Callable[[int], object]) -> int:
+def write_until(failed: threading.Event, write: Callable[[int], object], least: int = 3) -> int:
     """Write with rising numbers for a while."""
     until, number = time.monotonic() + SECONDS, 0
-    while (time.monotonic() < until or number < 3) and not failed.is_set():
+    while (time.monotonic() < until or number < least) and not failed.is_set():
         number += 1
         write(number)
     return number
@@ -321,7 +325,8 @@ def test_whatever_may_be_called_by_any_thread_is(home: Home) -> None:
                     store.delete(key)
                     assert store.get(key) is None
 
-        with readers(says, reads, asks, puts) as failed:
+        # They all begin at once; without a pause then the writer would hardly get a turn.
+        with readers(says, reads, asks, puts, threads=THREADS, pause_s=0.1) as failed:
 
             def write(number: int) -> None:
                 topic = "t" if number % 2 else "u"
@@ -330,7 +335,7 @@ def test_whatever_may_be_called_by_any_thread_is(home: Home) -> None:
                         write_all(kind, store, number)
                 state.commit({("t", 0): number})
 
-            write_until(failed, write)
+            write_until(failed, write, least=20)
 
 
 @EACH
