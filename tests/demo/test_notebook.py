@@ -29,7 +29,8 @@ def kept() -> dict:
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.filterwarnings("default")  # those of Jupyter's own packages
-def test_the_notebook_runs_and_gives_what_it_keeps(notebooks, kept, tmp_path):
+def test_the_notebook_runs_and_gives_what_it_keeps(notebooks, kept, tmp_path, monkeypatch):
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")  # its Spark never gets hot
     done = notebooks.execute(kept, tmp_path)
     assert notebooks.printed(done) == notebooks.printed(kept)
     assert notebooks.kinds(done) == notebooks.kinds(kept)
