@@ -34,6 +34,8 @@ Offsets: TypeAlias = dict[Place, int]
 LATEST = -1
 EARLIEST = -2
 _NAMES = {"earliest": EARLIEST, "latest": LATEST}
+_MOST = 2**31 - 1
+"""The greatest number of a partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +109,13 @@ def parse_positions(option: str, text: str) -> Positions:
     if text.strip().lower() in _NAMES:
         return Positions(option, _NAMES[text.strip().lower()])
     wrong = SpecError(
-        f'{option}={text!r}: "earliest", "latest", or JSON with the offset of each partition, '
+        f'{option}={text!r:.200}: "earliest", "latest", or JSON with the offset of each partition, '
         f'{{"topic": {{"0": 23, "1": {EARLIEST}}}}}, where {EARLIEST} is the earliest and {LATEST} '
         "the latest"
     )
     try:
         each = placed(json.loads(text))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise wrong from error
     if not each or min(each.values()) < EARLIEST:
         raise wrong
@@ -132,12 +134,14 @@ def parse_places(option: str, text: str) -> tuple[Place, ...]:
         places = [
             (topic, number) for topic, numbers in json.loads(text).items() for number in numbers
         ]
-        wrong = not places or not all(_is_offset(number) and number >= 0 for _, number in places)
-    except (ValueError, TypeError, AttributeError):
+        wrong = not places or not all(
+            _is_offset(number) and 0 <= number <= _MOST for _, number in places
+        )
+    except (ValueError, TypeError, AttributeError, RecursionError):
         wrong = True
     if wrong or len(set(places)) != len(places):
         raise SpecError(
-            f'{option}={text!r}: JSON with the partitions of each topic, {{"topic": [0, 1]}}'
+            f'{option}={text!r:.200}: JSON with the partitions of each topic, {{"topic": [0, 1]}}'
         )
     return tuple(sorted(places))
 
@@ -156,7 +160,10 @@ def placed(tree: object) -> Offsets:
             for number, offset in numbers.items():
                 if not (number.isdecimal() and _is_offset(offset)):
                     raise ValueError(f"partition {number!r} at {offset!r}")
-                found[topic, int(number)] = offset
+                place = (topic, int(number))
+                if place in found or place[1] > _MOST:
+                    raise ValueError(f"partition {number!r} is there twice, or is none")
+                found[place] = offset
     except AttributeError as error:
         raise ValueError(f"no tree of offsets: {tree!r}") from error
     return found
@@ -207,4 +214,4 @@ def limited(start: Offsets, end: Offsets, limit: int) -> Offsets:
 
 
 def _is_offset(number: object) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool)
+    return isinstance(number, int) and not isinstance(number, bool) and number < 2**63

@@ -274,8 +274,8 @@ def _flag(option: str, text: str) -> bool:
 
 
 def _count(option: str, text: str) -> int:
-    if not text.strip().isdecimal() or not int(text):
-        raise SpecError(f"{option}={text!r}: a number above 0")
+    if not text.strip().isdecimal() or len(text) > 18 or not int(text):
+        raise SpecError(f"{option}={text!r:.200}: a number above 0, of at most 18 digits")
     return int(text)
 
 

@@ -68,6 +68,11 @@ def test_all_of_them_in_lower_case_as_spark_hands_them_over() -> None:
         ({"startingOffsets": '{"orders": {"x": 1}}'}, '"earliest", "latest", or JSON'),
         ({"startingOffsets": '{"orders": {"0": -3}}'}, '"earliest", "latest", or JSON'),
         ({"startingOffsets": '{"orders": {"0": true}}'}, '"earliest", "latest", or JSON'),
+        ({"startingOffsets": '{"orders": {"0": 1, "00": 2}}'}, '"earliest", "latest", or JSON'),
+        ({"startingOffsets": f'{{"orders": {{"0": {2**63}}}}}'}, '"earliest", "latest", or JSON'),
+        ({"startingOffsets": f'{{"orders": {{"{2**31}": 1}}}}'}, '"earliest", "latest", or JSON'),
+        ({"startingOffsets": "[" * 9**5}, '"earliest", "latest", or JSON'),
+        ({"minPartitions": "9" * 5000}, "a number above 0, of at most 18 digits"),
         ({"includeHeaders": "yes"}, "includeHeaders='yes': true or false"),
         ({"minPartitions": "0"}, "minPartitions='0': a number above 0"),
         ({"maxOffsetsPerTrigger": "-1"}, "maxOffsetsPerTrigger='-1'"),
@@ -91,6 +96,8 @@ def test_what_is_wrong_is_named(more: dict[str, str], why: str) -> None:
         ({"assign": '{"orders": 1}'}, "JSON with the partitions"),
         ({"assign": '{"orders": [-1]}'}, "JSON with the partitions"),
         ({"assign": '{"orders": [1, 1]}'}, "JSON with the partitions"),
+        ({"assign": f'{{"orders": [{2**31}]}}'}, "JSON with the partitions"),
+        ({"assign": "[" * 9**5}, "JSON with the partitions"),
     ],
 )
 def test_topics_that_are_not_named_well(which: dict[str, str], why: str) -> None:
