@@ -19,8 +19,10 @@ from kstore_core.partition_time import HEADER, PartitionTime, partition_time
 from kstore_core.spark import map_state, with_partition_time
 from kstore_core.spark.partition_headers import latest_partition_time, stamped
 from kstore_core.spark.partition_times import PartitionTimes
+from kstore_core.spark.roots import Root
 from kstore_core.types import NOT_PUT
 from tests.spark.map_state_tasks import epoch, make_task
+from tests.spark.streams import run
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -201,6 +203,13 @@ def test_the_proposals_example_through_two_stages(spark: SparkSession, tmp_path:
     stage_1()
     assert stage_2() == {"r1": True, "r2": True, "r5": False}
     assert time_downstream() == 9
+    log = spark.readStream.schema(spark.read.parquet(str(passed)).schema)
+    log = log.option("maxFilesPerTrigger", 1).parquet(str(passed))
+    log = log.selectExpr("'k' key", "0L value", "timestamp", "headers", "partition")
+    store = {"spec": VERSIONS, "partitions": 1, "partition_time": True}
+    run(log, tmp_path / "root3", tmp_path / "checkpoint3", **store)
+    manifest = Root.at(tmp_path / "root3").load()
+    assert (manifest.shards[0].stream_time, manifest.records, manifest.late) == (9, 3, 1)
 
 
 def test_a_batch_keeps_its_columns_and_rows_without_a_filter(

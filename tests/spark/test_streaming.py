@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+PLAIN = stores.key_value("plain")
+
+
 class Seen:
     """Keeps what a stream emits."""
 
@@ -150,6 +153,7 @@ def test_what_cannot_work_is_refused_before_the_query_starts(
         (df, SpecError, "publish_every=0", {"publish_every": 0}),
         (df, SpecError, "pass spec= and partitions=", {"spec": None, "partitions": None}),
         (df, SpecError, "a store has at least one", {"partitions": 0}),
+        (df, SpecError, "has no stream time", {"spec": PLAIN, "partition_time": True}),
         (df, UnsupportedError, "'memory' keeps its data in the process", {"engine": "memory"}),
         (df, UnsupportedError, "on an object store", {"root": "s3://bucket/store"}),
         (df, ValueError, "there are: 'key', 'partition'", {"partition_by": "hash"}),
