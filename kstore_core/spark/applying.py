@@ -48,12 +48,13 @@ def apply_log(
     if not partition_time or not len(log):
         return restore(store, log.keys, log.values, log.timestamps, log.headers)
     read, sent = told_times(log.headers, len(log))
+    latest = int(max(read.max(), sent.max()))
     if store.spec.shape != "versioned":  # what lives is what lives once all are there
-        state.advance(int(sent.max()))
+        state.advance(latest)
         return restore(store, log.keys, log.values, log.timestamps, log.headers)
     kept = log.take(np.flatnonzero(~_late(log, read, sent, store.clock)))
     done = restore(store, kept.keys, kept.values, kept.timestamps, kept.headers)
-    state.advance(int(sent.max()))
+    state.advance(latest)
     late = len(log) - len(kept)
     return dataclasses.replace(done, records=len(log), late=done.late + late)
 

@@ -24,6 +24,7 @@ from kstore_core.spark.source.write_options import write_options
 from kstore_core.spark.streaming_home import LiveHome
 from kstore_core.spark.streaming_inbox import Inbox
 from kstore_core.spark.write_job import WriteJob
+from kstore_core.spec import StoreSpec
 from kstore_core.types import NOT_PUT
 from tests.spark.logs import Record, log_table
 from tests.spark.shard_epochs import QUERY, rows_of
@@ -135,6 +136,17 @@ def test_the_greatest_times_overflow_nothing(tmp_path: Path) -> None:
             store = state.open(spec)
             done = apply_log(state, store, log, partition_time=True)
             assert (done.late, store.stream_time) == (retention == 0, 2**63 - 1)
+
+
+@pytest.mark.parametrize("spec", [VERSIONS, WINDOWS], ids=lambda spec: str(spec.name))
+def test_times_that_go_back_move_nothing_back(tmp_path: Path, spec: StoreSpec) -> None:
+    """No stage writes them so; by hand, too, the greatest one counts."""
+    told = tuple((HEADER, time.to_bytes(8, "big")) for time in (9, 3))
+    record = Record(window_key(b"a", 8), b"1", 8, told)
+    with open_state(tmp_path, engine="memory") as state:
+        store = state.open(spec)
+        apply_log(state, store, ShardLog.of(rows_of([record]), spec), partition_time=True)
+        assert store.stream_time == 9
 
 
 def test_a_column_without_headers_tells_nothing() -> None:
