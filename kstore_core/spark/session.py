@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 import warnings
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["local_session"]
 
 _JAVA = "spark.driver.extraJavaOptions"
+_HEAP = re.compile("[1-9][0-9]*[kmgtKMGT]")
 _LOGGING = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = console
@@ -63,7 +65,17 @@ def local_session(
     ------
     EngineUnavailableError
         PySpark or a Java for it is missing. The text says what to install.
+    ValueError
+        Numbers below 1, or a heap that Java does not take.
     """
+    for name, number in (("cores", cores), ("shuffle_partitions", shuffle_partitions)):
+        if type(number) is not int or number < 1:
+            raise ValueError(f"{name}={number!r}; it is an int from 1 on")
+    if not isinstance(driver_memory, str) or not _HEAP.fullmatch(driver_memory):
+        raise ValueError(
+            f"driver_memory={driver_memory!r}; it is a number with k, m, g or t behind it, in "
+            "quotes: '512m', '2g'"
+        )
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -29,6 +29,21 @@ def test_without_pyspark_the_error_says_what_to_install(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     with pytest.raises(EngineUnavailableError, match=r"pip install 'kstore\[spark\]'"):
         local_session()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"cores": 0}, "cores=0; it is an int from 1 on"),
+        ({"cores": "2"}, "cores='2'; it is an int"),
+        ({"shuffle_partitions": True}, "shuffle_partitions=True; it is"),
+        ({"driver_memory": "2GB"}, "driver_memory='2GB'; it is a number with k, m, g or t behind"),
+        ({"driver_memory": 2}, "driver_memory=2; .*in quotes: '512m', '2g'"),
+    ],
+)
+def test_what_java_would_not_take_is_refused(options: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        local_session(**options)
 
 
 def test_the_session_is_quiet_and_local(spark: SparkSession) -> None:
