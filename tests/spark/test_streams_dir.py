@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kstore_core import open_state, stores
-from kstore_core.errors import SpecError, StateError
+from kstore_core import open_state, serdes, stores
+from kstore_core.errors import FormatError, SpecError, StateError
 from kstore_core.spark.source.streams_dir import plan_streams_dir
 from tests.golden import manifest, unhex, unhex_headers, unpack
 from tests.spark.by_hand import rows_of
@@ -144,3 +145,9 @@ def test_directories_that_are_none(application: Path) -> None:
         plan_streams_dir(str(application / "nothing"), KV)
     with pytest.raises(SpecError, match="'s3://bucket/app' is no directory of a file system"):
         plan_streams_dir("s3://bucket/app", KV)
+
+
+def test_serdes_that_did_not_write_it_are_told(application: Path) -> None:
+    plan = plan_streams_dir(str(application), replace(KV, value=serdes.INT64))
+    with pytest.raises(FormatError, match=r"the values of .* serde 'int64' reads: .*serdes\.BYTES"):
+        rows_of(plan)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kstore_core.errors import FormatError
 from kstore_core.spark.source.schemas import TIMES
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ def rendered(
     """The columns of ``schema`` from a chunk of stored bytes and times, and from constants."""
     import pyarrow as pa
 
-    from kstore_core import arrow
     from kstore_core.spark.columns import combined, timestamps
 
     columns = []
@@ -52,14 +52,33 @@ def rendered(
             columns.append(pa.repeat(pa.scalar(constants[name], column.type), chunk.num_rows))
             continue
         found = combined(chunk[name], name)
-        if name == "key":
-            found = arrow.to_typed(spec.key, found)
-        elif name == "value":
-            found = arrow.to_typed(spec.value, found)
+        if name in ("key", "value"):
+            found = _typed(spec, name, found)
         elif name in TIMES:
             found = timestamps(found, as_millis=pa.types.is_int64(column.type))
         columns.append(found)
     return pa.table(columns, schema=schema)
+
+
+def _typed(spec: StoreSpec, name: str, column: pa.Array) -> pa.Array:
+    """Keys or values as their serde reads them.
+
+    Raises
+    ------
+    FormatError
+        Bytes that it does not read: they were written by another one.
+    """
+    from kstore_core import arrow
+
+    serde = spec.key if name == "key" else spec.value
+    try:
+        return arrow.to_typed(serde, column)
+    except FormatError as error:
+        raise FormatError(
+            f"the {name}s of the store {spec.name!r} are not what its serde {serde.name!r} reads: "
+            f"{error}. Describe the store with the serde that wrote them, or with "
+            f"{name}=serdes.BYTES, which gives any bytes"
+        ) from error
 
 
 def batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
