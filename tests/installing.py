@@ -6,6 +6,7 @@ import importlib
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,10 @@ SAMPLE = Path(__file__).parent / "sample_plugin"
 Install = Callable[..., str]
 
 
-@pytest.fixture
-def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Forget afterwards what plug-ins this test has loaded."""
-    monkeypatch.setattr(registry, "_loaded", dict(registry._loaded))
+@contextmanager
+def forgetting(patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Forget afterwards what plug-ins have been loaded."""
+    patch.setattr(registry, "_loaded", dict(registry._loaded))
     plugins.installed_plugins.cache_clear()
     modules = set(sys.modules)
     yield
@@ -29,6 +30,13 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for module in set(sys.modules) - modules:
         if module.startswith(("plugin_", "kstore_sample")):
             del sys.modules[module]
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Forget afterwards what plug-ins this test has loaded."""
+    with forgetting(monkeypatch):
+        yield
 
 
 @pytest.fixture

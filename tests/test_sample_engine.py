@@ -9,13 +9,17 @@ from kstore_core import open_state, stores
 from kstore_core.errors import CorruptionError, StorageFullError
 from kstore_core.registry import engine_class, installed_engines
 from kstore_core.testing import EngineSuite, StoreSuite
+from tests.installing import SAMPLE, forgetting
 
 SPEC = stores.key_value("orders")
 
 
-@pytest.fixture(autouse=True)
-def _on_the_path(sample):
-    """Every test here finds the distribution on the path."""
+@pytest.fixture(autouse=True, scope="module")
+def _on_the_path():
+    """Every test here finds the distribution on the path, which is searched once for all."""
+    with pytest.MonkeyPatch.context() as patch, forgetting(patch):
+        patch.syspath_prepend(str(SAMPLE))
+        yield
 
 
 class TestSampleEngine(EngineSuite):

@@ -32,9 +32,11 @@ SQLiteEngine = load_module().SQLiteEngine
 exec(source(PAGE, "test_kstore_sqlite.py"))  # the suites, as the page shows them
 
 
-@pytest.fixture(autouse=True)
-def _where_other_processes_find_it(monkeypatch):
-    monkeypatch.syspath_prepend(str(SITE))
+@pytest.fixture(autouse=True, scope="module")
+def _where_other_processes_find_it():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(SITE))
+        yield
 
 
 @pytest.fixture
