@@ -42,6 +42,8 @@ fuzz: $(READY)
 
 $(READY): $(SOURCES) | $(BIN)/python
 	@echo "Installing kstore and all that its tests need into .venv; the first time takes minutes"
+	@# The pip that comes with Python 3.11 takes twice as long to choose among the releases.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
