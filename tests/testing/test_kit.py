@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,18 @@ from tests.testing.nested import run
 
 def spec_of(kind: Kind) -> StoreSpec:
     return kind.spec("s", *(() if kind.shape == "key_value" else (60_000, 20_000)))
+
+
+def test_a_writer_that_is_killed_starts_without_pytest_and_hypothesis() -> None:
+    code = """
+import sys
+import kstore_core.testing
+import kstore_core.testing.killer.writer
+print(sorted({"pytest", "hypothesis"} & set(sys.modules)), "Killer" in dir(kstore_core.testing))
+print(hasattr(kstore_core.testing, "Nobody"), hasattr(kstore_core.testing.killer, "Nobody"))
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.stdout.split("\n") == ["[] True", "False False", ""], ran.stderr
 
 
 def test_every_shape_of_a_format_has_its_kind() -> None:
