@@ -22,6 +22,7 @@ def silent(_):
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.usefixtures("spark")  # a session of the demo's own would be that of all tests
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 def test_the_demo_joins_every_transaction_as_the_file_says(tmp_path):
     out = tmp_path / "demo"
