@@ -18,8 +18,13 @@ LINE = re.compile(r"^\|(.*)\|$", re.MULTILINE)
 
 @pytest.fixture
 def session(spark: SparkSession) -> SparkSession:
-    """A session of its own in the same Spark, for views and settings."""
-    return spark.newSession()
+    """A session of its own in the same Spark, for views and settings.
+
+    Spark's own ways have few rows here, and a start of Python in each partition of each batch.
+    """
+    session = spark.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", "1")
+    return session
 
 
 @pytest.mark.slow
