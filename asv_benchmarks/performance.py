@@ -117,6 +117,9 @@ def _joins(data: Data, sizes: Sizes) -> str:
     jobs["rows through Python and back (`mapInArrow`), nothing joined"] = lambda: run(
         spark_joins.pass_through(data)
     )
+    jobs["the same, with columns as wide as a version's put beside them"] = lambda: run(
+        spark_joins.pass_through_widened(data)
+    )
     took = least(jobs, sizes.rounds)
     took["**kstore**, cold: shards read first, rows brought to them"] = min(
         seconds(partial(run, spark_joins.temporal_join(data, root, **apart)))

@@ -30,6 +30,17 @@ def pass_through(data: Data) -> Any:
     return data.rows.mapInArrow(same, data.rows.schema)
 
 
+def pass_through_widened(data: Data) -> Any:
+    """The floor of a join in Python: as wide as its result, and the same for every row."""
+    from pyspark.sql.types import LongType, StructType
+
+    schema = StructType(list(data.rows.schema))
+    for name in (*COLUMNS[1:], "valid_to"):
+        kind = data.log.schema[name].dataType if name in data.log.columns else LongType()
+        schema = schema.add(name, kind)
+    return data.rows.mapInArrow(_widening(), schema).select(*COLUMNS)
+
+
 def temporal_join(data: Data, root: Path | None = None, **more: Any) -> Any:
     """kstore's, on the store built before."""
     from kstore_core.spark import temporal_join
@@ -94,6 +105,33 @@ OTHERS: dict[str, Callable[[Data], Any]] = {
     "cogroup and pandas' `merge_asof`": cogroup,
 }
 """Spark's own ways."""
+
+
+def _widening() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Made here for the same reason as :func:`_merging`."""
+
+    def widened(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Columns that look like a version's; those of the longest batch are made once."""
+        import pyarrow as pa
+
+        columns: list[pa.Array] = []
+        for batch in batches:
+            count = batch.num_rows
+            if not columns or len(columns[0]) < count:
+                entry = [("trace-id", b"0123456789abcdef"), ("n", None), ("s", b"ecb")]
+                pairs = pa.struct([("key", pa.string()), ("value", pa.binary())])
+                times = pa.array(range(count))
+                columns = [
+                    pa.array(["x" * 100] * count),
+                    times,
+                    pa.array([entry] * count, pa.list_(pairs)),
+                    times,
+                ]
+            added = [column.slice(0, count) for column in columns]
+            names = [*batch.schema.names, "value", "timestamp", "headers", "valid_to"]
+            yield pa.RecordBatch.from_arrays([*batch.columns, *added], names=names)
+
+    return widened
 
 
 def _views(data: Data) -> None:

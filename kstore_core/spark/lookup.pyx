@@ -21,6 +21,7 @@ from kstore_core.codec.arrow_in cimport (
 )
 from kstore_core.codec.arrow_out cimport TimesOut, allocate_times, free_times, null_time, times_array
 from kstore_core.codec.partitioner cimport murmur2_hash
+from kstore_core.codec.prefetching cimport prefetch
 from kstore_core.spark.version_runs cimport (
     NO_MEMORY,
     WHOLE,
@@ -114,7 +115,7 @@ cdef class VersionIndex:
         return (
             (<int64_t>1 << (64 - self.runs.shift)) * <int64_t>sizeof(uint64_t)
             + (self.runs.n_keys + 1) * <int64_t>sizeof(Key)
-            + self.runs.n_versions * <int64_t>sizeof(Version)
+            + self.runs.n_versions * <int64_t>(sizeof(Version) + sizeof(int64_t))
             + self.runs.n_bytes
         )
 
@@ -167,6 +168,12 @@ cdef class VersionIndex:
             free_times(&ends)
 
 
+# The last version of a key that began by a row's time; none where the run begins after its place.
+cdef struct Candidate:
+    const Key *key              # NULL: not there
+    int64_t place
+
+
 cdef void search(
     const Runs *runs, const Texts *keys, const Times *times, uint64_t tolerance,
     TimesOut *rows, TimesOut *begins, TimesOut *ends,
@@ -175,9 +182,9 @@ cdef void search(
     cdef int64_t i
     cdef int count
     cdef uint32_t[BLOCK] hashes
+    cdef Candidate[BLOCK] found
     cdef Py_ssize_t size = 0
     cdef const uint8_t *data
-    cdef const Key *key
     cdef const Version *version
     while start < keys.length:
         count = <int>min(keys.length - start, <int64_t>BLOCK)
@@ -187,39 +194,49 @@ cdef void search(
                 data = text_at(keys, start + i, &size)
                 hashes[i] = murmur2_hash(data, size)
         fetch_ahead(runs, hashes, count)
-        for i in range(start, start + count):
+        for i in range(count):
+            found[i].key = NULL
+            if text_valid(keys, start + i) and is_set(&times.valid, start + i):
+                data = text_at(keys, start + i, &size)
+                found[i].key = key_of_hash(runs, data, size, hashes[i])
+            if found[i].key is not NULL:
+                found[i].place = first_after(runs, found[i].key, rounded_down(times, start + i)) - 1
+                prefetch(&runs.versions[found[i].place])
+        for i in range(count):
             version = NULL
-            if text_valid(keys, i) and is_set(&times.valid, i):
-                data = text_at(keys, i, &size)
-                key = key_of_hash(runs, data, size, hashes[i - start])
-                if key is not NULL:
-                    version = version_at(runs, key, times, i, tolerance)
-            if version is NULL:
-                null_time(rows, i)
-                null_time(begins, i)
-                null_time(ends, i)
-                continue
-            rows.data[i] = version.row
-            begins.data[i] = version.begin
-            ends.data[i] = version.end
-            if version.end == INT64_MAX:
-                null_time(ends, i)
+            if found[i].key is not NULL and found[i].place >= found[i].key.first:
+                version = &runs.versions[found[i].place]
+                if not answers(version, found[i].key, times, start + i, tolerance):
+                    version = NULL
+            put_version(version, start + i, rows, begins, ends)
         start += count
 
 
-cdef inline const Version *version_at(
-    const Runs *runs, const Key *key, const Times *times, int64_t index, uint64_t tolerance
+cdef inline void put_version(
+    const Version *version, int64_t row, TimesOut *rows, TimesOut *begins, TimesOut *ends
 ) noexcept nogil:
-    """The version of a key that a row of this time finds, or NULL."""
-    cdef int64_t time = rounded_down(times, index)
-    cdef int64_t at = first_after(runs, key, time) - 1
-    cdef const Version *version = &runs.versions[at]
+    """Write what a row found, or nulls."""
+    if version is NULL:
+        null_time(rows, row)
+        null_time(begins, row)
+        null_time(ends, row)
+        return
+    rows.data[row] = version.row
+    begins.data[row] = version.begin
+    ends.data[row] = version.end
+    if version.end == INT64_MAX:
+        null_time(ends, row)
+
+
+cdef inline bint answers(
+    const Version *version, const Key *key, const Times *times, int64_t row, uint64_t tolerance
+) noexcept nogil:
+    """Whether the last version that began by a row's time is valid then, known, and young enough."""
+    cdef int64_t time = rounded_down(times, row)
     cdef uint64_t age
-    if at < key.first or time >= version.end:
-        return NULL
-    if time < key.horizon and version.end != INT64_MAX:
-        return NULL
+    if time >= version.end or (time < key.horizon and version.end != INT64_MAX):
+        return False
     age = <uint64_t>time - <uint64_t>version.begin
-    if times.divide != 1 and times.data[index] % times.divide:
+    if times.divide != 1 and times.data[row] % times.divide:
         age += 1                # of a ms that has begun
-    return version if age <= tolerance else NULL
+    return age <= tolerance

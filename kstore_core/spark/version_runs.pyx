@@ -11,21 +11,13 @@ from libc.string cimport memcmp, memset
 
 from kstore_core.codec.arrow_in cimport Texts, Times, is_set, text_at, text_valid
 from kstore_core.codec.buffers cimport put
+from kstore_core.codec.prefetching cimport prefetch, prefetch_all
 from kstore_core.codec.partitioner cimport murmur2_hash
-
-cdef extern from *:
-    """
-    #if defined(__GNUC__)
-    #define kstore_prefetch(address) __builtin_prefetch(address)
-    #else
-    #define kstore_prefetch(address) ((void)(address))
-    #endif
-    """
-    void prefetch "kstore_prefetch"(const void *address) noexcept nogil
 
 cdef enum:
     FEWEST_BITS = 6             # of a slot's number
     FEWEST_KEYS = 64            # that there is room for
+    SHORT_RUN = 32              # versions whose begins are fetched together
 
 
 cdef inline uint64_t first_slot(const Runs *runs, uint32_t hash) noexcept nogil:
@@ -98,7 +90,10 @@ cdef void fetch_ahead(const Runs *runs, const uint32_t *hashes, int count) noexc
         if slot:
             key = &runs.keys[number_in(slot)]
             prefetch(runs.bytes + key.at)
-            prefetch(&runs.versions[(key.first + (key + 1).first) >> 1])
+            if (key + 1).first - key.first > SHORT_RUN:
+                prefetch(&runs.begins[(key.first + (key + 1).first) >> 1])
+            else:
+                prefetch_all(&runs.begins[key.first], &runs.begins[(key + 1).first])
 
 
 cdef Built build_runs(
@@ -243,7 +238,8 @@ cdef Built place_versions(
     cdef Version *version
     runs.n_versions = begins.length
     runs.versions = <Version *>malloc(<size_t>begins.length * sizeof(Version) + 1)
-    if runs.versions is NULL:
+    runs.begins = <int64_t *>malloc(<size_t>begins.length * sizeof(int64_t) + 1)
+    if runs.versions is NULL or runs.begins is NULL:
         return NO_MEMORY
     for row in range(begins.length):
         if not is_set(&begins.valid, row):
@@ -261,6 +257,8 @@ cdef Built place_versions(
             if runs.versions[at].begin < runs.versions[at - 1].begin:
                 qsort(&runs.versions[first], <size_t>(last - first), sizeof(Version), by_begin)
                 break
+    for at in range(runs.n_versions):
+        runs.begins[at] = runs.versions[at].begin
     return WHOLE
 
 
@@ -276,5 +274,6 @@ cdef void free_runs(Runs *runs) noexcept nogil:
     free(runs.slots)
     free(runs.keys)
     free(runs.versions)
+    free(runs.begins)
     free(runs.bytes)
     memset(runs, 0, sizeof(Runs))
