@@ -38,16 +38,20 @@ def pass_through_widened(data: Data) -> Any:
     for name in (*COLUMNS[1:], "valid_to"):
         kind = data.log.schema[name].dataType if name in data.log.columns else LongType()
         schema = schema.add(name, kind)
-    return data.rows.mapInArrow(_widening(), schema).select(*COLUMNS)
+    return data.rows.mapInArrow(_widening(), schema)
 
 
 def temporal_join(data: Data, root: Path | None = None, **more: Any) -> Any:
     """kstore's, on the store built before."""
+    return temporal_join_as_it_comes(data, root, **more).select(*COLUMNS)
+
+
+def temporal_join_as_it_comes(data: Data, root: Path | None = None, **more: Any) -> Any:
+    """The same with all columns, which Spark takes from Python without another look at them."""
     from kstore_core.spark import temporal_join
 
     place = data.root if root is None else root
-    joined = temporal_join(data.rows, place, key="who", timestamp="at", prefix="", **more)
-    return joined.select(*COLUMNS)
+    return temporal_join(data.rows, place, key="who", timestamp="at", prefix="", **more)
 
 
 def asof_join(data: Data) -> Any:

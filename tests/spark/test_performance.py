@@ -33,7 +33,7 @@ def test_every_way_of_joining_and_of_keeping_state_gives_the_same(session):
     found = performance.measure(session, performance.SMALL)
     names = [line.split("|")[0].strip() for line in LINE.findall(found)]
     assert {name for name in names if name in spark_joins.OTHERS} == set(spark_joins.OTHERS)
-    assert sum("**kstore**" in name for name in names) == 3 + 1 + 1
+    assert sum("**kstore**" in name for name in names) == 4 + 1 + 1
     agreed = re.findall(r"gave ([\d,]+) rows with the checksum `([0-9a-f]{16})`", found)
     assert len(agreed) == 3
     assert agreed[0][0] == f"{performance.SMALL.rows:,}"

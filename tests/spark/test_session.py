@@ -51,6 +51,7 @@ def test_the_session_is_quiet_and_local(spark: SparkSession) -> None:
     settings = dict(spark.sparkContext.getConf().getAll())
     assert settings["spark.master"] == "local[2]"
     assert settings["spark.driver.host"] == settings["spark.driver.bindAddress"] == "127.0.0.1"
+    assert settings["spark.python.unix.domain.socket.enabled"] == "true"
     assert spark.sparkContext.uiWebUrl is None
     assert spark.sparkContext.pythonExec == sys.executable
     assert os.environ["PYSPARK_DRIVER_PYTHON"] == sys.executable
