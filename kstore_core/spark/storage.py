@@ -156,9 +156,7 @@ def local_path(text: str) -> str | None:
     """
     if not _scheme(text):
         return text
-    match = re.fullmatch(
-        r"file:(?://(?:localhost)?(?=/|$))?(?!//)(.*)", text, re.IGNORECASE | re.DOTALL
-    )
+    match = _FILE.fullmatch(text)
     return unquote(match[1]) if match else None
 
 

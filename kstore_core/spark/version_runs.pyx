@@ -11,8 +11,8 @@ from libc.string cimport memcmp, memset
 
 from kstore_core.codec.arrow_in cimport Texts, Times, is_set, text_at, text_valid
 from kstore_core.codec.buffers cimport put
-from kstore_core.codec.prefetching cimport prefetch, prefetch_all
 from kstore_core.codec.partitioner cimport murmur2_hash
+from kstore_core.codec.prefetching cimport prefetch, prefetch_all
 
 cdef enum:
     FEWEST_BITS = 6             # of a slot's number
