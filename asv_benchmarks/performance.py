@@ -29,7 +29,7 @@ class Sizes:
 
     keys: int = 100_000
     rows: int = 1_000_000
-    rounds: int = 3
+    rounds: int = 5
     batch: int = 5_000
     batches: int = 10
     large_batch: int = 25_000

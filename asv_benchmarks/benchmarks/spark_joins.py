@@ -118,19 +118,14 @@ def _widening() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]
         """Columns that look like a version's; those of the longest batch are made once."""
         import pyarrow as pa
 
+        headers = [("trace-id", b"0123456789abcdef"), ("n", None), ("s", b"ecb")]
+        pairs = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+        version = ["x" * 100, 1, pa.scalar(headers, pairs), 2]
         columns: list[pa.Array] = []
         for batch in batches:
             count = batch.num_rows
             if not columns or len(columns[0]) < count:
-                entry = [("trace-id", b"0123456789abcdef"), ("n", None), ("s", b"ecb")]
-                pairs = pa.struct([("key", pa.string()), ("value", pa.binary())])
-                times = pa.array(range(count))
-                columns = [
-                    pa.array(["x" * 100] * count),
-                    times,
-                    pa.array([entry] * count, pa.list_(pairs)),
-                    times,
-                ]
+                columns = [pa.repeat(part, count) for part in version]
             added = [column.slice(0, count) for column in columns]
             names = [*batch.schema.names, "value", "timestamp", "headers", "valid_to"]
             yield pa.RecordBatch.from_arrays([*batch.columns, *added], names=names)
