@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from kstore_core.spark import check_cluster, read_store, temporal_join, write_store
 from kstore_core.spark.roots import Root
-from tests.spark.local_cluster import parent_of
+from tests.spark.local_cluster import die_with, parent_of
 from tests.spark.logs import SHARDS, SPEC, Record, Version, log_frame, read_rows
 
 if TYPE_CHECKING:
@@ -38,9 +37,7 @@ class LethalRoot(Root):
         if how == "worker":
             os.kill(os.getpid(), signal.SIGKILL)
         elif how != "for ever":
-            victim = parent_of(os.getppid()) if how == "executor" else int(how)
-            os.kill(victim, signal.SIGKILL)
-            time.sleep(600)  # the daemon ends this process when it misses its executor
+            die_with(parent_of(os.getppid()) if how == "executor" else int(how))
         raise OSError(5, "the disk is gone")
 
 

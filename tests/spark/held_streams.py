@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,13 +53,24 @@ def plan(scratch: Path, kills: Mapping[str, Sequence[tuple[str, str]]]) -> None:
 
 def streams(spark: SparkSession, scratch: str, names: Sequence[str]) -> None:
     """Stream what there is in ``in`` into a root for each name, all of them at once."""
+    run_held(spark, scratch, names, _begin)
+
+
+def run_held(
+    spark: SparkSession,
+    scratch: str,
+    names: Sequence[str],
+    begin: Callable[[DataFrame, Path], StreamingQuery],
+) -> None:
+    """Begin a stream for each name, hold those that have a kill to wait for, and see all end."""
     places = [Path(scratch, name) for name in names]
     epochs = epochs_of(spark, Path(scratch, "in"))
-    if any(kills_of(place).left() for place in places):
+    left = [kill.split()[1] for place in places for kill in kills_of(place).left()]
+    if DRIVER in left or EXECUTOR in left:
         gateway: Any = spark.sparkContext._gateway
         arguments = (places, gateway.proc.pid)
         threading.Thread(target=_kill_when_held, args=arguments, daemon=True).start()
-    for query in [_begin(epochs, place) for place in places]:
+    for query in [begin(epochs, place) for place in places]:
         query.awaitTermination()
 
 

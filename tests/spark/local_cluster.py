@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -133,6 +134,12 @@ def _session_of(process: Path) -> int | None:
 def parent_of(process: int) -> int:
     """The parent of a process: of the daemon that forks Python workers, its executor."""
     return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def die_with(process: int) -> None:
+    """Kill an executor or a driver; the daemon ends this worker when it misses its executor."""
+    os.kill(process, signal.SIGKILL)
+    time.sleep(600)
 
 
 def _spark_home(scratch: Path) -> Path:

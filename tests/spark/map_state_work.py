@@ -4,38 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kstore_core.spark import map_state, map_state_task
-from tests.spark.local_cluster import parent_of
 from tests.spark.map_state_tasks import TOTALS, running_total
-from tests.spark.stream_work import EXECUTOR, Kills
+from tests.spark.stream_work import Kills
 from tests.spark.streams import AVAILABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-@dataclass(frozen=True)
-class ExecutorKills(Kills):
-    """Kills of a worker, or of its executor."""
-
-    def _kill(self, victim: str) -> None:
-        if victim == EXECUTOR:
-            os.kill(parent_of(os.getppid()), signal.SIGKILL)
-            time.sleep(600)  # the daemon ends this process when it misses its executor
-        super()._kill(victim)
-
-
-def kills_of(place: Path) -> ExecutorKills:
+def kills_of(place: Path) -> Kills:
     """The kills of a stream that has this place."""
-    return ExecutorKills(str(place / "kills"))
+    return Kills(str(place / "kills"))
 
 
 def lethal_total(place: str, key: str, rows: Any, store: Any) -> Iterator[tuple[str, int]]:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kstore_core.spark import spec_json
 from kstore_core.spark.source.datasource import KStoreSource
 from kstore_core.spark.source.sink import StreamSink
-from tests.spark.held_streams import kills_of
+from tests.spark.held_streams import kills_of, run_held
 from tests.spark.logs import SHARDS, SPEC
-from tests.spark.streams import AVAILABLE, epochs_of
+from tests.spark.streams import AVAILABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,23 +48,8 @@ class LethalSource(KStoreSource):
 
 def sinks(spark: SparkSession, scratch: str, names: Sequence[str]) -> None:
     """Stream what there is in ``in`` into a root for each name, all of them at once."""
-    places = [Path(scratch, name) for name in names]
     spark.dataSource.register(LethalSource)
-    epochs = epochs_of(spark, Path(scratch, "in"))
-    if any("driver" in kill for place in places for kill in kills_of(place).left()):
-        gateway: Any = spark.sparkContext._gateway
-        arguments = (places, gateway.proc.pid)
-        threading.Thread(target=_kill_when_held, args=arguments, daemon=True).start()
-    for query in [_begin(epochs, place) for place in places]:
-        query.awaitTermination()
-
-
-def _kill_when_held(places: Sequence[Path], jvm: int) -> None:
-    """Wait until each stream is held at its step, and kill the driver."""
-    while not all((place / "kills" / "held").exists() for place in places):
-        time.sleep(0.05)
-    for process in (jvm, os.getpid()):
-        os.kill(process, signal.SIGKILL)
+    run_held(spark, scratch, names, _begin)
 
 
 def _begin(epochs: DataFrame, place: Path) -> StreamingQuery:

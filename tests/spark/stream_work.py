@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tests.spark.local_cluster import die_with, parent_of
+
 WORKER, EXECUTOR, DRIVER = "worker", "executor", "driver"
 
 
@@ -52,9 +54,9 @@ class Kills:
         self._kill(victim)
 
     def _kill(self, victim: str) -> None:
-        if victim == DRIVER:
-            for process in Path(self.path, "pids").read_text().split():
-                os.kill(int(process), signal.SIGKILL)
+        """Kill this worker, or the executor that it dies with."""
+        if victim == EXECUTOR:
+            die_with(parent_of(os.getppid()))
         os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -11,13 +11,13 @@ from pyspark.errors import StreamingQueryException
 
 from kstore_core.spark.roots import Root
 from kstore_core.spark.source.sink import StreamSink
-from tests.spark.held_streams import kills_of
+from tests.spark.held_streams import SLICES, kills_of, plan
 from tests.spark.local_cluster import local_cluster
 from tests.spark.logs import COLUMNS, SHARDS, SPEC, Record, make_log
 from tests.spark.shard_epochs import KillAt, Servant, Streamed
 from tests.spark.sink_work import sinks
 from tests.spark.stream_work import DRIVER, WORKER
-from tests.spark.streams import add_epochs, slices_of
+from tests.spark.streams import slices_of
 from tests.spark.test_sink import received, sink
 from tests.spark.test_streaming_shards import STEPS, shards_are
 
@@ -66,12 +66,9 @@ def test_each_epoch_is_there_once_whoever_is_killed(
 ) -> None:
     """A stream is held at each step when the driver is killed; then, Spark's commit process is."""
     scratch = tmp_path_factory.mktemp("k")  # a short name, as sockets need it
-    slices = slices_of(make_log(13, 80, SHARDS), 2)
-    add_epochs(scratch / "in", slices)
-    for step in OF_DRIVER:
-        (scratch / step).mkdir()
-        further = [("published", WORKER)] if step == OF_DRIVER[-1] else []
-        kills_of(scratch / step).plan([(step, DRIVER), *further])
+    kills = {step: [(step, DRIVER)] for step in OF_DRIVER}
+    kills[OF_DRIVER[-1]].append(("published", WORKER))
+    plan(scratch, kills)
     (scratch / "driver").mkdir()
     with local_cluster(scratch / "driver", {"spark.master": "local[3]"}) as cluster:
         with pytest.raises(AssertionError, match="the driver is gone"):
@@ -83,4 +80,4 @@ def test_each_epoch_is_there_once_whoever_is_killed(
     sinks(spark, str(scratch), OF_DRIVER[-1:])
     for step in OF_DRIVER:
         assert kills_of(scratch / step).left() == []
-        check_once(scratch / step / "root", slices, scratch / "restored" / step)
+        check_once(scratch / step / "root", SLICES, scratch / "restored" / step)
