@@ -19,15 +19,14 @@ from kstore_core.spark.frames import check_columns, spark_schema
 from kstore_core.spark.partition_headers import NOTHING, told_times
 from kstore_core.spark.roots import Root
 from kstore_core.spark.shard_log import ShardLog
-from kstore_core.spark.source.sink import Received, StreamSink
+from kstore_core.spark.source.sink import StreamSink
 from kstore_core.spark.source.write_options import write_options
-from kstore_core.spark.streaming_home import LiveHome
-from kstore_core.spark.streaming_inbox import Inbox
 from kstore_core.spark.write_job import WriteJob
 from kstore_core.spec import StoreSpec
 from kstore_core.types import NOT_PUT
+from tests.spark.inboxes import received
 from tests.spark.logs import Record, log_table
-from tests.spark.shard_epochs import QUERY, rows_of
+from tests.spark.shard_epochs import rows_of
 
 VERSIONS = stores.versioned_key_value("versions", 5, 2)
 WINDOWS = stores.window("windows", 5, 1, segment_interval_ms=1)
@@ -177,8 +176,7 @@ def test_the_proposals_example_in_a_batch_and_a_stream(tmp_path: Path, honoured:
         job.publish(writer.write_each(number, rows, by_key=False))
         sink = StreamSink({**options, "engine": "lmdb"}, spark_schema(rows.schema), False)
         for _ in range(2):
-            inbox = Inbox.of(LiveHome.of(stream.path).path, QUERY, number)
-            sink.commit([Received(QUERY, inbox.write(0, iter(rows.to_batches())))], number)
+            sink.commit(received(stream.path, number, [rows]), number)
         for root in (batch, stream):
             [shard] = root.load(1 + number).shards
             assert shard.stream_time == (9 if honoured else 3)
@@ -189,12 +187,10 @@ def test_a_header_that_tells_no_time_is_refused_before_anything_is_written(tmp_p
     rows = log_table([Record(b"a", b"1", 3, ((HEADER, b"123"),))])
     options = {"path": str(tmp_path), "spec": spec_json(VERSIONS), "partitions": "1"}
     schema = spark_schema(rows.schema)
-    message = Received(
-        QUERY, Inbox.of(LiveHome.of(tmp_path).path, QUERY, 0).write(0, iter(rows.to_batches()))
-    )
+    messages = received(tmp_path, 0, [rows])
     with pytest.raises(FormatError, match="header 'partition-time' has not 8 bytes"):
-        StreamSink({**options, "partition_time": "true"}, schema, False).commit([message], 0)
-    StreamSink(options, schema, False).commit([message], 0)
+        StreamSink({**options, "partition_time": "true"}, schema, False).commit(messages, 0)
+    StreamSink(options, schema, False).commit(messages, 0)
     assert Root.at(tmp_path).load().records == 1
 
 

@@ -16,8 +16,8 @@ from kstore_core.spark.frames import spark_schema
 from kstore_core.spark.roots import Root
 from kstore_core.spark.source.sink import Received, StreamSink
 from kstore_core.spark.streaming_home import LiveHome
-from kstore_core.spark.streaming_inbox import Inbox
 from kstore_core.spark.streaming_shards import EpochTask
+from tests.spark import inboxes
 from tests.spark.logs import (
     COLUMNS,
     RETENTION,
@@ -46,14 +46,9 @@ def sink(root: Path, columns: Any = COLUMNS, **options: str) -> StreamSink:
 
 
 def received(root: Path, epoch: int, tasks: list[list[Record]], columns: Any) -> list[Any]:
-    """What tasks with these rows answer."""
-    inbox = Inbox.of(LiveHome.of(root).path, QUERY, epoch)
-    messages = []
-    for number, records in enumerate(tasks):
-        batches = log_table(records).select(list(columns)).to_batches(7)
-        rows = (batch for batch in batches if batch.num_rows)
-        messages.append(Received(QUERY, inbox.write(number, rows)))
-    return messages
+    """What tasks with these records answer."""
+    rows = (log_table(records).select(list(columns)) for records in tasks)
+    return inboxes.received(root, epoch, rows)
 
 
 @pytest.mark.parametrize("columns", [COLUMNS, ("value", "key", "headers", "timestamp")])

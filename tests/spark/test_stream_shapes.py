@@ -12,11 +12,10 @@ import pytest
 from kstore_core.spark import spec_json
 from kstore_core.spark.frames import spark_schema
 from kstore_core.spark.roots import Root
-from kstore_core.spark.source.sink import Received, StreamSink
-from kstore_core.spark.streaming_home import LiveHome
-from kstore_core.spark.streaming_inbox import Inbox
+from kstore_core.spark.source.sink import StreamSink
 from kstore_core.spec import StoreSpec
-from tests.spark.shard_epochs import QUERY, Streamed, content
+from tests.spark.inboxes import received
+from tests.spark.shard_epochs import Streamed, content
 from tests.spark.streams import slices_of
 from tests.spark.test_log_keys import SHAPES, SHARDS, columns_of, log_of, written
 
@@ -98,11 +97,8 @@ def test_epochs_of_the_sink_are_one_write(tmp_path: Path, name: str) -> None:
     for number, records in enumerate(in_epochs(spec)):
         rows = columns_of(spec, records, typed=True)
         options = {"path": str(root), "spec": spec_json(spec), "partitions": str(SHARDS)}
-        inbox = Inbox.of(LiveHome.of(root).path, QUERY, number)
         for _ in range(2):  # Spark does not know that it was done
-            tasks = (iter(rows.slice(task * 7, 7).to_batches()) for task in range(3))
-            files = (inbox.write(*task) for task in enumerate(tasks))
-            messages = [Received(QUERY, file) for file in files]
+            messages = received(root, number, (rows.slice(task * 7, 7) for task in range(3)))
             StreamSink(options, spark_schema(rows.schema), False).commit(messages, number)
     assert shards_of(root, spec) == one_write(tmp_path / "batch", spec, typed=True)
     assert Root.at(root).load().records == EPOCHS * SIZE
