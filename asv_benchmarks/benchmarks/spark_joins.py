@@ -32,12 +32,7 @@ def pass_through(data: Data) -> Any:
 
 def pass_through_widened(data: Data) -> Any:
     """The floor of a join in Python: as wide as its result, and the same for every row."""
-    from pyspark.sql.types import LongType, StructType
-
-    schema = StructType(list(data.rows.schema))
-    for name in (*COLUMNS[1:], "valid_to"):
-        kind = data.log.schema[name].dataType if name in data.log.columns else LongType()
-        schema = schema.add(name, kind)
+    schema = _beside_version(data, data.rows.columns).add("valid_to", "long")
     return data.rows.mapInArrow(_widening(), schema)
 
 
@@ -95,9 +90,7 @@ def cogroup(data: Data) -> Any:
 
     log = data.log.withColumn("group", F.pmod(F.hash("key"), F.lit(SHARDS)))
     rows = data.rows.withColumn("group", F.pmod(F.hash("who"), F.lit(SHARDS)))
-    schema = data.rows.select("number").schema
-    for name in COLUMNS[1:]:
-        schema = schema.add(data.log.schema[name])
+    schema = _beside_version(data, ["number"])
     pairs = rows.groupBy("group").cogroup(log.groupBy("group"))
     return pairs.applyInArrow(_merging(), schema)
 
@@ -109,6 +102,14 @@ OTHERS: dict[str, Callable[[Data], Any]] = {
     "cogroup and pandas' `merge_asof`": cogroup,
 }
 """Spark's own ways."""
+
+
+def _beside_version(data: Data, names: list[str]) -> Any:
+    """The schema of some columns of the rows, and of a version's behind them."""
+    schema = data.rows.select(*names).schema
+    for name in COLUMNS[1:]:
+        schema = schema.add(data.log.schema[name])
+    return schema
 
 
 def _widening() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -46,17 +46,21 @@ def apply_log(
         A header of this name has not 8 bytes.
     """
     if not partition_time or not len(log):
-        return restore(store, log.keys, log.values, log.timestamps, log.headers)
+        return _restored(store, log)
     read, sent = told_times(log.headers, len(log))
     latest = int(max(read.max(), sent.max()))
     if store.spec.shape != "versioned":  # what lives is what lives once all are there
         state.advance(latest)
-        return restore(store, log.keys, log.values, log.timestamps, log.headers)
+        return _restored(store, log)
     kept = log.take(np.flatnonzero(~_late(log, read, sent, store.clock)))
-    done = restore(store, kept.keys, kept.values, kept.timestamps, kept.headers)
+    done = _restored(store, kept)
     state.advance(latest)
     late = len(log) - len(kept)
     return dataclasses.replace(done, records=len(log), late=done.late + late)
+
+
+def _restored(store: Any, log: ShardLog) -> Restored:
+    return restore(store, log.keys, log.values, log.timestamps, log.headers)
 
 
 def _late(

@@ -99,10 +99,10 @@ class LocalFiles:
             target = self.path / name
             with _saying(target):
                 target.parent.mkdir(parents=True, exist_ok=True)
-            with _saying(target), source.open("rb") as reader, target.open("xb") as writer:
-                shutil.copyfileobj(reader, writer, 1 << 20)
-                writer.flush()
-                os.fsync(writer.fileno())
+                with source.open("rb") as reader, target.open("xb") as writer:
+                    shutil.copyfileobj(reader, writer, 1 << 20)
+                    writer.flush()
+                    os.fsync(writer.fileno())
 
     def reuse(self, old: str, new: str) -> str:
         target = self.path / new

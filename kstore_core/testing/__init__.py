@@ -64,7 +64,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CrashSuite": "killer.suite",
     "EngineSuite": "engine_suite",
     "Faults": "faults",
     "FaultyEngine": "faults",
