@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import operator
 import struct
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -20,7 +21,10 @@ from kstore_core.spec import StoredSpec, StoreSpec
 
 __all__ = [
     "CLOSED",
+    "COMMIT",
     "OPEN",
+    "SEGMENTS",
+    "SPEC",
     "STATUS",
     "Entries",
     "Partition",
@@ -30,8 +34,11 @@ __all__ = [
     "check_partition",
     "commit_rows",
     "common_offsets",
+    "kafka_digest",
     "merged_record",
+    "parse_entries",
     "read_record",
+    "sorted_rows",
 ]
 
 Partition = tuple[str, int]
@@ -41,6 +48,11 @@ STATUS = b"status"
 POSITION = b"position"
 SPEC = b"kstore.spec"
 STREAM_TIME = b"kstore.stream-time"
+COMMIT = b"kstore.commit"
+SEGMENTS = b"kstore.segments"
+"""How far segments are: see :mod:`kstore_core.segments.progress`."""
+
+_OURS = b"kstore."
 
 UNKNOWN = -4
 """What Kafka commits for an offset that it does not know; a restore then begins at the start."""
@@ -66,6 +78,10 @@ class StoreRecord:
         Milliseconds; None where nothing stored it.
     notes : dict
         What a program has noted beside the rows, by name.
+    commit, segments : bytes or None
+        In a segment: how far it is, and how far the others are.
+    digest : int
+        CRC-32 of the entries that Kafka reads and writes.
     """
 
     offsets: dict[Partition, int] = field(default_factory=dict)
@@ -73,6 +89,9 @@ class StoreRecord:
     spec: StoredSpec | None = None
     stream_time: int | None = None
     notes: dict[str, bytes] = field(default_factory=dict)
+    commit: bytes | None = None
+    segments: bytes | None = None
+    digest: int = 0
 
     @property
     def known_offsets(self) -> dict[Partition, int]:
@@ -134,22 +153,55 @@ def read_record(namespace: Namespace) -> StoreRecord:
     CorruptionError
         An entry that cannot be one.
     """
+    return parse_entries(
+        pair for keys, values in namespace.scan() for pair in zip(keys, values, strict=True)
+    )
+
+
+def parse_entries(entries: Iterable[tuple[bytes, bytes]]) -> StoreRecord:
+    """What entries of the offsets namespace say, in the order of their keys.
+
+    Raises
+    ------
+    CorruptionError
+        An entry that cannot be one.
+    """
     record = StoreRecord()
-    for keys, values in namespace.scan():
-        for key, value in zip(keys, values, strict=True):
-            if key == POSITION:
-                record.position = _position(value)
-            elif key == SPEC:
-                record.spec = StoredSpec.parse(value)
-            elif key == STREAM_TIME:
-                record.stream_time = _long(key, value)
-            elif (name := note_name(key)) is not None:
-                record.notes[name] = value
-            elif key != STATUS:
-                partition = _partition(key)
-                if partition is not None:
-                    record.offsets[partition] = _long(key, value)
+    for key, value in entries:
+        record.digest = kafka_digest([(key, value)], record.digest)
+        if key == POSITION:
+            record.position = _position(value)
+        elif key == SPEC:
+            record.spec = StoredSpec.parse(value)
+        elif key == STREAM_TIME:
+            record.stream_time = _long(key, value)
+        elif key == COMMIT:
+            record.commit = value
+        elif key == SEGMENTS:
+            record.segments = value
+        elif (name := note_name(key)) is not None:
+            record.notes[name] = value
+        elif key != STATUS:
+            partition = _partition(key)
+            if partition is not None:
+                record.offsets[partition] = _long(key, value)
     return record
+
+
+def kafka_digest(entries: Iterable[tuple[bytes, bytes]], digest: int = 0) -> int:
+    """CRC-32 of the offsets and the position, which Kafka Streams changes when it commits.
+
+    Parameters
+    ----------
+    entries : iterable of (key, value)
+        In the order of their keys.
+    digest : int
+        Of the entries before them.
+    """
+    for key, value in entries:
+        if key != STATUS and not key.startswith(_OURS):
+            digest = zlib.crc32(value, zlib.crc32(key, digest))
+    return digest
 
 
 def merged_record(records: Iterable[StoreRecord]) -> StoreRecord:
@@ -200,7 +252,7 @@ def _long(key: bytes, value: bytes) -> int:
 def _partition(key: bytes) -> Partition | None:
     topic, _, number = key.decode(errors="replace").rpartition("-")
     if not (topic and number.isdecimal()):
-        if key.startswith(b"kstore."):
+        if key.startswith(_OURS):
             return None  # a newer kstore's entry
         raise CorruptionError(
             f"the entry {key!r} of the offsets namespace names no partition; "
@@ -234,7 +286,11 @@ def commit_rows(
         entries[STREAM_TIME] = _LONG.pack(stream_time)
     if spec is not None:
         entries[SPEC] = json.dumps(spec.describe(), separators=(",", ":"), sort_keys=True).encode()
-    entries |= note_entries(notes or {})
+    return sorted_rows(entries | note_entries(notes or {}))
+
+
+def sorted_rows(entries: Mapping[bytes, bytes | None]) -> Rows:
+    """Entries as they are written."""
     keys = sorted(entries)
     return Rows(keys, [entries[key] for key in keys])
 

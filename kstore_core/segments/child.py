@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from kstore_core.engine import Database, Rows
 from kstore_core.errors import EngineError, StorageFullError, StoreClosedError
-from kstore_core.offsets import CLOSED, OPEN, STATUS
+from kstore_core.offsets import CLOSED, OPEN, STATUS, sorted_rows
 from kstore_core.segments.segment import Segment
 from kstore_core.segments.sleeping import SleepingDatabase
 from kstore_core.staging import StagedNamespace
@@ -63,6 +63,13 @@ class Child(Segment):
         While it is open.
     unsynced : bool
         A crash may lose rows of it.
+    commit : int
+        The number of the last commit that wrote to it; 0 where there was none, or it is not known
+        yet: a database that turns out to have less when it is opened has lost rows.
+    sealed : bool
+        Its database was closed cleanly since it was written to last.
+    loaded : bool
+        Rows were loaded past the staging since its last commit.
     fits : bool
         Its rows have been seen to be of its time.
     """
@@ -73,6 +80,9 @@ class Child(Segment):
         self.exists = exists
         self.database: Database | None = None
         self.unsynced = False
+        self.commit = 0
+        self.sealed = True
+        self.loaded = False
         self.fits = False
         self._home = home
         self._stored: StoredTable | None = None
@@ -127,6 +137,7 @@ class Child(Segment):
                 if self.database is not None:
                     self._stand_on(database)
             database.close()
+            self.sealed = True
             return True
 
     def write(self, batch: Mapping[str, Rows]) -> None:
@@ -142,6 +153,7 @@ class Child(Segment):
                 batch[OFFSETS] = _marked(batch.get(OFFSETS))
             for name in batch:
                 database.namespace(name)
+            self.sealed = False
             try:
                 database.write(batch)
             except StorageFullError as error:
@@ -156,6 +168,7 @@ class Child(Segment):
     def load(self, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]) -> int:
         self.write({})  # makes it and marks it
         self.unsynced = self._home.loses_tails
+        self.loaded = True
         return super().load(chunks)
 
     def sync(self) -> None:
@@ -217,6 +230,4 @@ def full_without_log(database: Database) -> StorageFullError:
 def _marked(entries: Rows | None) -> Rows:
     """Entries of the offsets namespace, and the mark of a database that is open."""
     rows = dict(zip(entries.keys, entries.values, strict=True)) if entries else {}
-    rows[STATUS] = OPEN
-    keys = sorted(rows)
-    return Rows(keys, [rows[key] for key in keys])
+    return sorted_rows({**rows, STATUS: OPEN})

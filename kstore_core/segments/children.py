@@ -17,12 +17,14 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, cast
 
+from kstore_core.directories import sync_directory
 from kstore_core.engine import Database, Durability, Engine
 from kstore_core.errors import EngineError
 from kstore_core.opening import check_namespaces, open_table
 from kstore_core.segments.child import Child
 from kstore_core.segments.fitting import Fitting, end_keys
 from kstore_core.segments.names import by_id, name_of, starts
+from kstore_core.segments.progress import commit_of, lost_rows
 from kstore_core.segments.segment import Segment
 from kstore_core.segments.sleeping import SleepingDatabase
 from kstore_core.spec import StoreSpec
@@ -105,6 +107,7 @@ class ChildSegments:
         levels = engine.capabilities.durability
         self.loses_tails = durability == "changelog" and durability in levels
         self.lock = RLock()
+        self.read_only = read_only
         self.live: dict[int, Child] = {}
         self.expired: list[Child] = []
         self.first_live = 0
@@ -113,7 +116,6 @@ class ChildSegments:
         self._spec = spec
         self._staging = staging
         self._durability = durability
-        self._read_only = read_only
         self._migrate_on_read = migrate_on_read
         self._interval = spec.segment_interval_ms
         self._to_drop: list[Child] = []
@@ -121,9 +123,12 @@ class ChildSegments:
         self._pid = os.getpid()
         nowhere = SleepingDatabase(_Nobody(), self.path)
         self.rows = StagedNamespace(staging, nowhere, spec.format.namespace, not read_only)
-        self._list()
+        self.find()
 
-    def _list(self) -> None:
+    def find(self) -> None:
+        """Find the segments by their names; those that are open are closed first."""
+        for child in self.live.values():
+            child.close()
         found = starts(
             self._spec.name, self._engine.children(self._root, self._spec.name), self.path
         )
@@ -166,7 +171,7 @@ class ChildSegments:
         """Give segments with names of older versions those of today, if this is not read-only."""
         for child in self.live.values():
             name = self._name(child.id)
-            if child.name != name and not self._read_only:
+            if child.name != name and not self.read_only:
                 child.sleep()
                 self._engine.rename_child(self._root, self._spec.name, child.name, name)
                 child.name = name
@@ -225,19 +230,31 @@ class ChildSegments:
             self._spec.name,
             child.name,
             durability=self._durability,
-            read_only=self._read_only,
+            read_only=self.read_only,
         )
         try:
             check_namespaces(database, self._spec.format, self._spec.family)
+            self._check_progress(child, database)
             self._check_rows(child, database)
         except BaseException:
             database.close()
             raise
         return database
 
+    def _check_progress(self, child: Child, database: Database) -> None:
+        """Refuse a database that lacks commits: an older copy, put in the place of another."""
+        own = commit_of(database)
+        if own < child.commit:
+            raise lost_rows(
+                self._spec.name,
+                self.path,
+                f"{child.name} has commit {own} and should have {child.commit}",
+            )
+        child.commit = own
+
     def open_table(self, database: Database) -> StoredTable:
         """The table of the rows that a database holds."""
-        writable = not self._read_only
+        writable = not self.read_only
         if isinstance(database, SleepingDatabase):
             return NamespaceTable(
                 StagedNamespace(self._staging, database, self._spec.format.namespace, writable)
@@ -275,7 +292,22 @@ class ChildSegments:
     def _all(self) -> Iterable[Child]:
         return [*self.live.values(), *self.expired, *self._to_drop]
 
+    def sync(self, child: Child) -> None:
+        """Make what was written to a segment for the first time survive a power cut, by its name.
+
+        Not at the level ``changelog``, where a crash takes the rows and the offsets together.
+        """
+        if self._durability == "process" and child.database is not None:
+            child.database.sync()
+            for folder in (self.path, self._root):
+                sync_directory(folder)
+
     # The end of them.
+
+    @property
+    def is_own(self) -> bool:
+        """Whether they were opened by this process, and not by one that it was forked from."""
+        return os.getpid() == self._pid
 
     def drop(self, children: Sequence[Child]) -> None:
         """Drop what has expired; what a scan still reads, by the close at the latest.
@@ -303,7 +335,7 @@ class ChildSegments:
 
     def close(self) -> None:
         """Let go of all databases. Closing twice is fine."""
-        if os.getpid() != self._pid:
+        if not self.is_own:
             self.lock = RLock()  # whoever held it is not in this process
             self.marks = False
             self._to_drop = []

@@ -2,37 +2,54 @@
 
 Rows of all segments cannot be written at once, so a commit has two phases: rows first, then what
 vouches for them. The newest segment is written last and keeps the whole record of the store in the
-batch that holds its rows; Kafka Streams, too, asks the newest one first.
+batch that holds its rows; Kafka Streams, too, asks the newest one first. Each batch carries the
+number of its commit: see :mod:`kstore_core.segments.progress`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
-from contextlib import closing
+from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from kstore_core.clock import segment_id
 from kstore_core.engine import Database, Engine, Rows
+from kstore_core.errors import InconsistentStateError, StoreClosedError
 from kstore_core.offsets import (
+    COMMIT,
+    SEGMENTS,
     Entries,
     Partition,
     StoreRecord,
     commit_rows,
-    merged_record,
     read_record,
+    sorted_rows,
 )
 from kstore_core.segments.child import Child
 from kstore_core.segments.children import ChildSegments
-from kstore_core.segments.names import starts
+from kstore_core.segments.names import by_id, starts
+from kstore_core.segments.progress import (
+    Expected,
+    Progress,
+    encode_segments,
+    find_progress,
+    with_record,
+    without_record,
+)
 from kstore_core.segments.table import SegmentedTable
 from kstore_core.spec import StoreSpec
 from kstore_core.staging import StagedNamespace, take
 from kstore_core.tables import OFFSETS, Table
 
-__all__ = ["ChildStorage", "read_children"]
+__all__ = ["ChildStorage", "read_children", "read_progress"]
+
+_T = TypeVar("_T")
 
 _LOOKED_AT = 8
 """How many segments are looked at, newest first, for a record that tells the store's spec."""
+
+_ATTEMPTS = 4
 
 
 class ChildStorage:
@@ -56,22 +73,51 @@ class ChildStorage:
         self._interval = spec.segment_interval_ms
         self._stream_time: int | None = None
         self._vouched = False
+        self._number = 0
+        self._segments_entry = b""
+        self._holder: Child | None = None
 
     database: Database | None = None
 
     def read_record(self) -> StoreRecord:
         """What the newest segments say of the store.
 
-        Stream time is at least when the newest segment begins: Kafka may have written to it, and
-        does not store the time.
+        Where a segment has lost the end of its write-ahead log, the offsets, the position and the
+        stream time are those of the last commit that all segments have. Stream time is at least
+        when the newest segment begins: Kafka may have written to it, and does not store the time.
+
+        Raises
+        ------
+        InconsistentStateError
+            A segment is missing, or does not say which commits it has.
         """
-        children = [child for _, child in sorted(self._segments.live.items(), reverse=True)]
-        record = merged_record(_record_of(child.wake()) for child in children[:_LOOKED_AT])
+        progress = self._progress()
+        record, live = progress.record, self._segments.live
+        for number, said in progress.segments.items():
+            if number in live:
+                live[number].commit, live[number].sealed = said
+        self._number = progress.number
+        self._segments_entry = encode_segments(self._expected())
         if record.stream_time is not None:
-            record.stream_time = max(record.stream_time, children[0].id * self._interval)
+            record.stream_time = max(record.stream_time, max(live) * self._interval)
         self._stream_time = record.stream_time
         self._vouched = record.spec is not None
         return record
+
+    def _progress(self) -> Progress:
+        segments = self._segments
+
+        def found() -> Progress:
+            names = {number: child.name for number, child in segments.live.items()}
+            return find_progress(
+                self._spec.name,
+                segments.path,
+                names,
+                lambda number: _record_of(segments.live[number].wake()),
+                looked_at=_LOOKED_AT,
+            )
+
+        return _again(found, segments.find) if segments.read_only else found()
 
     def open(self) -> Table:
         """The table of the rows; segments with names of older versions are given those of today.
@@ -108,25 +154,45 @@ class ChildStorage:
         """
         with self._segments.lock:
             staged = self._take()
-            if not (staged or entries or self._outlived()):
+            loaded = [child for child in self._segments.live.values() if child.loaded]
+            dropped = any(child.exists for child in self._segments.expired)
+            if not (staged or loaded or dropped or entries or self._outlived()):
                 return
             newest = self._newest(staged, entries)
+            newest.wake()  # which tells its number
+            others = [child for child in dict.fromkeys([*staged, *loaded]) if child is not newest]
+            number = max(self._number, newest.commit, *(child.commit for child in others)) + 1
             before, after = self._whole(record, Entries()), self._whole(record, entries)
-            others = [child for child in staged if child is not newest]
+            told = {COMMIT: without_record(after, number)}
+            before[SEGMENTS] = self._segments_entry
             for child in others:
                 self._sync_all_but(child)
-                self._write(child, staged[child], None if child.exists else before)
+                rows = told if child.exists else before | told
+                self._write(child, staged.get(child, []), rows, number)
             self._sync_all_but(newest)
-            self._write(newest, staged.get(newest, []), after)
+            segments = {**self._expected(), newest.id: Expected(number, sealed=False)}
+            whole = with_record(after, number, segments)
+            self._write(newest, staged.get(newest, []), whole, number)
+            self._number, self._holder = number, newest
+            self._segments_entry = encode_segments(segments)
+            if entries.stream_time is not None:
+                self._stream_time = entries.stream_time
             if entries.forgets:
                 others = [c for c in self._segments.live.values() if c.exists and c is not newest]
             else:  # a copy is not worth opening a database for, once more
                 others = [child for child in others if child.database is not None]
+            del whole[COMMIT]
             for child in others:
                 self._sync_all_but(child)
-                self._write(child, [], after)
-            if entries.stream_time is not None:
-                self._stream_time = entries.stream_time
+                child.write({OFFSETS: sorted_rows(whole)})
+
+    def _expected(self) -> dict[int, Expected]:
+        """How far each segment is, for the record."""
+        return {
+            number: Expected(child.commit, child.sealed)
+            for number, child in self._segments.live.items()
+            if child.exists
+        }
 
     def _take(self) -> dict[Child, list[tuple[StagedNamespace, Rows]]]:
         """What is staged, by segment, all of it as of one moment."""
@@ -159,16 +225,23 @@ class ChildStorage:
         return self._segments.segment(max(number, self._segments.first_live))
 
     def _write(
-        self, child: Child, staged: list[tuple[StagedNamespace, Rows]], entries: Rows | None
+        self,
+        child: Child,
+        staged: list[tuple[StagedNamespace, Rows]],
+        entries: Mapping[bytes, bytes | None],
+        number: int,
     ) -> None:
+        first = not child.commit
         batch = {namespace.name: rows for namespace, rows in staged}
-        if entries:
-            batch[OFFSETS] = entries
+        batch[OFFSETS] = sorted_rows(entries)
         child.write(batch)
+        child.commit, child.loaded = number, False
         for namespace, rows in staged:
             namespace.clear(rows)
+        if first:  # a power cut may take later commits, but not the entry that tells of them
+            self._segments.sync(child)
 
-    def _whole(self, record: StoreRecord, entries: Entries) -> Rows:
+    def _whole(self, record: StoreRecord, entries: Entries) -> dict[bytes, bytes | None]:
         """All that the store keeps of itself, with these entries."""
         time = self._stream_time if entries.stream_time is None else entries.stream_time
         offsets: dict[Partition, int | None] = dict(record.offsets)
@@ -177,7 +250,7 @@ class ChildStorage:
                 **(offsets if entries.offsets else dict.fromkeys(offsets)),
                 **entries.offsets,
             }
-        return commit_rows(
+        rows = commit_rows(
             record,
             offsets=offsets or None,
             position=record.position if entries.position is None else entries.position,
@@ -185,6 +258,7 @@ class ChildStorage:
             spec=self._spec,
             notes={**record.notes, **(entries.notes or {})},
         )
+        return dict(zip(rows.keys, rows.values, strict=True))
 
     def _sync_all_but(self, child: Child) -> None:
         """Where a crash may lose rows: none that offsets in ``child`` are about to vouch for."""
@@ -194,13 +268,75 @@ class ChildStorage:
 
     def close(self) -> None:
         """Let go of the databases; what a commit has let go of is dropped."""
-        self._segments.close()
+        try:
+            self._seal()
+        finally:
+            self._segments.close()
+
+    def _seal(self) -> None:
+        """Note that the databases were closed cleanly, so that the next open need not read them."""
+        holder = self._holder
+        if holder is None or not self._segments.is_own:
+            return
+        with self._segments.lock, suppress(StoreClosedError):
+            others = [child for child in self._segments.live.values() if child is not holder]
+            if all(child.sleep() for child in others if child.exists) and holder.wake():
+                entry = encode_segments(self._expected())
+                if entry != self._segments_entry:
+                    holder.write({OFFSETS: Rows([SEGMENTS], [entry])})
 
 
 def read_children(engine: Engine, root: Path, store: str) -> StoreRecord:
-    """What the segments of a store that is not open say of it."""
-    newest = [*starts(store, engine.children(root, store), root / store)][::-1]
-    return merged_record(_read_child(engine, root, store, name) for name in newest[:_LOOKED_AT])
+    """What the segments of a store that is not open say of it.
+
+    Raises
+    ------
+    InconsistentStateError
+        A segment is missing, or does not say which commits it has.
+    """
+    return read_progress(engine, root, store).record
+
+
+def read_progress(engine: Engine, root: Path, store: str) -> Progress:
+    """How far the segments of a store are that is not open.
+
+    Raises
+    ------
+    InconsistentStateError
+        A segment is missing, or does not say which commits it has.
+    """
+    return _again(lambda: _read_progress(engine, root, store), lambda: None)
+
+
+def _read_progress(engine: Engine, root: Path, store: str) -> Progress:
+    begins = starts(store, engine.children(root, store), root / store)
+    ordered = [*begins]
+    records: dict[str, StoreRecord] = {}
+
+    def read(name: str) -> StoreRecord:
+        if name not in records:
+            records[name] = _read_child(engine, root, store, name)
+        return records[name]
+
+    names = dict(enumerate(ordered))
+    for name in ordered[::-1][:_LOOKED_AT]:
+        spec = read(name).spec
+        if spec is not None and spec.segment_interval_ms is not None:
+            names = by_id(store, begins, root / store, spec.segment_interval_ms)
+            break
+    return find_progress(
+        store, root / store, names, lambda number: read(names[number]), looked_at=_LOOKED_AT
+    )
+
+
+def _again(find: Callable[[], _T], prepare: Callable[[], object]) -> _T:
+    """Read a store beside its writer, which may drop segments meanwhile."""
+    for _ in range(_ATTEMPTS):
+        try:
+            return find()
+        except InconsistentStateError:
+            prepare()
+    return find()
 
 
 def _read_child(engine: Engine, root: Path, store: str, name: str) -> StoreRecord:

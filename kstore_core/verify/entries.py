@@ -8,6 +8,7 @@ from typing import cast
 from kstore_core.engine import Chunk, Namespace
 from kstore_core.errors import CorruptionError, FormatDowngradeError, SpecError
 from kstore_core.offsets import CLOSED, OPEN, STATUS, StoreRecord, read_record
+from kstore_core.segments.progress import decode_commit, decode_segments
 from kstore_core.verify.rows import Fault
 
 __all__ = ["checked_entry", "joined", "read_entries"]
@@ -17,6 +18,10 @@ def checked_entry(key: bytes, value: bytes, store: str) -> tuple[StoreRecord, Fa
     """What an entry says, and what is wrong with it."""
     try:
         record = read_record(cast("Namespace", _Entry(key, value)))
+        if record.commit is not None:
+            decode_commit(record.commit)
+        if record.segments is not None:
+            decode_segments(record.segments)
     except FormatDowngradeError as error:
         return StoreRecord(), Fault("entry", str(error), serious=False)
     except (CorruptionError, SpecError) as error:

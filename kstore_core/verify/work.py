@@ -15,6 +15,7 @@ from kstore_core.formats import by_name
 from kstore_core.offsets import StoreRecord, merged_record
 from kstore_core.segments.names import by_id, starts
 from kstore_core.segments.prefixes import ID_BYTES
+from kstore_core.segments.storage import read_progress
 from kstore_core.tables import OFFSETS
 from kstore_core.verify.comparing import compare
 from kstore_core.verify.database import DatabaseCheck
@@ -101,8 +102,15 @@ class Worker:
         if spec is not None and spec.segment_interval_ms is not None and found:
             try:
                 by_id(store, found, root / store, spec.segment_interval_ms)
+                progress = read_progress(engine, root, store)
             except InconsistentStateError as error:
                 findings.add(self._finding(unit, "corrupt", Fault("segments", str(error))))
+            except KStoreError:
+                pass  # told of when its entries are read
+            else:
+                record = progress.record
+                if progress.behind:
+                    findings.add(self._finding(unit, "note", Fault("note", progress.behind)))
         kind = kind_of(spec, counts, has_children=bool(found), starts=found.values())
         return Survey(kind, record, _older(kind, counts), read=bool(records))
 

@@ -28,9 +28,8 @@ def digest(state: Any, store: Any) -> str:
         Two ways of reading do not agree.
     """
     shape = store.spec.shape
-    scan = partial(store.fetch_range, None, None) if shape == "session" else store.all
-    rows = [_plain(key, value) for key, value in scan()]
-    assert rows == [_plain(key, value) for key, value in scan(reverse=True)][::-1]
+    rows = rows_of(store)
+    assert rows == rows_of(store, reverse=True)[::-1]
     seen = hashlib.sha1(repr(rows).encode())
     keys = list(dict.fromkeys(row[0] for row in rows))
     if shape == "versioned":
@@ -55,6 +54,13 @@ def digest(state: Any, store: Any) -> str:
         about.append(store.stream_time)
     seen.update(repr(about).encode())
     return f"{len(rows)}-{seen.hexdigest()[:16]}"
+
+
+def rows_of(store: Any, *, reverse: bool = False) -> list[list[Any]]:
+    """All rows of a store as built-in values."""
+    in_sessions = store.spec.shape == "session"
+    scan = partial(store.fetch_range, None, None) if in_sessions else store.all
+    return [_plain(key, value) for key, value in scan(reverse=reverse)]
 
 
 def _plain(key: Any, value: Any) -> list[Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from kstore_core import stores
 from kstore_core.codec import window_key
-from kstore_core.engine import Engine
-from kstore_core.offsets import StoreRecord, read_record
+from kstore_core.engine import Engine, Rows
+from kstore_core.offsets import COMMIT, SEGMENTS, StoreRecord, read_record
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import Bounds, Table
 
@@ -45,6 +46,13 @@ def records(engine: Engine, root: Path, store: str = "w") -> dict[int, StoreReco
         finally:
             database.close()
     return found
+
+
+def forget_commits(engine: Engine, root: Path, store: str = "w") -> None:
+    """Take the entries away that tell how far each segment is: Kafka Streams writes none."""
+    for child in engine.children(root, store):
+        with closing(engine.open_child(root, store, child)) as database:
+            database.write({"offsets": Rows([COMMIT, SEGMENTS], [None, None])})
 
 
 def kafkas_offset(engine: Engine, root: Path, partition: tuple[str, int]) -> int | None:

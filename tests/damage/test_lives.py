@@ -1,0 +1,79 @@
+"""Files of a store are emptied, cut, removed, zeroed, or those of an earlier copy.
+
+Never fewer rows than the offsets tell: what comes of it is an error of kstore's, or the input is
+processed again from the offsets on and the store holds what it would hold without the damage.
+
+``KSTORE_DAMAGE=20`` multiplies the cases.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from kstore_core.verify import verify
+from tests.damage.lives import COMMITS, SPECS, Life, Trial, cut_power, lived, outcome, try_all
+
+TIMES = int(os.environ.get("KSTORE_DAMAGE", "1"))
+SEED = 20_261_122
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", SPECS)
+@pytest.mark.parametrize("engine", ["rocksdb", "lmdb"])
+def test_offsets_are_never_ahead_of_rows(tmp_path: Path, engine: str, kind: str) -> None:
+    life = lived(kind, engine, tmp_path)
+    seen: Counter[str] = Counter()
+    for number in range(TIMES):
+        counted, wrong = try_all(life, tmp_path, SEED + number, at_most=None if number else 60)
+        assert not wrong, "\n".join(wrong)
+        seen += counted
+    assert seen["right"], seen
+    assert len(seen) > 1, seen
+
+
+@pytest.mark.parametrize("kind", ["clicks", "visits"])
+def test_a_power_cut_takes_offsets_back_with_the_rows(tmp_path: Path, kind: str) -> None:
+    life = lived(kind, "rocksdb", tmp_path)
+    chosen = random.Random(SEED)
+    for _ in range(10 * TIMES):
+        root = tmp_path / "cut" / "0_0"
+        cut_power(life, chosen.randrange(2, COMMITS), root, chosen)
+        found = verify(root)
+        assert found.exit_code == 0, found.findings
+        assert outcome(life, root) == "right"
+
+
+def newest_and_older(life: Life) -> tuple[Path, Path]:
+    """The segment that is written to last, and one before it."""
+    root = life.copies[-1]
+    found = sorted(root.glob(f"{life.kind}/*"), key=lambda path: int(path.suffix[1:]))
+    return found[-1].relative_to(root), found[-3].relative_to(root)
+
+
+@pytest.mark.parametrize("what", ["removed", "older"])
+def test_a_segment_that_lost_more_than_its_log_is_told_of(tmp_path: Path, what: str) -> None:
+    life = lived("clicks", "rocksdb", tmp_path)
+    newest, older = newest_and_older(life)
+    root = tmp_path / "damaged" / "0_0"
+    Trial("removed", older, COMMITS - 1, 0).do(life, root)
+    found = verify(root)
+    assert found.exit_code == 4
+    (finding,) = found.findings
+    assert finding.what == "segments"
+    assert "1 of " in finding.why
+    assert "segments of its record are missing" in finding.why
+    assert f"kstore doctor {root} --set-aside clicks" in finding.why
+    Trial(what, newest, COMMITS - 1, 0).do(life, root)
+    assert outcome(life, root) in ("InconsistentStateError", "right")
+    assert outcome(life, life.copies[-1]) == "right", "the copy itself"
