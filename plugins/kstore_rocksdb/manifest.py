@@ -1,15 +1,17 @@
 """What a manifest says, and whether it has lost its end.
 
 A manifest that is cut reads as an older one that is sound: RocksDB takes it, forgets the files and
-the column families that came later, drops what the write-ahead log has for them, and removes the
-files, all without a word. But what was lost was about something that is still there:
+the column families that came later, brings back those that were dropped later, and removes files,
+all without a word. But what was lost was about something that is still there:
 
 * the options file, which is written after each change of the column families, names them;
 * table files that the manifest has never heard of hold what was in a write-ahead log, which is kept
   until the manifest has them: they belong to a flush that was interrupted if the log is there, and
   to one that was forgotten if it is not.
 
-The format is that of RocksDB's ``version_edit.h`` and ``log_format.h``.
+All files of a database take their numbers from one counter, which a change of the families notes in
+the manifest. So numbers tell whether an options file was written before the change or after it, and
+whether a table file was begun before a family was dropped, and may be what is left of that family.
 """
 
 from __future__ import annotations
@@ -21,17 +23,53 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kstore_core.errors import CorruptionError
+from kstore_rocksdb.edits import Blob, Edit, Table, UnknownEditError, read_edits
 from kstore_rocksdb.errors import inspect_command
 from kstore_rocksdb.readonly import moment
 
-__all__ = ["Manifest", "check_manifest", "file_faults", "read_manifest"]
+__all__ = ["Family", "Manifest", "check_manifest", "file_faults", "read_manifest"]
 
 _ATTEMPTS = 5
-_BLOCK = 32_768
-_HEADER = 7
-_FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
+_OPTIONS = re.compile(r"OPTIONS-\d+")
 _FAMILY = re.compile(r'^\[CFOptions "(.*)"\]$', re.MULTILINE)
-_IGNORABLE = 1 << 13
+_ESCAPED = re.compile(r"\\(.)")
+_DEFAULT = 0
+"""The id of the family that every database has."""
+
+
+@dataclass(slots=True)
+class Family:
+    """A column family that is there.
+
+    Attributes
+    ----------
+    name : str
+    since : int
+        Options files of this number and above were written when it was there.
+    tables : dict of int to Table
+        Those in use.
+    blobs : dict of int to Blob
+        All that were ever added.
+    garbage : dict of int to int
+        How many values of each are no longer in use.
+    """
+
+    name: str
+    since: int
+    tables: dict[int, Table] = field(default_factory=dict)
+    blobs: dict[int, Blob] = field(default_factory=dict)
+    garbage: dict[int, int] = field(default_factory=dict)
+
+    def files(self) -> Iterator[tuple[str, int]]:
+        """Names of the files in use that lie in the database's directory, and their sizes."""
+        for number, table in self.tables.items():
+            if not table.path:
+                yield f"{number:06d}.sst", table.size
+        linked = {table.oldest_blob for table in self.tables.values()} & self.blobs.keys()
+        for number, blob in self.blobs.items():  # none is said to go
+            in_use = number in linked or self.garbage.get(number, 0) < blob.count
+            if in_use and number >= min(linked, default=number + 1):
+                yield f"{number:06d}.blob", blob.size
 
 
 @dataclass(slots=True)
@@ -42,25 +80,51 @@ class Manifest:
     ----------
     number : int
         Of the file.
-    families : set of str
-        Those that it knew at some time.
+    families : dict of int to Family
+        Those that are there, by their ids, which are never given twice.
+    dropped : dict of str to int
+        Names of families that were dropped, and the least file number that was not given out then.
     files : set of int
         The numbers of table files that it knew at some time.
-    live : dict of int to int
-        Those that are in use, and how many bytes each has.
     log_number : int
         Of the newest write-ahead log that it knows; it is needed until a later edit.
     """
 
     number: int
-    families: set[str] = field(default_factory=lambda: {"default"})
+    families: dict[int, Family] = field(default_factory=dict)
+    dropped: dict[str, int] = field(default_factory=dict)
     files: set[int] = field(default_factory=set)
-    live: dict[int, int] = field(default_factory=dict)
     log_number: int = 0
 
+    def __post_init__(self) -> None:
+        self.families.setdefault(_DEFAULT, Family("default", self.number))
 
-class _UnknownError(Exception):
-    """An edit has what is not known here."""
+    def apply(self, edit: Edit) -> None:
+        """Take in an edit."""
+        self.log_number = max(self.log_number, edit.log_number)
+        if edit.adds is not None:
+            # The families that a manifest begins with are older than itself.
+            self.families[edit.family] = Family(edit.adds, edit.next_file or self.number)
+        elif edit.drops:
+            gone = self.families.pop(edit.family, None)
+            if gone is not None:
+                self.dropped[gone.name] = edit.next_file or self.number
+            return
+        family = self.families.get(edit.family)
+        if family is None:
+            raise UnknownEditError(f"an edit of the family {edit.family}, which is not there")
+        for number in edit.removed:
+            family.tables.pop(number, None)
+        family.tables |= edit.tables  # one that moves to another level is removed and added
+        self.files |= edit.tables.keys()
+        family.blobs |= edit.blobs
+        for number, count in edit.garbage.items():
+            family.garbage[number] = family.garbage.get(number, 0) + count
+
+    @property
+    def live(self) -> dict[str, int]:
+        """The files in use, by name, and how many bytes each has."""
+        return {name: size for one in self.families.values() for name, size in one.files()}
 
 
 def check_manifest(path: Path) -> None:
@@ -70,7 +134,7 @@ def check_manifest(path: Path) -> None:
     ------
     CorruptionError
     """
-    with suppress(OSError, _UnknownError, ValueError, IndexError):
+    with suppress(OSError, UnknownEditError, ValueError, IndexError):
         manifest = read_manifest(path)
         names = [entry.name for entry in path.iterdir()]
         lost = _lost_families(path, names, manifest) or _lost_files(names, manifest)
@@ -101,46 +165,64 @@ def _file_faults(path: Path) -> Iterator[str]:
     except CorruptionError as error:
         yield str(error)
         return
-    except (_UnknownError, OSError, ValueError, IndexError) as error:
+    except (
+        UnknownEditError
+    ):  # of a newer RocksDB; the one that opens the database knows, or refuses
+        return
+    except (OSError, ValueError, IndexError) as error:
         yield f"its manifest cannot be read: {error!r}"
         return
-    for number, size in sorted(manifest.live.items()):
-        table = path / f"{number:06d}.sst"
-        there = table.stat().st_size if table.is_file() else None
+    for name, size in sorted(manifest.live.items()):
+        file = path / name
+        there = file.stat().st_size if file.is_file() else None
         if there != size:
             found = "is missing" if there is None else f"has {there} bytes"
-            yield f"{table.name} {found}, and is to have {size}"
+            yield f"{name} {found}, and is to have {size}"
 
 
 def read_manifest(path: Path) -> Manifest:
     """What the current manifest of a directory says."""
     name = (path / "CURRENT").read_text().strip()
     manifest = Manifest(int(name.removeprefix("MANIFEST-")))
-    group: list[bytes] = []
-    for record in _records((path / name).read_bytes()):
-        # Edits of a group count together, or not at all: each says how many are still to come.
-        group.append(record)
-        if not _read_edit(record, Manifest(0)):
-            for edit in group:
-                _read_edit(edit, manifest)
-            group = []
+    for edit in read_edits((path / name).read_bytes()):
+        manifest.apply(edit)
     return manifest
 
 
 def _lost_families(path: Path, names: list[str], manifest: Manifest) -> str:
-    """Families of which a later options file tells; empty where there are none."""
-    options = max((name for name in names if re.fullmatch(r"OPTIONS-\d+", name)), default="")
-    if not options or int(options.removeprefix("OPTIONS-")) < manifest.number:
-        return ""
-    text = (path / options).read_text(encoding="utf-8", errors="replace")
-    lost = sorted({*_FAMILY.findall(text)} - manifest.families)
-    return f"{options} knows of {', '.join(map(repr, lost))}" if lost else ""
+    """Families of which a later options file tells something else; empty where there are none."""
+    known = {family.name: family.since for family in manifest.families.values()}
+    for options in sorted(filter(_OPTIONS.fullmatch, names)):  # the newest two are kept
+        number = int(options.removeprefix("OPTIONS-"))
+        if number < manifest.number:
+            continue
+        text = (path / options).read_text(encoding="utf-8", errors="replace")
+        named = {_ESCAPED.sub(r"\1", name) for name in _FAMILY.findall(text)}
+        lost = {name for name in named - {*known} if number >= manifest.dropped.get(name, 0)}
+        if lost:
+            return f"{options} knows of {_listed(lost)}"
+        gone = {name for name, since in known.items() if number >= since} - named
+        if gone and _is_whole(text):
+            return f"{options} knows that {_listed(gone)} was dropped"
+    return ""
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(map(repr, sorted(names)))
+
+
+def _is_whole(options: str) -> bool:
+    """Whether an options file has its end: what it tells of each family ends in the same way."""
+    _, *families = _FAMILY.split(options)[::2]
+    ends = {family.rstrip().rpartition("\n")[2].partition("=")[0] for family in families}
+    return len(ends) == 1 and options.endswith("\n")
 
 
 def _lost_files(names: list[str], manifest: Manifest) -> str:
     """Table files that stand for a log that is gone; empty where there are none."""
-    since = max(manifest.log_number, manifest.number)
-    lost = sorted(n for n in _numbers(names, "sst") - manifest.files if n > since)
+    # What a dropped family was about to write counts for nothing, its log and its files alike.
+    begun = max(manifest.log_number + 1, manifest.number + 1, *manifest.dropped.values(), 0)
+    lost = sorted(n for n in _numbers(names, "sst") - manifest.files if n >= begun)
     # The log that was begun last as far as it knows: by a flush, or before it was made itself.
     logs = range(manifest.log_number, max(manifest.log_number + 1, manifest.number))
     if not lost or not _numbers(names, "log").isdisjoint(logs):
@@ -152,101 +234,3 @@ def _lost_files(names: list[str], manifest: Manifest) -> str:
 def _numbers(names: list[str], kind: str) -> set[int]:
     found = (re.fullmatch(rf"(\d+)\.{kind}", name) for name in names)
     return {int(match[1]) for match in found if match}
-
-
-def _records(data: bytes) -> Iterator[bytes]:
-    """The whole records of a log file; RocksDB looks at their checksums."""
-    at, parts = 0, []
-    while len(data) - at >= _HEADER:
-        if _BLOCK - at % _BLOCK < _HEADER:
-            at += _BLOCK - at % _BLOCK
-            continue
-        size, kind = int.from_bytes(data[at + 4 : at + 6], "little"), data[at + 6]
-        at += _HEADER
-        if not kind or at + size > len(data):
-            return
-        parts.append(data[at : at + size])
-        at += size
-        if kind in (_FULL, _LAST):
-            yield b"".join(parts)
-            parts = []
-        elif kind not in (_FIRST, _MIDDLE):
-            raise _UnknownError
-
-
-def _read_edit(record: bytes, manifest: Manifest) -> int:
-    """Take in one edit; how many more its group has."""
-    to_come = 0
-    fields = _Fields(record)
-    while fields.more:
-        tag = fields.number()
-        if tag == 2:  # log number
-            manifest.log_number = max(manifest.log_number, fields.number())
-        elif tag == 300:
-            to_come = fields.number()
-        elif tag in (3, 4, 9, 10, 200, 203):
-            fields.number()  # files, sequence, logs, the family that is meant, all families
-        elif tag == 5:  # where a compaction was
-            fields.number()
-            fields.text()
-        elif tag == 6:  # a table file less
-            fields.number()
-            manifest.live.pop(fields.number(), None)
-        elif tag in (100, 102, 103):  # a table file more
-            _read_file(fields, tag, manifest)
-        elif tag == 201:  # a family more
-            manifest.families.add(fields.text().decode())
-        elif tag == 1 or tag > _IGNORABLE:
-            fields.text()
-        elif tag != 202:  # a family less
-            raise _UnknownError
-    return to_come
-
-
-def _read_file(fields: _Fields, tag: int, manifest: Manifest) -> None:
-    fields.number()  # level
-    number = fields.number() & (1 << 62) - 1
-    if tag == 102:
-        fields.number()  # on which of several paths
-    manifest.files.add(number)
-    manifest.live[number] = fields.number()
-    fields.text()
-    fields.text()  # smallest and largest key
-    fields.number()
-    fields.number()  # and sequence number
-    if tag == 103:
-        while fields.number() != 1:
-            fields.text()
-
-
-class _Fields:
-    """The fields of an edit."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    @property
-    def more(self) -> bool:
-        return self._at < len(self._data)
-
-    def number(self) -> int:
-        """A varint."""
-        found = shift = 0
-        while True:
-            byte = self._data[self._at]
-            self._at += 1
-            found |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return found
-            shift += 7
-
-    def text(self) -> bytes:
-        """Bytes behind their length."""
-        size = self.number()
-        end = self._at + size
-        if end > len(self._data):
-            raise IndexError
-        found = self._data[self._at : end]
-        self._at = end
-        return found

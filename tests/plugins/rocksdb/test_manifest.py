@@ -106,7 +106,7 @@ def test_those_of_kafka_streams_are_sound(tmp_path: Path, archive: Path) -> None
     assert databases
     for path in databases:
         assert file_faults(path) == []
-        assert "default" in read_manifest(path).families
+        assert read_manifest(path).families[0].name == "default"
 
 
 def test_a_copy_of_a_live_database_is_sound(tmp_path: Path) -> None:
@@ -118,3 +118,68 @@ def test_a_copy_of_a_live_database_is_sound(tmp_path: Path) -> None:
     assert file_faults(database.path) == []
     database.close()
     assert file_faults(tmp_path / "copy") == []
+
+
+def test_a_manifest_that_has_lost_a_drop(tmp_path: Path) -> None:
+    """The family would come back, with the rows that the log has of it."""
+    path = dropped(tmp_path, again=False)
+    assert "was dropped" in lost_end(path, tmp_path / "cut")
+
+
+def test_a_manifest_that_has_lost_the_second_family_of_a_name(tmp_path: Path) -> None:
+    path = dropped(tmp_path, again=True)
+    assert " know" in lost_end(path, tmp_path / "cut")
+
+
+def test_a_drop_or_a_new_family_before_its_options_file_was_written(tmp_path: Path) -> None:
+    """Killed in between, the newest options file is of before, and proves nothing."""
+    path = dropped(tmp_path, again=True)
+    for _ in range(2):  # that of after the second family, and of after the drop
+        max(path.glob("OPTIONS-*")).unlink()
+        assert file_faults(path) == []
+
+
+def test_an_options_file_that_was_cut_does_not_accuse_the_manifest(tmp_path: Path) -> None:
+    path = dropped(tmp_path, again=True)
+    options = max(path.glob("OPTIONS-*"))
+    text = options.read_bytes()
+    for length in range(0, len(text), 97):
+        options.write_bytes(text[:length])
+        assert file_faults(path) == [], length
+
+
+def dropped(root: Path, *, again: bool) -> Path:
+    """A database as a kill leaves it, a family of which was dropped with rows in the log."""
+    database = RocksDBEngine().open(root / "live", "s")
+    for name in ("first", "gone"):
+        database.namespace(name)
+        put(database, numbered(10), name)
+    database.drop_namespace("gone")
+    if again:
+        database.namespace("gone")
+        put(database, numbered(3), "gone")
+    shutil.copytree(database.path, root / "killed", ignore=shutil.ignore_patterns("LOCK", "LOG*"))
+    database.close()
+    assert file_faults(root / "killed") == []
+    return root / "killed"
+
+
+def lost_end(path: Path, target: Path) -> str:
+    """What is said of every manifest that knows the dropped family, and not that it was dropped."""
+    said = set()
+    name = (path / "CURRENT").read_text().strip()
+    whole = (path / name).read_bytes()
+    for length in range(len(whole)):
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(path, target)
+        (target / name).write_bytes(whole[:length])
+        try:
+            manifest = read_manifest(target)
+        except (ValueError, IndexError):
+            continue
+        names = [family.name for family in manifest.families.values()]
+        if "gone" in names and not manifest.dropped:
+            said.add(" ".join(file_faults(target)))
+    assert said
+    assert all("has lost its end" in text for text in said)
+    return max(said)
