@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-__all__ = ["Blob", "Edit", "Table", "UnknownEditError", "read_edits"]
+__all__ = ["HEADER", "Blob", "Edit", "Table", "UnknownEditError", "read_edits", "records"]
 
 _BLOCK = 32_768
-_HEADER = 7
+HEADER = 7
+"""How many bytes stand before the content of a record of a log, or of a part of one."""
 _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 
 # Tags of fields, by what follows them. All of them up to RocksDB 11 are here.
 _COMPARATOR, _LOG_NUMBER, _NEXT_FILE, _CURSOR, _DELETED_FILE = 1, 2, 3, 5, 6
-_NUMBERS = (4, 9, 10, 203)
-"""The last sequence number, the previous log, the oldest log to keep, the largest family id."""
+_LAST_SEQUENCE = 4
+_NUMBERS = (9, 10, 203)
+"""The previous log, the oldest log to keep, the largest family id."""
 _NEW_FILE, _NEW_FILE_2, _NEW_FILE_3, _NEW_FILE_4 = 7, 100, 102, 103
 _FAMILY, _ADD_FAMILY, _DROP_FAMILY = 200, 201, 202
 _GROUP = 300
@@ -46,11 +48,14 @@ class Table:
         Number of the oldest file of blobs that it refers to; 0 for none.
     path : int
         Index of the directory that it lies in; 0 for the database's own.
+    sequence : int
+        The sequence number of all its rows, where they have one, as those that were ingested have.
     """
 
     size: int
     oldest_blob: int = 0
     path: int = 0
+    sequence: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,8 @@ class Edit:
         The least file number that was not given out yet; 0 where the edit does not tell.
     log_number : int
         Of the oldest write-ahead log that the family still needs; 0 where the edit does not tell.
+    last_sequence : int
+        The last sequence number that was given out; 0 where the edit does not tell.
     removed : list of int
         Numbers of table files.
     tables : dict of int to Table
@@ -102,6 +109,7 @@ class Edit:
     drops: bool = False
     next_file: int = 0
     log_number: int = 0
+    last_sequence: int = 0
     removed: list[int] = field(default_factory=list)
     tables: dict[int, Table] = field(default_factory=dict)
     blobs: dict[int, Blob] = field(default_factory=dict)
@@ -123,7 +131,7 @@ def read_edits(data: bytes) -> Iterator[Edit]:
         A record ends within a field.
     """
     group: list[Edit] = []
-    for record in _records(data):
+    for record in records(data):
         edit = _read_edit(_Fields(record))
         group.append(edit)
         if not edit.to_come:
@@ -131,15 +139,21 @@ def read_edits(data: bytes) -> Iterator[Edit]:
             group = []
 
 
-def _records(data: bytes) -> Iterator[bytes]:
-    """The whole records of a log file; RocksDB looks at their checksums."""
+def records(data: bytes) -> Iterator[bytes]:
+    """The whole records of a log file; RocksDB looks at their checksums.
+
+    Raises
+    ------
+    UnknownEditError
+        A record is of a kind that is not known here.
+    """
     at, parts = 0, []
-    while len(data) - at >= _HEADER:
-        if _BLOCK - at % _BLOCK < _HEADER:
+    while len(data) - at >= HEADER:
+        if _BLOCK - at % _BLOCK < HEADER:
             at += _BLOCK - at % _BLOCK
             continue
         size, kind = int.from_bytes(data[at + 4 : at + 6], "little"), data[at + 6]
-        at += _HEADER
+        at += HEADER
         if not kind or at + size > len(data):
             return
         parts.append(data[at : at + size])
@@ -197,6 +211,8 @@ def _read_edit(fields: _Fields) -> Edit:
             edit.log_number = fields.number()
         elif tag == _NEXT_FILE:
             edit.next_file = fields.number()
+        elif tag == _LAST_SEQUENCE:
+            edit.last_sequence = fields.number()
         elif tag == _GROUP:
             edit.to_come = fields.number()
         elif tag == _FAMILY:
@@ -238,7 +254,7 @@ def _read_edit(fields: _Fields) -> Edit:
 
 def _read_table(fields: _Fields, tag: int) -> tuple[int, Table]:
     """The number of a table file, and what is told of it."""
-    path = blob = 0
+    path = blob = least = greatest = 0
     fields.number()  # level
     number = fields.number()
     if tag == _NEW_FILE_3:
@@ -247,15 +263,14 @@ def _read_table(fields: _Fields, tag: int) -> tuple[int, Table]:
     fields.text()
     fields.text()  # smallest and largest key
     if tag != _NEW_FILE:
-        fields.number()
-        fields.number()  # and sequence number
+        least, greatest = fields.number(), fields.number()  # sequence numbers
     if tag == _NEW_FILE_4:
         for custom, content in fields.custom(_END_OF_TABLE):
             if custom == _OLDEST_BLOB:
                 blob = _Fields(content).number()
             elif custom == _PATH:
                 path = content[0]
-    return number, Table(size, blob, path)
+    return number, Table(size, blob, path, least if least == greatest else 0)
 
 
 def _read_blob(fields: _Fields) -> tuple[int, Blob]:

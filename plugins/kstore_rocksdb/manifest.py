@@ -88,6 +88,10 @@ class Manifest:
         The numbers of table files that it knew at some time.
     log_number : int
         Of the newest write-ahead log that it knows; it is needed until a later edit.
+    last_sequence : int
+        The last sequence number that was given out before the last edit.
+    ingested : set of int
+        Sequence numbers of table files that were ingested, which no write-ahead log has.
     """
 
     number: int
@@ -95,6 +99,8 @@ class Manifest:
     dropped: dict[str, int] = field(default_factory=dict)
     files: set[int] = field(default_factory=set)
     log_number: int = 0
+    last_sequence: int = 0
+    ingested: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.families.setdefault(_DEFAULT, Family("default", self.number))
@@ -102,6 +108,8 @@ class Manifest:
     def apply(self, edit: Edit) -> None:
         """Take in an edit."""
         self.log_number = max(self.log_number, edit.log_number)
+        self.last_sequence = max(self.last_sequence, edit.last_sequence)
+        self.ingested |= {table.sequence for table in edit.tables.values()}
         if edit.adds is not None:
             # The families that a manifest begins with are older than itself.
             self.families[edit.family] = Family(edit.adds, edit.next_file or self.number)

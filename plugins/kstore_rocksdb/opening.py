@@ -20,6 +20,7 @@ from kstore_rocksdb.loading import clean_up
 from kstore_rocksdb.manifest import check_manifest
 from kstore_rocksdb.options import NativeOptions, RocksDBOptions
 from kstore_rocksdb.readonly import with_scratch
+from kstore_rocksdb.wal import logs_beyond_gap, set_aside
 
 __all__ = ["is_database", "open_for_reading", "open_for_writing"]
 
@@ -51,6 +52,7 @@ def open_for_writing(
         path.mkdir(parents=True, exist_ok=True)
         clean_up(path)
         check_manifest(path)
+        set_aside(path)
         native = NativeOptions(options, cache)
         root, families = _open(path, native, AccessType.read_write())
         if durability == "power":  # RocksDB sees to what is in the directory
@@ -94,6 +96,8 @@ def open_for_reading(
 
     def use(scratch: Path) -> RocksDBDatabase:
         check_manifest(path)
+        for log in logs_beyond_gap(scratch):
+            log.unlink()
         root, families = _open(scratch, native, AccessType.read_only(False))
         return RocksDBDatabase(
             path,

@@ -21,7 +21,10 @@ from typing import TypeVar
 
 from kstore_core.errors import EngineError
 
-__all__ = ["copy_scratch", "moment", "with_scratch"]
+__all__ = ["KEPT", "copy_scratch", "moment", "with_scratch"]
+
+KEPT = ".beyond-gap"
+"""Follows the name of a write-ahead log that is not replayed; see :mod:`kstore_rocksdb.wal`."""
 
 _LINKED = (".sst", ".blob")
 _LOG = ".log"
@@ -98,7 +101,7 @@ def _fill(scratch: Path, source: Path) -> None:
             (scratch / file.name).symlink_to(file)
         elif file.suffix == _LOG:
             logs.append(file)
-        elif not file.name.startswith(_SKIPPED) and file.is_file():
+        elif file.suffix != KEPT and not file.name.startswith(_SKIPPED) and file.is_file():
             _copy(file, scratch)
     for file in sorted(logs, reverse=True, key=lambda log: (len(log.name), log.name)):
         _copy(file, scratch)

@@ -12,7 +12,6 @@ from kstore_rocksdb.manifest import Manifest, file_faults
 IGNORABLE = 1 << 13
 PASSED_OVER = {
     "comparator": (1, b"\x07leveldb"),
-    "last sequence": (4, b"\x81\x01"),
     "compaction cursor": (5, b"\x01\x03key"),
     "previous log": (9, b"\x00"),
     "oldest log to keep": (10, b"\x05"),
