@@ -74,7 +74,7 @@ class ChildStorage:
         self._stream_time: int | None = None
         self._vouched = False
         self._number = 0
-        self._segments_entry = b""
+        self._segments_entry: bytes | None = None
         self._holder: Child | None = None
 
     database: Database | None = None
@@ -162,19 +162,19 @@ class ChildStorage:
             newest.wake()  # which tells its number
             others = [child for child in dict.fromkeys([*staged, *loaded]) if child is not newest]
             number = max(self._number, newest.commit, *(child.commit for child in others)) + 1
-            before, after = self._whole(record, Entries()), self._whole(record, entries)
-            told = {COMMIT: without_record(after, number)}
-            before[SEGMENTS] = self._segments_entry
+            after = self._whole(record, entries)
             for child in others:
                 self._sync_all_but(child)
-                rows = told if child.exists else before | told
+                rows: dict[bytes, bytes | None] = {COMMIT: without_record(after, number)}
+                if not child.exists:
+                    rows |= self._whole(record, Entries()) | {SEGMENTS: self._segments_entry}
                 self._write(child, staged.get(child, []), rows, number)
             self._sync_all_but(newest)
             segments = {**self._expected(), newest.id: Expected(number, sealed=False)}
             whole = with_record(after, number, segments)
             self._write(newest, staged.get(newest, []), whole, number)
             self._number, self._holder = number, newest
-            self._segments_entry = encode_segments(segments)
+            self._segments_entry = whole[SEGMENTS]
             if entries.stream_time is not None:
                 self._stream_time = entries.stream_time
             if entries.forgets:
