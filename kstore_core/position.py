@@ -119,7 +119,7 @@ def decode_position(data: bytes) -> dict[str, dict[int, int]]:
     Raises
     ------
     FormatError
-        Another version than 0, or bytes that end too early.
+        Another version than 0, bytes that end too early, or a negative partition.
     """
     if not data or data[0] != 0:
         raise FormatError(
@@ -137,6 +137,8 @@ def decode_position(data: bytes) -> dict[str, dict[int, int]]:
             offsets = position.setdefault(name.decode(), {})
             for _ in range(pairs):
                 partition, offset = _PAIR.unpack_from(data, at)
+                if partition < 0:
+                    raise FormatError(f"a position of the partition {partition}", offset=at)
                 offsets[partition] = offset
                 at += _PAIR.size
     except (struct.error, UnicodeDecodeError) as error:

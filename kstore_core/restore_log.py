@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from kstore_core.spec import StoreSpec
 from kstore_core.versioned import VersionedTable
 
 __all__ = ["RestoreListener", "RestoreProgress", "first_offset", "restore_log"]
+
+_log = logging.getLogger("kstore_core")
 
 BATCH_BYTES = 72 * 1024 * 1024
 """The weight of records that are restored at once. Peak memory is a few times that."""
@@ -76,9 +79,18 @@ def first_offset(stored: int | None, log: Changelog, store: str) -> int:
     Raises
     ------
     InconsistentStateError
-        The log does not reach back to it, or ends before it.
+        The log does not reach back to it, or ends before it; nothing was cut off the log.
+    CorruptionError
+        The log's first file is missing.
     """
+    rest = getattr(log, "rest", None)  # a log in files may have bytes behind its end
     if stored is None or stored == UNKNOWN_OFFSET:
+        if rest is not None and rest.kind == "zeros":
+            _log.warning(
+                "%s-%s ends at offset %d, and behind it has %s. Nothing tells whether there were "
+                "records",
+                *(log.topic, log.partition, log.high_watermark, rest),
+            )
         return log.start_offset
     where = f"the store {store!r} contains the changelog {log.topic}-{log.partition} up to {stored}"
     if stored + 1 < log.start_offset:
@@ -88,10 +100,11 @@ def first_offset(stored: int | None, log: Changelog, store: str) -> int:
             "it is then restored from all that the log has"
         )
     if stored + 1 > log.high_watermark:
+        behind = f", with {rest} behind it" if rest else ""
         raise InconsistentStateError(
-            f"{where}, and the log ends at {log.high_watermark}: it is another log, or has lost "
-            "its end. Bring back the log that the store was written with; or move the store's "
-            "directory away, and it is restored as this log has it"
+            f"{where}, and the log ends at {log.high_watermark}{behind}: it is another log, or has "
+            "lost its end. Nothing was changed. Bring back the log that the store was written "
+            "with; or move the store's directory away, and it is restored as this log has it"
         )
     return stored + 1
 

@@ -4,7 +4,7 @@ from kstore_core.changelog.directory import ChangelogDirectory, Changelogs
 from kstore_core.changelog.files import FileChangelog
 from kstore_core.changelog.kafka import KafkaChangelog
 from kstore_core.changelog.kafka_directory import KafkaChangelogs
-from kstore_core.changelog.protocol import Changelog
+from kstore_core.changelog.protocol import Changelog, check_changelog
 from kstore_core.changelog.rows import from_log, row_layout, to_log
 from kstore_core.changelog.topic import LogConfig, changelog_topic, topic_config
 
@@ -17,6 +17,7 @@ __all__ = [
     "KafkaChangelogs",
     "LogConfig",
     "changelog_topic",
+    "check_changelog",
     "from_log",
     "row_layout",
     "to_log",

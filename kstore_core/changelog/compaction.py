@@ -12,18 +12,24 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 from kstore_core.changelog.segment import (
+    DRAFT,
     MAX_OFFSET_DELTA,
+    MERGED,
     Segment,
     batches,
     heads,
     list_segments,
+    merged_offsets,
     named,
     records,
 )
+from kstore_core.changelog.start import check_start, note_start
+from kstore_core.changelog.tail import find_end
 from kstore_core.changelog.topic import LogConfig
 from kstore_core.codec import (
     BatchHead,
@@ -38,12 +44,6 @@ __all__ = ["Compacted", "compact", "tidy"]
 
 _MAX_KEYS = 1_000_000
 """How many keys' last offsets are in memory at a time."""
-
-_DRAFT = ".cleaned"
-"""Ends the name of a segment that is being written."""
-
-_MERGED = ".merged"
-"""Ends the name of a list of segments that the one of that name replaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +79,42 @@ def compact(directory: Path, active: Segment, config: LogConfig, now_ms: int) ->
 
 
 def tidy(directory: Path) -> None:
-    """Finish or take back what a compaction had begun when its process ended."""
-    for marker in directory.glob(f"*{_MERGED}"):
-        draft = marker.with_name(marker.name.removesuffix(_MERGED) + _DRAFT)
+    """Finish or take back what a compaction had begun when its process ended.
+
+    Raises
+    ------
+    CorruptionError
+        The segment that replaces others is damaged. Nothing was changed.
+    """
+    for marker in directory.glob(f"{'[0-9]' * 20}.log{MERGED}"):
+        draft = marker.with_name(marker.name.removesuffix(MERGED) + DRAFT)
         if not draft.exists():  # it has taken its place
-            for base_offset in json.loads(marker.read_bytes()):
-                Segment.at(directory, base_offset).path.unlink(missing_ok=True)
+            target = Segment.at(directory, int(marker.name[:20]))
+            _remove_merged(target, merged_offsets(marker))
         marker.unlink()
-    for draft in directory.glob(f"*{_DRAFT}"):
+    for draft in directory.glob(f"*{DRAFT}"):
         draft.unlink()
+
+
+def _remove_merged(target: Segment, offsets: list[int]) -> None:
+    """Remove the segments that another one has replaced, once that is seen to have their records.
+
+    Those that came last are removed last, so they tell where the new one has to end.
+    """
+    directory = target.path.parent
+    left = [s for s in map(partial(Segment.at, directory), offsets) if s.path.exists()]
+    if not left:
+        return
+    end = find_end(left[-1])[0].next_offset
+    reached = find_end(target, verify=True)[0].next_offset if target.path.exists() else 0
+    if reached < end:
+        raise CorruptionError(
+            f"{target.path} ends at offset {reached}, and was compacted from segments that end at "
+            f"{end}. Nothing was changed; take it from a copy of the log, or restore the store "
+            "from its source"
+        )
+    for segment in left:
+        segment.path.unlink()
 
 
 def _closed(directory: Path, active: Segment) -> list[Segment]:
@@ -105,6 +132,7 @@ def _check_joints(directory: Path, active: Segment) -> None:
     CorruptionError
     """
     segments = [*_closed(directory, active), active]
+    check_start(directory, segments)
     for segment, after in pairwise(segments):
         end = segment.base_offset
         for head in heads(segment):
@@ -119,16 +147,22 @@ def _check_joints(directory: Path, active: Segment) -> None:
 
 def _expire(directory: Path, active: Segment, horizon_ms: int) -> Compacted:
     """Remove the oldest segments, as long as all their records are from before the horizon."""
-    done = Compacted()
     closed = _closed(directory, active)
-    if not active.path.exists():
-        closed = closed[:-1]  # some file has to say where the log ends
+    if not active.path.exists() or not active.path.stat().st_size:
+        closed = closed[:-1]  # some batch has to say where the log ends
+    done = Compacted()
+    expired: list[Segment] = []
     for segment in closed:
         if _newest_ms(segment) >= horizon_ms:
             break
         count = sum(head.record_count for head in heads(segment))
         done += Compacted(count, segment.path.stat().st_size)
-        segment.path.unlink()
+        expired.append(segment)
+    if expired:
+        kept = (s for s in list_segments(directory) if s.base_offset > expired[-1].base_offset)
+        note_start(directory, next(kept).base_offset, synced=True)
+        for segment in expired:
+            segment.path.unlink()
     return done
 
 
@@ -191,8 +225,8 @@ def _rewrite(
     """Replace a group of segments by one with what is left of them."""
     target, *merged = group
     size = sum(segment.path.stat().st_size for segment in group)
-    draft = target.path.with_name(target.path.name + _DRAFT)
-    marker = target.path.with_name(target.path.name + _MERGED)
+    draft = target.path.with_name(target.path.name + DRAFT)
+    marker = target.path.with_name(target.path.name + MERGED)
     try:
         gone, changed = _write_draft(draft, group, last, config, now_ms)
         if not (changed or merged):

@@ -8,13 +8,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kstore_core.changelog import compaction
 from kstore_core.changelog.handle import LogHandle
 from kstore_core.changelog.reading import read_log
 from kstore_core.changelog.segment import Segment, list_segments
-from kstore_core.changelog.tail import Tail, find_tail, mend_tail
+from kstore_core.changelog.start import check_start, check_written, noted_start
+from kstore_core.changelog.tail import Rest, Tail, find_end
 from kstore_core.changelog.topic import LogConfig, check_topic
 from kstore_core.changelog.writer import LogWriter, explained
 from kstore_core.codec import RecordColumns, encode_record_columns
@@ -31,9 +31,6 @@ from kstore_core.errors import (
 )
 from kstore_core.lock import DirectoryLock
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = ["FileChangelog"]
 
 
@@ -41,7 +38,8 @@ class FileChangelog(LogHandle):
     """One partition of a changelog topic in a directory.
 
     One process writes, any number read beside it. A reader sees what has been written, a commit's
-    batches one after the other.
+    batches one after the other. Opening a log cuts nothing off: what an interrupted write has left
+    behind the last whole batch is moved aside by the next write.
 
     Parameters
     ----------
@@ -83,7 +81,9 @@ class FileChangelog(LogHandle):
     StateError
         `read_only` and there is no such directory, or it cannot be used.
     CorruptionError
-        The last segment is damaged; nothing was changed.
+        The last segment is damaged, or the first one is missing; nothing was changed.
+    InconsistentStateError
+        For writing: it has bytes, or had batches, and has none now; nothing was changed.
     UnsupportedError
         A library that it needs is not installed.
     """
@@ -120,6 +120,7 @@ class FileChangelog(LogHandle):
         self._clock = clock
         self._compacting = threading.Lock()
         self._seen: Tail | None = None
+        self._is_writing = False
         self._lock: DirectoryLock | None = None
         if read_only:
             if not self.path.is_dir():
@@ -132,7 +133,7 @@ class FileChangelog(LogHandle):
                 compaction.tidy(self.path)
                 self._writer = LogWriter(
                     self.path,
-                    self._mended_tail(),
+                    *self._checked_end(),
                     segment_bytes=self.config.segment_bytes,
                     durability=durability,
                 )
@@ -143,9 +144,21 @@ class FileChangelog(LogHandle):
 
     @property
     def start_offset(self) -> int:
-        """The first offset that may be there; what was before it has expired."""
+        """The first offset that may be there; what was before it has expired.
+
+        Raises
+        ------
+        CorruptionError
+            Records before it have not expired: a file is missing, or damaged.
+        InconsistentStateError
+            The log has bytes, or had batches, and has none now.
+        """
         self._check()
+        if self.read_only:
+            noted, segments = noted_start(self.path), list_segments(self.path)
+            check_written(self.path, noted, segments, *self._end())
         segments = list_segments(self.path)
+        check_start(self.path, segments)
         return segments[0].base_offset if segments else 0
 
     @property
@@ -159,7 +172,12 @@ class FileChangelog(LogHandle):
     @property
     def high_watermark(self) -> int:
         """The offset behind the last record that is in the files; a reader looks again."""
-        return self._tail().next_offset
+        return self._end()[0].next_offset
+
+    @property
+    def rest(self) -> Rest:
+        """The bytes behind the last whole batch, until the next write moves them aside."""
+        return self._end()[1]
 
     def commit(self) -> int:
         """Write what waits, and return the high watermark once it is as durable as asked.
@@ -199,9 +217,10 @@ class FileChangelog(LogHandle):
         CorruptionError
             Bytes are damaged, or a segment is missing; says where.
         """
-        tail = self._tail()
+        tail, _ = self._end()
+        start = self.start_offset
         if from_offset is None:
-            from_offset = self.start_offset
+            from_offset = start
         self._check_reaches(from_offset, tail.next_offset)
         return read_log(self.path, from_offset, tail)
 
@@ -244,40 +263,52 @@ class FileChangelog(LogHandle):
             finally:
                 self._lock.release()
 
-    def _tail(self) -> Tail:
+    def _end(self) -> tuple[Tail, Rest]:
         """The end: the writer's own, or as a reader finds it, while it may be moving."""
         self._check()
         if not self.read_only:
-            return self._writer.tail
+            return self._writer.tail, self._writer.rest
         while True:
             segments = list_segments(self.path)
             if not segments:
-                return Tail(Segment.at(self.path, 0), 0, 0)
+                return Tail(Segment.at(self.path, 0), 0, 0), Rest("none")
             last = segments[-1]
             with contextlib.suppress(FileNotFoundError):
                 try:
-                    seen = find_tail(last, self._seen)
+                    seen, rest = find_end(last, self._seen)
+                    rest.check(seen)
                 except (CorruptionError, UnsupportedError):  # the middle of a batch may look old
                     if self._is_last(last):
                         raise
                     continue
                 if self._is_last(last):
                     self._seen = seen
-                    return seen
+                    return seen, rest
 
     def _is_last(self, segment: Segment) -> bool:
         """Whether a segment still is the last; one that is not may have been compacted."""
         return list_segments(self.path)[-1:] == [segment]
 
-    def _mended_tail(self) -> Tail:
+    def _checked_end(self) -> tuple[Tail, Rest]:
+        """The end as a writer finds it; all batches of the last segment are checked."""
         segments = list_segments(self.path)
-        return mend_tail(segments[-1]) if segments else Tail(Segment.at(self.path, 0), 0, 0)
+        tail, rest = Tail(Segment.at(self.path, 0), 0, 0), Rest("none")
+        if segments:
+            tail, rest = find_end(segments[-1], verify=True)
+            rest.check(tail)
+        check_written(self.path, noted_start(self.path), segments, tail, rest)
+        check_start(self.path, segments)
+        return tail, rest
 
     @contextlib.contextmanager
     def _sending(self) -> Iterator[None]:
         """One thread at a time; after a sync that failed, none any more."""
         with self._guard:
             try:
+                if self._is_writing:  # interrupted; what was written to the end waits no more
+                    if len(self._pending) and self._pending.offsets[0] < self.high_watermark:
+                        self._pending = RecordColumns()
+                    self._is_writing = False
                 yield
             except EngineError:
                 if self._writer.lost:
@@ -289,5 +320,7 @@ class FileChangelog(LogHandle):
             data = encode_record_columns(
                 self._pending, batch_bytes=self._batch_bytes, compression=self.config.compression
             )
+            self._is_writing = True
             self._writer.write(data)
             self._pending = RecordColumns()
+            self._is_writing = False

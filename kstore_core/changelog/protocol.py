@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from kstore_core.codec import RecordColumns
+from kstore_core.errors import SpecError
+from kstore_core.offsets import check_partition
 
 if TYPE_CHECKING:
     from kstore_core.codec.headers import _HeadersLike
 
-__all__ = ["Changelog"]
+__all__ = ["Changelog", "check_changelog"]
 
 
 class Changelog(Protocol):
@@ -65,3 +68,38 @@ class Changelog(Protocol):
 
     def close(self) -> None:
         """Let go of the log; what is not committed is not sent. Closing twice is fine."""
+
+
+def check_changelog(given: object) -> None:
+    """Refuse to restore from what is no changelog of one partition.
+
+    Raises
+    ------
+    TypeError
+        It is none; says what is one.
+    SpecError
+        Its partition is negative, or its topic has no name.
+    """
+    if not all(hasattr(given, name) for name in ("topic", "partition", "read")):
+        what = (
+            f"{given!r}" if isinstance(given, (str, os.PathLike)) else f"a {type(given).__name__}"
+        )
+        hint = (
+            "changelog_of(spec, path) gives that of one store"
+            if hasattr(given, "changelog_of")
+            else "open a log in files with FileChangelog(root, topic, partition, read_only=True), "
+            "one in Kafka with KafkaChangelog(servers, topic, partition, read_only=True), both of "
+            "kstore_core.changelog; records that are at hand are put into the store"
+        )
+        raise TypeError(
+            f"a changelog is one partition of a topic, with topic, partition and read(), not "
+            f"{what}: {hint}"
+        )
+    log = cast("Changelog", given)
+    try:
+        check_partition(log.topic, log.partition)
+    except ValueError as error:
+        raise SpecError(
+            f"the changelog {log.topic!r}, partition {log.partition}, is none of a topic: {error}. "
+            "Open it with the topic's name and a partition of 0 or above"
+        ) from error

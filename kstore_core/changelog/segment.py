@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -20,18 +21,28 @@ from kstore_core.codec.checksum import crc32c
 from kstore_core.errors import CorruptionError, FormatError, UnsupportedError
 
 __all__ = [
+    "DRAFT",
     "MAX_OFFSET_DELTA",
+    "MERGED",
     "Segment",
+    "are_zeros",
     "batches",
+    "fault_of",
     "heads",
-    "is_torn",
     "list_segments",
+    "merged_offsets",
     "named",
     "records",
 ]
 
 MAX_OFFSET_DELTA = 2**31 - 1
 """How far a segment's offsets may go from its first: Kafka's index has 32 bits for it."""
+
+DRAFT = ".cleaned"
+"""Ends the name of a segment that compaction is writing."""
+
+MERGED = ".merged"
+"""Ends the name of a list of segments that the one of that name replaces, once it has no draft."""
 
 _NAME = re.compile(r"(\d{20})\.log")
 _CHUNK_BYTES = 1024 * 1024
@@ -57,10 +68,25 @@ class Segment(NamedTuple):
 
 
 def list_segments(directory: Path) -> list[Segment]:
-    """The segments of a partition's directory, oldest first; what else is there is left alone."""
-    paths = directory.iterdir() if directory.is_dir() else ()
-    found = ((_NAME.fullmatch(path.name), path) for path in paths)
-    return sorted(Segment(int(match[1]), path) for match, path in found if match)
+    """The segments of a partition's directory, oldest first; what else is there is left alone.
+
+    Those that a compaction has replaced and not removed yet are none.
+    """
+    names = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
+    gone: set[int] = set()
+    for name in names:
+        if name.endswith(MERGED) and name.removesuffix(MERGED) + DRAFT not in names:
+            gone.update(merged_offsets(directory / name))
+    found = (int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
+    return [Segment.at(directory, offset) for offset in sorted(found) if offset not in gone]
+
+
+def merged_offsets(marker: Path) -> list[int]:
+    """The segments that a compacted one replaces; none where nothing says so legibly."""
+    try:
+        return [int(offset) for offset in json.loads(marker.read_bytes())]
+    except (OSError, ValueError, TypeError):
+        return []
 
 
 def records(segment: Segment, from_offset: int, end: int | None = None) -> Iterator[RecordColumns]:
@@ -133,7 +159,7 @@ def _walk(segment: Segment, at: int, verify: bool) -> Iterator[tuple[BatchHead, 
                     try:
                         head = read_batch_head(data, here, verify=verify, position=position)
                     except CorruptionError:
-                        if _are_zeros(file, position + here):
+                        if are_zeros(file, position + here):
                             return
                         raise
                     if head is None:
@@ -164,19 +190,24 @@ def _check_reach(segment: Segment, last_offset: int) -> None:
         )
 
 
-def is_torn(tail: bytes, next_offset: int) -> bool:
-    """Whether bytes behind the last whole batch are the beginning of one that was being written.
+def fault_of(segment: Segment, rest: bytes, next_offset: int) -> str | None:
+    """Why bytes behind the last whole batch are not the beginning of one that was being written.
 
-    They are not if a sound batch follows, or if they are a whole batch but for its length: then a
-    batch that was written is damaged.
+    None where they are: of the batch that comes next, not whole, with no sound one behind them.
     """
-    if find_batch(tail, 1, min_offset=next_offset) is not None:
-        return False
-    summed = tail[_SUMMED_FROM:]
-    return not summed or crc32c(summed) != int.from_bytes(tail[_CRC], "big")
+    known = rest.rstrip(b"\0")[:8]
+    least, most = (int.from_bytes(known.ljust(8, fill), "big") for fill in (b"\0", b"\xff"))
+    if most < next_offset or least > segment.base_offset + MAX_OFFSET_DELTA:
+        return f"its first bytes are none of a batch that begins at offset {next_offset}"
+    if find_batch(rest, 1, min_offset=next_offset) is not None:
+        return "by its length it ends behind the file, but a sound batch follows"
+    summed = rest[_SUMMED_FROM:]
+    if summed and crc32c(summed) == int.from_bytes(rest[_CRC], "big"):
+        return "by its length it ends behind the file, but it was written whole"
+    return None
 
 
-def _are_zeros(file: int, position: int) -> bool:
+def are_zeros(file: int, position: int) -> bool:
     """Whether a file has nothing but zeros from here on."""
     while data := os.pread(file, _CHUNK_BYTES, position):
         if data.strip(b"\0"):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from kstore_core.changelog.segment import MAX_OFFSET_DELTA, Segment, list_segments
-from kstore_core.changelog.tail import Tail
+from kstore_core.changelog.start import forget_start, note_start, noted_start
+from kstore_core.changelog.tail import Rest, Tail, cut_rest
 from kstore_core.codec import BatchHead, read_batch_head
 from kstore_core.directories import sync_directory
 from kstore_core.engine import Durability
@@ -17,15 +19,22 @@ from kstore_core.errors import EngineError, StorageFullError
 
 __all__ = ["LogWriter", "explained"]
 
+_log = logging.getLogger("kstore_core")
+
 
 class LogWriter:
     """Appends batches behind the tail of a log.
+
+    What lies behind the tail when a log is opened is moved aside by the first write, no sooner: by
+    then the store's offset has been compared with where the log ends.
 
     Parameters
     ----------
     directory : Path
     tail : Tail
         Where the log ends.
+    rest : Rest
+        What is behind it.
     segment_bytes : int
         A segment is closed before it gets larger.
     durability : Durability
@@ -33,22 +42,30 @@ class LogWriter:
 
     Attributes
     ----------
-    tail : Tail
-        Where the log ends now.
+    rest : Rest
+        What is behind it and was there when the log was opened.
     lost : bool
         The disk has refused to sync: where the log ends only a new open finds out.
     """
 
     def __init__(
-        self, directory: Path, tail: Tail, *, segment_bytes: int, durability: Durability
+        self, directory: Path, tail: Tail, rest: Rest, *, segment_bytes: int, durability: Durability
     ) -> None:
-        self.tail = tail
+        self._tail = tail
+        self.rest = rest
+        self._undo: Tail | None = None
         self._directory = directory
         self._segment_bytes = segment_bytes
         self._durability = durability
         self._file: int | None = None
         self._unsynced = False
+        self._start_is_noted = noted_start(directory) is not None
         self.lost = False
+
+    @property
+    def tail(self) -> Tail:
+        """Where the log ends now."""
+        return self._undo or self._tail
 
     def write(self, data: bytes) -> None:
         """Append whole batches, in as many segments as they need.
@@ -58,13 +75,17 @@ class LogWriter:
         StorageFullError, EngineError
             The log ends where it did.
         """
-        before = self.tail
         with explained(self._directory):
+            self._settle()
+            self._undo = self._tail
             try:
                 for part, next_offset in self._parts(data):
                     self._append(part, next_offset)
+                if not self._start_is_noted:
+                    self._note_start()
+                self._undo = None
             except BaseException:
-                self._take_back(before)
+                self._settle()
                 raise
 
     def sync(self) -> None:
@@ -80,12 +101,17 @@ class LogWriter:
 
     def roll(self) -> None:
         """Close the last segment, and begin the next with the next write."""
-        if self.tail.position:
+        with explained(self._directory):
+            self._settle()
+            self._roll()
+
+    def _roll(self) -> None:
+        if self._tail.position:
             if self._durability != "process":
                 self._sync()
             self.close()
-            end = self.tail.next_offset
-            self.tail = Tail(Segment.at(self._directory, end), 0, end)
+            end = self._tail.next_offset
+            self._tail = Tail(Segment.at(self._directory, end), 0, end)
 
     def close(self) -> None:
         file, self._file = self._file, None
@@ -108,26 +134,26 @@ class LogWriter:
     def _parts(self, data: bytes) -> Iterator[tuple[bytes, int]]:
         """What goes into one segment each, and the offset behind it; rolls between them."""
         begin = at = 0
-        next_offset = self.tail.next_offset
+        next_offset = self._tail.next_offset
         while (head := read_batch_head(data, at)) is not None:
             if self._is_full(at - begin, head):
                 if at > begin:
                     yield data[begin:at], next_offset
                     begin = at
-                self.roll()
+                self._roll()
             at, next_offset = at + head.size, head.last_offset + 1
         yield data[begin:at], next_offset
 
     def _is_full(self, more: int, head: BatchHead) -> bool:
         """Whether a batch goes to another segment than the `more` bytes before it."""
-        size = self.tail.position + more
+        size = self._tail.position + more
         return size > 0 and (
             size + head.size > self._segment_bytes
-            or head.last_offset - self.tail.segment.base_offset > MAX_OFFSET_DELTA
+            or head.last_offset - self._tail.segment.base_offset > MAX_OFFSET_DELTA
         )
 
     def _append(self, data: bytes, next_offset: int) -> None:
-        segment, position = self.tail.segment, self.tail.position
+        segment, position = self._tail.segment, self._tail.position
         if self._file is None:
             flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
             self._file = os.open(segment.path, flags, 0o640)
@@ -138,7 +164,33 @@ class LogWriter:
         while rest:
             written = os.pwrite(self._file, rest, position)
             rest, position = rest[written:], position + written
-        self.tail = Tail(segment, position, next_offset)
+        self._tail = Tail(segment, position, next_offset)
+
+    def _note_start(self) -> None:
+        first = list_segments(self._directory)[0].base_offset
+        note_start(self._directory, first, synced=self._durability == "power")
+        self._start_is_noted = True
+
+    def _settle(self) -> None:
+        """Make the files end with the tail: of a write that was interrupted nothing is left.
+
+        What was there when the log was opened is moved aside. It may be interrupted itself: what is
+        left to do the next write does.
+        """
+        if self._undo is not None:
+            self._take_back(self._undo)
+            self._tail, self._undo = self._undo, None
+        if self.rest:
+            kept = cut_rest(self._tail)
+            _log.warning(
+                "Cut %s off %s behind offset %d. They are kept in %s; remove it when nobody needs "
+                "it any more",
+                self.rest,
+                self._tail.segment.path,
+                self._tail.next_offset - 1,
+                kept.name,
+            )
+            self.rest = Rest("none")
 
     def _take_back(self, before: Tail) -> None:
         """Make the log end where it did, the newest bytes first."""
@@ -148,7 +200,9 @@ class LogWriter:
                 segment.path.unlink()
         if before.segment.path.exists():
             os.truncate(before.segment.path, before.position)
-        self.tail = before
+        if not before.position and before.segment in list_segments(self._directory)[:1]:
+            forget_start(self._directory)  # the write was the log's first
+            self._start_is_noted = False
 
 
 @contextlib.contextmanager

@@ -31,9 +31,17 @@ _FORMATS = {False: "plain", True: "timestamped"}
     metavar="STORE",
     help="Rename the files of this store, so that it can be restored; nothing is deleted.",
 )
+@click.option(
+    "--changelog",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="The directory of the changelogs in files, or a log; their ends are looked at, too.",
+)
 @engine_option
 @json_option
-def doctor(path: Path, store: str | None, engine: str | None, as_json: bool) -> None:
+def doctor(
+    path: Path, store: str | None, changelog: Path | None, engine: str | None, as_json: bool
+) -> None:
     """Look at the state directory PATH, its stores and what is around them.
 
     Nothing is changed, unless a store is to be set aside.
@@ -48,7 +56,7 @@ def doctor(path: Path, store: str | None, engine: str | None, as_json: bool) -> 
         return
     found = []
     for directory in places(path).directories:
-        found.append(examine(directory, engine=engine))
+        found.append(examine(directory, engine=engine, changelog=changelog))
         if not as_json:
             print_findings(found[-1])
             click.echo(f"{printable(str(directory))}: {_WORDS[found[-1].exit_code]}")

@@ -96,6 +96,8 @@ def restore(
     with _open_log(source, kafka_config, store, path, any_topic=any_topic) as log:
         topic, partition = log.topic, log.partition
         new = not path.is_dir()
+        if new:
+            _refuse_unreadable(log)
         if new and engine is None:
             raise SpecError(f"there is no state directory {path}; to make one, name its --engine")
         if new:
@@ -114,6 +116,8 @@ def restore(
                     "interrupted; what was restored is committed. The same command goes on"
                 ) from None
             offset = state.offsets(store).get((topic, partition))
+        if offset is None:
+            _refuse_unreadable(log)
     if as_json:
         print_json(_document(path, store, topic, partition, offset, done))
     elif offset is None:
@@ -147,6 +151,25 @@ def _open_log(
         _refuse_another(topic, store)
     root = source if source.name != f"{topic}-{partition}" else source.parent
     return FileChangelog(root, topic, partition, read_only=True)
+
+
+def _refuse_unreadable(log: FileChangelog | KafkaChangelog) -> None:
+    """Refuse a log that has bytes, but no whole batch: it is not the same as an empty one.
+
+    Raises
+    ------
+    NotFoundError
+        The bytes are those of its first write, or of what was left of it.
+    InconsistentStateError, CorruptionError
+        See `FileChangelog.start_offset`.
+    """
+    if not isinstance(log, FileChangelog) or log.high_watermark > log.start_offset:
+        return
+    if rest := log.rest:
+        raise NotFoundError(
+            f"{log.path} has no whole batch, but {rest}; there is nothing to restore. If records "
+            "were written to it, take its files from a copy of the log"
+        )
 
 
 def _refuse_another(topic: str, store: str) -> None:

@@ -22,7 +22,7 @@ from kstore_core.segments.children import max_open
 from kstore_core.segments.names import name_of
 from kstore_core.verify import Finding, Place, Severity
 
-__all__ = ["at", "disk", "files_of", "leftovers", "limits", "locks", "permissions"]
+__all__ = ["at", "disk", "files_of", "leftovers", "limits", "locks", "permissions", "remove"]
 
 _LITTLE_SHARE = 0.05
 _LITTLE_BYTES = 1 << 30
@@ -47,7 +47,8 @@ def _quote(path: Path) -> str:
     return shlex.quote(str(path))
 
 
-def _remove(*entries: Path) -> str:
+def remove(*entries: Path) -> str:
+    """The command that removes files and directories."""
     return f"rm -r {' '.join(map(_quote, entries))}"
 
 
@@ -123,7 +124,7 @@ def _of_writers(root: Path) -> Iterator[Finding]:
         ("lmdb/~*", "is an environment that was being made"),
     ):
         for entry in sorted(root.glob(pattern)):
-            yield at("finding", "leftover", f"{entry} {what}", _remove(entry))
+            yield at("finding", "leftover", f"{entry} {what}", remove(entry))
 
 
 def _scratch() -> Iterator[Finding]:
@@ -137,7 +138,7 @@ def _scratch() -> Iterator[Finding]:
     ]
     if left:
         why = f"{len(left)} directories in {temporary} are of readers that were killed"
-        yield at("note", "leftover", why, _remove(*left[:_NAMED]) + " …" * (len(left) > _NAMED))
+        yield at("note", "leftover", why, remove(*left[:_NAMED]) + " …" * (len(left) > _NAMED))
 
 
 def _migrations(root: Path) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ from kstore_core.doctor.around import (
     permissions,
 )
 from kstore_core.doctor.inside import in_stores, surveys
+from kstore_core.doctor.logs import in_logs
 from kstore_core.doctor.versions import rocksdb_versions
 from kstore_core.engine import Engine
 from kstore_core.errors import (
@@ -43,6 +44,7 @@ def examine(
     *,
     engine: str | Engine | None = None,
     options: Mapping[str, Any] | None = None,
+    changelog: str | os.PathLike[str] | None = None,
 ) -> Verified:
     """Look at a state directory, its stores and what is around them. Nothing is changed.
 
@@ -53,6 +55,8 @@ def examine(
     path : path-like
     engine, options
         As in :func:`kstore_core.open_state`.
+    changelog : path-like, optional
+        The directory that holds the stores' changelogs in files; their ends are looked at, too.
 
     Returns
     -------
@@ -67,6 +71,8 @@ def examine(
     root = Path(path).resolve()
     if not root.is_dir():
         raise StateError(f"no state directory at {root}")
+    if changelog is not None and not Path(changelog).is_dir():
+        raise StateError(f"there is no directory {changelog} of changelogs")
     found = Verified()
     for look in (locks, leftovers, disk, permissions):
         found.findings += look(root)
@@ -82,14 +88,14 @@ def examine(
         return found
     try:
         found.findings += rocksdb_versions(made, root)
-        found.findings += _stores(made, root)
+        found.findings += _stores(made, root, None if changelog is None else Path(changelog))
     except PermissionError as error:
         found.findings.append(at("finding", "permissions", str(error), _ALLOW))
     return found
 
 
-def _stores(engine: Engine, root: Path) -> Iterator[Finding]:
-    """Each store's files, then what they say."""
+def _stores(engine: Engine, root: Path, logs: Path | None) -> Iterator[Finding]:
+    """Each store's files, then what they say, then their changelogs."""
     in_segments = engine.parents(root)
     stores = sorted(filter(is_name, {*engine.stores(root), *in_segments}))
     lost = sorted(_without_database(engine, root) - {*stores})
@@ -112,6 +118,8 @@ def _stores(engine: Engine, root: Path) -> Iterator[Finding]:
         if found is not None and (found.read or store not in damaged):
             said[store] = found
     yield from in_stores(root, said)
+    if logs is not None:
+        yield from in_logs(root, logs.resolve(), said)
 
 
 def _files(engine: Engine, root: Path, store: str, segment: str | None) -> Iterator[Finding]:

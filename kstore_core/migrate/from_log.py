@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from kstore_core.changelog import Changelog
+from kstore_core.changelog import Changelog, check_changelog
 from kstore_core.codec import decode_latest
 from kstore_core.commands import command
 from kstore_core.engine import Chunk
@@ -28,11 +28,14 @@ def check_log(source: Place, log: Changelog) -> None:
 
     Raises
     ------
+    TypeError, SpecError
+        It is no log, or one of a negative partition.
     InconsistentStateError
         It does not reach back to what the store contains, or ends before it.
     StateError
         The store contains less than the log has.
     """
+    check_changelog(log)
     with opened(*source) as old:
         stored = old.record.offsets.get((log.topic, log.partition))
     if stored is None or stored == UNKNOWN:

@@ -71,7 +71,8 @@ class ShardLog:
         Raises
         ------
         SpecError
-            Nulls where there are none, keys that are none of the store.
+            Nulls where there are none, keys that are none of the store, or partitions and offsets
+            that no source has.
         """
 
         def column(name: str) -> pa.Array | None:
@@ -86,6 +87,10 @@ class ShardLog:
         milliseconds = np.zeros(len(rows), np.int64) if times is None else millis(times)[0]
         keys = keys_of(spec, column)
         users = user_keys(spec, keys)
+        sources, offsets = column("partition"), column("offset")
+        if offsets is not None:  # else the order of records says where they came from
+            _refuse_outside("partition", sources, 2**31 - 1)
+            _refuse_outside("offset", offsets, 2**63 - 1)
         log = cls(
             column("shard"),
             users,
@@ -94,8 +99,8 @@ class ShardLog:
             pa.array(milliseconds),
             headers,
             column("topic"),
-            column("partition"),
-            column("offset"),
+            sources,
+            offsets,
             times is not None,
         )
         return log.take(log._order(column("arrival")))
@@ -236,6 +241,20 @@ def _refuse_nulls(rows: pa.Table) -> None:
                 f"{missing} of {len(rows)} records have no {said}; "
                 "filter them out, nothing was written"
             )
+
+
+def _refuse_outside(name: str, column: pa.Array | None, most: int) -> None:
+    """Refuse numbers that no partition or offset of a topic has."""
+    if column is None:
+        return
+    numbers = _numpy(column)
+    outside = numbers[(numbers < 0) | (numbers > most)]
+    if len(outside):
+        raise SpecError(
+            f"{len(outside)} of {len(numbers)} records have the {name} {outside[0]}; 0 to {most} "
+            "are those of a topic. Mend the column, or leave out topic, partition and offset; "
+            "nothing was written"
+        )
 
 
 def _refuse_nameless(headers: pa.Array) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kstore_core.changelog import Changelog
+from kstore_core.changelog import Changelog, check_changelog
 from kstore_core.committed import CommittedEngine, HeldView, Hold, Moments, SharedView
 from kstore_core.engine import Durability, Engine
 from kstore_core.errors import SpecError, StateError, UnsupportedError
@@ -201,6 +201,9 @@ class StateDirectory(StateHandle):
 
         Parameters
         ----------
+        spec : StoreSpec
+        changelog : Changelog
+            One partition of a topic: a `FileChangelog`, a `KafkaChangelog`, or one of your own.
         listener : callable, optional
             Told how far it is.
 
@@ -211,17 +214,20 @@ class StateDirectory(StateHandle):
 
         Raises
         ------
+        TypeError
+            `changelog` is none.
         InconsistentStateError
-            The log begins behind the offset, or ends before it.
+            The log begins behind the offset, or ends before it; or it has lost all its records.
         StateError
             Something is written and not committed; the store has a changelog of its own; or it
             retains duplicates and was opened before.
         SpecError
-            The log has records that such a store cannot hold.
+            The log has records that such a store cannot hold, or its partition is negative.
         FormatError, CorruptionError
             The log is damaged; batches before that are restored.
         """
         self._check()
+        check_changelog(changelog)
         if self.read_only:
             raise UnsupportedError(f"{self.path} was opened with read_only=True")
         if self.staged_bytes:

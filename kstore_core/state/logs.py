@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import cast
 
-from kstore_core.changelog import Changelog, ChangelogDirectory, Changelogs
+from kstore_core.changelog import Changelog, ChangelogDirectory, Changelogs, check_changelog
 from kstore_core.engine import Durability
 from kstore_core.errors import SpecError
 from kstore_core.spec import StoreSpec
@@ -33,6 +33,8 @@ class StateLogs:
     ------
     TypeError
         It is none of these.
+    SpecError
+        It is a log of a negative partition.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class StateLogs:
         elif hasattr(given, "changelog_of"):
             self._many = cast("Changelogs", given)
         elif hasattr(given, "extend") and hasattr(given, "high_watermark"):
+            check_changelog(given)
             self._one = cast("Changelog", given)
         elif given is not None:
             raise TypeError(f"a changelog is a directory, Changelogs or a Changelog, not {given!r}")

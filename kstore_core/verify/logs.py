@@ -6,14 +6,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from kstore_core.changelog.directory import is_topic_of, log_at, logs_of, other_store, partition_of
-from kstore_core.changelog.segment import Segment, batches, is_torn, list_segments
+from kstore_core.changelog.segment import Segment, batches, list_segments
+from kstore_core.changelog.start import noted_start, start_fault, written_fault
+from kstore_core.changelog.tail import CUT, Rest, Tail, find_end
 from kstore_core.codec import decode_record_columns
 from kstore_core.errors import CorruptionError, FormatError
 from kstore_core.offsets import Partition
 from kstore_core.verify.findings import Counts, Severity
 from kstore_core.verify.rows import Fault
 
-__all__ = ["check_log", "log_of"]
+__all__ = ["check_end", "check_log", "log_of"]
 
 _SOME_BATCHES = 100
 
@@ -40,41 +42,74 @@ def check_log(
 ) -> Iterator[tuple[Severity, Fault] | Counts]:
     """What is wrong with a log, and now and then how much was read.
 
-    A segment that is damaged does not keep the later ones from being read. A log without any is
-    one that nothing was written to, unless the store contains records of it.
+    A segment that is damaged does not keep the later ones from being read. A log is too short where
+    it ends before what the store contains of it.
+
+    Parameters
+    ----------
+    log : Path
+    contains : mapping, optional
+        Up to where the store contains each partition.
     """
-    segments = list_segments(log)
-    named = log_at(log)
-    offset = (contains or {}).get(named, -1) if named else -1
-    if not segments and offset >= 0:
-        why = f"{log} has no files, and the store contains it up to offset {offset}"
+    noted, segments = noted_start(log), list_segments(log)
+    if why := start_fault(log, segments):
         yield "corrupt", Fault("log", why)
+    tail, rest = Tail(Segment.at(log, 0), 0, 0), Rest("none")
     next_offset: int | None = None
-    for number, segment in enumerate(segments):
-        name = segment.path.name
+    for segment in segments:
         if next_offset is not None and segment.base_offset != next_offset:
-            why = f"the segment before {name} ends at offset {next_offset}: a file is missing"
-            yield "corrupt", Fault("log", why)
-        end = segment.base_offset
-        position = 0
+            why = f"the segment before {segment.path.name} ends at offset {next_offset}: "
+            yield "corrupt", Fault("log", f"{why}a file is missing")
+        tail = Tail(segment, 0, segment.base_offset)
         try:
-            for counted, offset, at in _read(segment):
-                end, position = offset, at
+            for counted, read in _read(segment):
+                tail = read
                 if counted is not None:
                     yield counted
+            tail, rest = find_end(segment, tail, verify=True)
+            rest.check(tail)
         except (CorruptionError, FormatError) as error:
-            yield "corrupt", Fault("log", f"{segment.path}: {error}")
+            rest = Rest("damaged")
+            why = str(error)
+            named = why if str(segment.path) in why else f"{segment.path}: {why}"
+            yield "corrupt", Fault("log", named)
             next_offset = None
             continue
-        next_offset = end
-        size = segment.path.stat().st_size
-        if position < size:
-            is_last = number == len(segments) - 1
-            yield _rest(segment, position, size, end, is_last=is_last)
+        next_offset = tail.next_offset
+        if rest and segment != segments[-1]:
+            where = f"{segment.path}, byte {tail.position}, offset {next_offset}"
+            yield "corrupt", Fault("log", f"{where}: a batch is damaged or cut off")
+    if rest.kind == "damaged":
+        return
+    unwritten = written_fault(log, noted, segments, tail, rest)
+    yield from _end(log, contains or {}, tail, rest, unwritten)
 
 
-def _read(segment: Segment) -> Iterator[tuple[Counts | None, int, int]]:
-    """For each batch the offset behind it and where it ends; counts after some of them."""
+def check_end(log: Path, contains: Mapping[Partition, int]) -> Iterator[tuple[Severity, Fault]]:
+    """What is wrong with where a log begins and ends; of its batches those of the last segment.
+
+    Parameters
+    ----------
+    log : Path
+    contains : mapping
+        Up to where the store contains each partition.
+    """
+    noted, segments = noted_start(log), list_segments(log)
+    if why := start_fault(log, segments):
+        yield "corrupt", Fault("log", why)
+    tail, rest = Tail(Segment.at(log, 0), 0, 0), Rest("none")
+    if segments:
+        try:
+            tail, rest = find_end(segments[-1], verify=True)
+            rest.check(tail)
+        except CorruptionError as error:
+            yield "corrupt", Fault("log", str(error))
+            return
+    yield from _end(log, contains, tail, rest, written_fault(log, noted, segments, tail, rest))
+
+
+def _read(segment: Segment) -> Iterator[tuple[Counts | None, Tail]]:
+    """For each batch where it ends; counts after some of them."""
     counts = Counts()
     offset, end = segment.base_offset, 0
     for head, data in batches(segment):
@@ -86,20 +121,41 @@ def _read(segment: Segment) -> Iterator[tuple[Counts | None, int, int]]:
         counts.log_batches += 1
         counts.log_records += len(columns)
         full = counts.log_batches == _SOME_BATCHES
-        yield counts if full else None, offset, end
+        yield counts if full else None, Tail(segment, end, offset)
         counts = Counts() if full else counts
-    yield counts, offset, end
+    yield counts, Tail(segment, end, offset)
 
 
-def _rest(
-    segment: Segment, position: int, size: int, offset: int, *, is_last: bool
-) -> tuple[Severity, Fault]:
-    """What the bytes behind the last whole batch are."""
-    with segment.path.open("rb") as file:
-        file.seek(position)
-        rest = file.read()
-    where = f"{segment.path}, byte {position}, offset {offset}"
-    if is_last and (not rest.strip(b"\0") or is_torn(rest, offset)):
-        why = f"{where}: {size - position} bytes of a batch that was not written to its end"
-        return "note", Fault("log", f"{why}; the next writer cuts them off")
-    return "corrupt", Fault("log", f"{where}: a batch is damaged or cut off")
+def _end(
+    log: Path, contains: Mapping[Partition, int], tail: Tail, rest: Rest, unwritten: str | None
+) -> Iterator[tuple[Severity, Fault]]:
+    """What is wrong with where a log ends, by what the store contains of it.
+
+    Parameters
+    ----------
+    unwritten : str or None
+        Why a log without batches cannot be one that nothing was written to.
+    """
+    named = log_at(log)
+    last = contains.get(named) if named else None
+    behind = f", and behind it {rest}" if rest else ""
+    if last is not None and last >= tail.next_offset:
+        ends = f"ends at offset {tail.next_offset}{behind}" if tail.next_offset else "is empty"
+        if not tail.next_offset and rest:
+            ends = f"has no whole batch, but {rest}"
+        elif not tail.segment.path.exists():
+            ends = "has no files"
+        said = f"{log} {ends}, and the store contains it up to offset {last}"
+        yield "corrupt", Fault("log", f"{said}: it is another log, or has lost its end")
+    elif unwritten is not None:
+        # Zeros alone may be all that a power cut has left of a log's first write.
+        severity: Severity = "finding" if noted_start(log) is None else "corrupt"
+        yield severity, Fault("log", unwritten)
+    elif rest:
+        where = f"{tail.segment.path}, byte {tail.position}, offset {tail.next_offset}: {rest}"
+        if rest.kind == "zeros" and last is None:
+            told = "neither they nor the store tell whether records are missing"
+            yield "finding", Fault("log", f"{where}; {told}")
+        else:
+            kept = f"{tail.segment.path.name}{CUT}<n>"
+            yield "note", Fault("log", f"{where}; the next write moves them to {kept}")

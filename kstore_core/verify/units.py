@@ -13,7 +13,9 @@ from kstore_core.verify.findings import Severity
 from kstore_core.verify.kinds import Kind
 from kstore_core.verify.rows import Fault
 
-__all__ = ["Job", "Survey", "Unit", "remedy"]
+__all__ = ["LOG_REMEDY", "Job", "Survey", "Unit", "remedy"]
+
+LOG_REMEDY = "take the file from a copy of the log, or restore the store from its source"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ def remedy(severity: Severity, fault: Fault, unit: Unit, job: Job) -> str:
     if severity == "locked":
         return f"see who has it with: {command('doctor', root)}"
     if unit.does == "log" and severity == "corrupt":
-        return "take the file from a copy of the log, or restore the store from its source"
+        return LOG_REMEDY
     if fault.what == "forbidden":
         return f"read it as a user who may; see what is closed with: {command('doctor', root)}"
     if fault.what == "failed":

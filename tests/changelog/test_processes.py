@@ -129,15 +129,15 @@ def test_a_reader_finds_the_end_of_a_log_that_is_compacted_meanwhile(
         monkeypatch.setattr(
             files, "list_segments", lambda path: listings.pop() if listings else real(path)
         )
-        find_tail = files.find_tail
+        find_end = files.find_end
 
         def in_the_middle_of_a_batch(*where: Any) -> Any:
-            monkeypatch.setattr(files, "find_tail", find_tail)
+            monkeypatch.setattr(files, "find_end", find_end)
             assert error is not None
             raise error("these bytes are no head of a batch")
 
         if error is not None:
-            monkeypatch.setattr(files, "find_tail", in_the_middle_of_a_batch)
+            monkeypatch.setattr(files, "find_end", in_the_middle_of_a_batch)
         assert reader.high_watermark == 43
         assert not listings
 

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from kstore_core.changelog import FileChangelog
+from kstore_core.changelog.start import START
+from kstore_core.changelog.tail import cuts
 from kstore_core.codec import LogRecord, read_batch_head
-from kstore_core.errors import CorruptionError
+from kstore_core.errors import CorruptionError, InconsistentStateError
 from tests.changelog.logs import contents, files, fill, open_log, read_whole
 
 
@@ -31,30 +33,106 @@ def ends_of(data: bytes) -> list[int]:
 
 
 def test_a_log_cut_anywhere_ends_with_its_last_whole_batch(log_file: Path, tmp_path: Path) -> None:
+    """Opening it changes nothing; the first write moves aside what is behind that batch."""
     data = log_file.read_bytes()
     whole = read_whole(tmp_path / "log")
-    for cut in range(len(data)):
+    for cut in range(ends_of(data)[1], len(data)):
         log_file.write_bytes(data[:cut])
         end = max(end for end in ends_of(data) if end <= cut)
         found = read_whole(tmp_path / "log")
         assert found == whole[: len(found)]
-        assert log_file.read_bytes() == data[:cut], "a reader changed the log"
         with open_log(tmp_path / "log") as log:
-            assert log_file.read_bytes() == data[:end]
             assert contents(log) == found
             assert log.high_watermark == len(found)
+            assert log.rest.kind == ("torn" if cut > end else "none")
+            assert log_file.read_bytes() == data[:cut], "opening it changed the log"
             log.append(b"new", b"v", 0)
+            log.commit()
+            assert log_file.read_bytes()[:end] == data[:end]
         assert [r.offset for r in read_whole(tmp_path / "log")] == list(range(len(found) + 1))
+        assert [path.read_bytes() for path in cuts(log_file.parent)] == [data[end:cut]] * (
+            cut > end
+        )
+        for path in cuts(log_file.parent):
+            path.unlink()
+
+
+def test_a_log_that_has_lost_all_that_it_had(log_file: Path, tmp_path: Path) -> None:
+    """Once a batch was written there is one; a log without any is no new one."""
+    data = log_file.read_bytes()
+    for left in (b"", bytes(len(data)), data[:1], data[: ends_of(data)[1] - 1]):
+        log_file.write_bytes(left)
+        with (
+            pytest.raises(
+                InconsistentStateError, match=r"no whole batch and .* were written to it"
+            ),
+            open_log(tmp_path / "log"),
+        ):
+            pass
+        with pytest.raises(InconsistentStateError, match="no whole batch"):
+            read_whole(tmp_path / "log")
+        assert log_file.read_bytes() == left
+    log_file.unlink()
+    with pytest.raises(InconsistentStateError, match="no whole batch and no bytes"):
+        open_log(tmp_path / "log")
+
+
+@pytest.mark.parametrize("cut", [1, 8, 16, 17, 61, 100])
+def test_a_first_write_that_was_not_finished(cut: int, log_file: Path, tmp_path: Path) -> None:
+    """It leaves the beginning of a batch, and no note of where the log begins."""
+    left = log_file.read_bytes()[:cut]
+    (log_file.parent / START).unlink()
+    log_file.write_bytes(left)
+    assert read_whole(tmp_path / "log") == []
+    with open_log(tmp_path / "log") as log:
+        fill(log, 3)
+    assert len(read_whole(tmp_path / "log")) == 3
+
+
+def test_zeros_alone_tell_nothing(log_file: Path, tmp_path: Path) -> None:
+    """They may be of a first write, or all that is left of an older log, which has no note."""
+    size = log_file.stat().st_size
+    (log_file.parent / START).unlink()
+    log_file.write_bytes(bytes(size))
+    for read_only in (True, False):
+        with (
+            pytest.raises(InconsistentStateError, match=f"{size} bytes, all of them zero: nothing"),
+            open_log(tmp_path / "log", read_only=read_only) as log,
+        ):
+            contents(log)
+    assert log_file.read_bytes() == bytes(size)
 
 
 @pytest.mark.parametrize("zeros", [1, 11, 16, 17, 61, 5000])
-def test_zeros_at_the_end_are_a_torn_tail(zeros: int, log_file: Path, tmp_path: Path) -> None:
+def test_zeros_at_the_end_are_moved_aside(zeros: int, log_file: Path, tmp_path: Path) -> None:
     data = log_file.read_bytes()
     whole = read_whole(tmp_path / "log")
     log_file.write_bytes(data + bytes(zeros))
     assert read_whole(tmp_path / "log") == whole
     with open_log(tmp_path / "log") as log:
         assert contents(log) == whole
+        # The next batch begins with seven zeros and a twelve.
+        assert (log.rest.kind, log.rest.size) == ("torn" if zeros < 8 else "zeros", zeros)
+        log.roll()
+    assert log_file.read_bytes() == data
+    assert [path.read_bytes() for path in cuts(log_file.parent)] == [bytes(zeros)]
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [b"x", b"\x01", b"garbage", bytes(7) + b"\x0b" + b"\0\0\x10\0half", b"\xff" * 16],
+    ids=repr,
+)
+def test_garbage_at_the_end_is_no_torn_tail(garbage: bytes, log_file: Path, tmp_path: Path) -> None:
+    """The batch that comes next begins with offset 12; for a reader, too, nothing else is torn."""
+    data = log_file.read_bytes() + garbage
+    log_file.write_bytes(data)
+    for read_only in (True, False):
+        with (
+            pytest.raises(CorruptionError, match="first bytes are none of a batch that begins at"),
+            open_log(tmp_path / "log", read_only=read_only) as log,
+        ):
+            contents(log)
     assert log_file.read_bytes() == data
 
 
@@ -89,8 +167,6 @@ def check_flip(root: Path, whole: list[LogRecord], read_only: bool, in_last: int
         return
     if 0 <= in_last < 8:
         assert [record.value for record in found] == [record.value for record in whole]
-    elif 8 <= in_last < 12 and read_only:
-        assert found == whole[: len(found)]  # a reader cannot tell it from a batch being written
     else:
         assert found == whole
 

@@ -1,4 +1,4 @@
-"""Files of a log: what its readers find, and what its writer mends, of any bytes."""
+"""Files of a log: what its readers find, and what its writer cuts off, of any bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from kstore_core.changelog import FileChangelog
 from kstore_core.changelog.segment import Segment, heads, records
-from kstore_core.changelog.tail import find_tail, mend_tail
+from kstore_core.changelog.tail import Rest, Tail, cut_rest, find_end
 from kstore_core.errors import CorruptionError, KStoreError, UnsupportedError
 from tests.fuzz.batches import GOLDEN_BATCHES, as_tuple, mended
 from tests.fuzz.family import Family, Refused, tried
@@ -29,6 +29,12 @@ def _directory() -> Path:
     return _made[0]
 
 
+def _checked_end(segment: Segment) -> tuple[Tail, Rest]:
+    tail, rest = find_end(segment, verify=True)
+    rest.check(tail)
+    return tail, rest
+
+
 def read(segment: Segment) -> list[Any]:
     return [as_tuple(record) for columns in records(segment, 0) for record in columns]
 
@@ -38,16 +44,21 @@ def check(data: bytes) -> None:
     segment.path.write_bytes(data)
     before = tried(read, segment, refusals=REFUSALS)
     tried(lambda: list(heads(segment, verify=True)), refusals=REFUSALS)
-    tried(find_tail, segment, refusals=REFUSALS)
-    tail = tried(mend_tail, segment, refusals=REFUSALS)
-    if isinstance(tail, Refused):
-        assert segment.path.read_bytes() == data, "what is not a torn tail is left as it is"
+    tried(find_end, segment, refusals=REFUSALS)
+    end = tried(_checked_end, segment, refusals=REFUSALS)
+    assert segment.path.read_bytes() == data, "who looks for the end changes nothing"
+    if isinstance(end, Refused):
         return
-    left = segment.path.read_bytes()
-    assert left == data[: tail.position], "only the tail is cut off"
+    tail, rest = end
+    assert rest.size == len(data) - tail.position
+    if rest:
+        kept = cut_rest(tail)
+        assert kept.read_bytes() == data[tail.position :], "what is cut off is kept"
+        kept.unlink()
+    assert segment.path.read_bytes() == data[: tail.position], "only the rest is cut off"
     after = tried(read, segment, refusals=REFUSALS)
     assert isinstance(before, Refused) or after == before, "no record went with it"
-    assert mend_tail(segment) == tail, "and then nothing is left to mend"
+    assert find_end(segment, verify=True) == (tail, Rest("none")), "and then nothing is left"
     if not isinstance(after, Refused):
         with FileChangelog(_directory().parent, "t", read_only=True) as log:
             assert log.high_watermark == tail.next_offset

@@ -68,14 +68,31 @@ def test_a_segment_that_is_missing(root: Path) -> None:
     assert hit.severity == "corrupt"
 
 
-@pytest.mark.parametrize("rest", [b"\x00" * 50, b"\x00" * 7 + b"\x2c" + b"\x00\x00\x10\x00half"])
-def test_a_tail_that_was_not_written_to_its_end(root: Path, rest: bytes) -> None:
+@pytest.mark.parametrize(
+    ("rest", "why"),
+    [
+        (b"\x00" * 50, "50 zero bytes, which a power cut leaves"),
+        (b"\x00" * 6 + b"\x01\x2c" + b"\x00\x00\x10\x00half", "not written to its end"),
+    ],
+    ids=["zeros", "half"],
+)
+def test_a_tail_that_was_not_written_to_its_end(root: Path, rest: bytes, why: str) -> None:
     with list_segments(log_of(root))[-1].path.open("ab") as file:
         file.write(rest)
     found = looked(root, compare=False)
     (hit,) = found.findings
     assert (hit.severity, found.exit_code) == ("note", 0)
-    assert "not written to its end" in hit.why
+    assert why in hit.why
+    assert "the next write moves them to 00000000000000000200.log.cut-<n>" in hit.why
+
+
+def test_a_tail_that_is_none_of_a_batch(root: Path) -> None:
+    """Bytes that no interrupted write can have left: the batch that comes next has offset 300."""
+    with list_segments(log_of(root))[-1].path.open("ab") as file:
+        file.write(b"\x00" * 7 + b"\x2c" + b"\x00\x00\x10\x00half")
+    (hit,) = looked(root, compare=False).findings
+    assert (hit.severity, hit.what) == ("corrupt", "log")
+    assert "its first bytes are none of a batch that begins at offset 300" in hit.why
 
 
 def test_a_batch_that_was_cut_off_a_segment_that_is_not_the_last(root: Path) -> None:
