@@ -9,13 +9,14 @@ import click
 
 from kstore_core.cli.options import engine_option, json_option, path_argument
 from kstore_core.cli.output import print_json
-from kstore_core.cli.places import places, refuse_shards
+from kstore_core.cli.places import is_root, refuse_shards
 from kstore_core.cli.rendering import printable
-from kstore_core.cli.verify import findings_document, print_findings, together
+from kstore_core.cli.verify import findings_document, print_findings
 from kstore_core.commands import command
 from kstore_core.doctor import SetAside, examine
 from kstore_core.doctor import set_aside as set_store_aside
 from kstore_core.spec import StoredSpec
+from kstore_core.verify import Verified
 
 __all__ = ["doctor"]
 
@@ -54,16 +55,27 @@ def doctor(
         else:
             click.echo(printable(_said(path, done)))
         return
-    found = []
-    for directory in places(path).directories:
-        found.append(examine(directory, engine=engine, changelog=changelog))
+    if is_root(path):
+        from kstore_core.spark.verifying import examine_root
+
+        told = None if as_json else _print
+        whole = examine_root(path, engine=engine, changelog=changelog, told=told)
+    else:
+        whole = examine(path, engine=engine, changelog=changelog)
         if not as_json:
-            print_findings(found[-1])
-            click.echo(f"{printable(str(directory))}: {_WORDS[found[-1].exit_code]}")
-    whole = together(found)
+            _print(str(path), whole)
     if as_json:
         print_json({"path": str(path), **findings_document(whole)})
     click.get_current_context().exit(whole.exit_code)
+
+
+def _print(place: str, found: Verified) -> None:
+    print_findings(found)
+    words = _WORDS[found.exit_code]
+    if found.counts.files:
+        words += f"; the sizes of {found.counts.files} files were compared, and kstore verify reads"
+        words += " them"
+    click.echo(f"{printable(place)}: {words}")
 
 
 def _said(path: Path, done: SetAside) -> str:

@@ -10,7 +10,7 @@ from kstore_core.cli.arguments import key_bytes
 from kstore_core.codec import partition
 from kstore_core.errors import SpecError, StateError
 
-__all__ = ["Places", "places", "refuse_shards"]
+__all__ = ["Places", "is_root", "places", "refuse_shards"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,10 @@ def places(path: Path) -> Places:
     ------
     StateError
         A manifest that cannot be read, or shards that are no whole directories.
+    CorruptionError
+        A file of a shard is missing or of another size, or lies behind a symbolic link.
     """
-    if not (path / "_kstore").is_dir():
+    if not is_root(path):
         return Places([path])
     from kstore_core.spark.roots import Root
 
@@ -69,14 +71,23 @@ def places(path: Path) -> Places:
                 "object store leave them, so it is no directory that can be opened. Read it with "
                 "kstore_core.spark.read_store, or write it anew with write_store"
             )
-    written = [(shard.shard, shard.path) for shard in manifest.shards if shard.path is not None]
+    written = [shard for shard in manifest.shards if shard.path is not None]
+    directories = []
+    for shard in written:
+        with root.local_shard(shard) as directory:
+            directories.append(directory)
     return Places(
-        [root.path / place for _, place in written],
+        directories,
         manifest.version,
         manifest.spec.get("key"),
-        tuple(number for number, _ in written),
+        tuple(shard.shard for shard in written),
         manifest.partitions,
     )
+
+
+def is_root(path: Path) -> bool:
+    """Return True if a store that Spark wrote is at ``path``, and not a state directory."""
+    return (path / "_kstore").is_dir()
 
 
 def refuse_shards(path: Path) -> None:
@@ -87,7 +98,7 @@ def refuse_shards(path: Path) -> None:
     SpecError
     """
     for place in (path, *path.resolve().parents):
-        if (place / "_kstore").is_dir():
+        if is_root(place):
             raise SpecError(
                 f"{place} is a store that Spark wrote, whose versions are never changed; read it "
                 "and write it anew in the other format"

@@ -13,7 +13,7 @@ from kstore_core.cli.errors import spoken
 from kstore_core.cli.looking import Sight
 from kstore_core.cli.options import json_option, path_argument, store_options
 from kstore_core.cli.output import print_json
-from kstore_core.cli.places import places
+from kstore_core.cli.places import is_root
 from kstore_core.cli.progress import Bar, shown
 from kstore_core.cli.rendering import json_value, printable, shown_value
 from kstore_core.errors import SpecError
@@ -23,7 +23,7 @@ from kstore_core.verify import Finding, Progress, Verified
 from kstore_core.verify import verify as verify_directory
 from kstore_core.verify.verifying import DEFAULT_AT_MOST
 
-__all__ = ["findings_document", "print_findings", "together", "verify"]
+__all__ = ["findings_document", "print_findings", "verify"]
 
 _COLOURS = {"corrupt": "red", "locked": "yellow", "finding": "yellow", "note": "cyan"}
 _IN_SEGMENTS = ("window", "session")
@@ -64,29 +64,28 @@ def verify(
 ) -> None:
     """Read all that the stores in PATH hold, or STORE alone, and tell what is wrong with it.
 
-    Nothing is changed. What reads is a child process, which damage may end.
+    Nothing is changed. What reads is a child process, which damage may end. Of a store that Spark
+    wrote, PATH may be the root: its files are held to their manifests, too.
     """
-    spec = _spec(store, options)
-    found = []
-    for directory in places(path).directories:
-        with shown(_bar) as show:
-            found.append(
-                verify_directory(
-                    directory,
-                    store,
-                    spec=spec,
-                    engine=engine,
-                    changelog=changelog,
-                    compare=compare,
-                    at_most=max_findings,
-                    progress=show,
-                )
-            )
-        if not as_json:
-            _print(directory, found[-1])
-    whole = together(found)
+    asked: dict[str, Any] = {
+        "spec": _spec(store, options),
+        "engine": engine,
+        "changelog": changelog,
+        "compare": compare,
+        "at_most": max_findings,
+    }
+    with shown(_bar) as show:
+        if is_root(path):
+            from kstore_core.spark.verifying import verify_root
+
+            told = None if as_json else _print
+            whole = verify_root(path, store, **asked, told=told, progress=show)
+        else:
+            whole = verify_directory(path, store, **asked, progress=show)
     if as_json:
         print_json({"path": str(path), **findings_document(whole), "counts": asdict(whole.counts)})
+    elif not is_root(path):
+        _print(str(path), whole)
     click.get_current_context().exit(whole.exit_code)
 
 
@@ -107,15 +106,6 @@ def _bar(progress: Progress) -> Bar:
     return Bar("verify", progress.done, progress.units, said)
 
 
-def together(found: list[Verified]) -> Verified:
-    """What came of several directories."""
-    whole = Verified()
-    for one in found:
-        whole.findings += one.findings
-        whole.counts.add(one.counts)
-    return whole
-
-
 def print_findings(found: Verified) -> None:
     """One line each."""
     for finding in found.findings:
@@ -123,10 +113,10 @@ def print_findings(found: Verified) -> None:
         click.echo(f"{severity} {printable(_line(finding))}")
 
 
-def _print(directory: Path, found: Verified) -> None:
+def _print(place: str, found: Verified) -> None:
     print_findings(found)
     sound = {0: "sound", 1: "readable, with findings", 3: "locked", 4: "corrupt"}
-    click.echo(f"{printable(str(directory))}: {sound[found.exit_code]}; read {_counted(found)}")
+    click.echo(f"{printable(place)}: {sound[found.exit_code]}; read {_counted(found)}")
 
 
 def _counted(found: Verified) -> str:
@@ -140,6 +130,8 @@ def _line(finding: Finding) -> str:
     """A finding on one line: where, what, why, and what to do next."""
     place = finding.place
     where = place.store if place.segment is None else f"{place.store}/{place.segment}"
+    if place.shard is not None:
+        where = f"{where} shard {place.shard}"
     if place.namespace is not None:
         where += f" [{place.namespace}]"
     if place.key is not None:
@@ -163,6 +155,7 @@ def findings_document(found: Verified) -> dict[str, Any]:
                 "namespace": finding.place.namespace,
                 "key": json_value(finding.place.key),
                 "remedy": finding.remedy,
+                **({} if finding.place.shard is None else {"shard": finding.place.shard}),
             }
             for finding in found.findings
         ],

@@ -21,6 +21,7 @@ from kstore_core.spark.source.streams_dir import read_streams_dir
 from kstore_core.spark.source.write_options import spec_json
 from kstore_core.spark.streaming import stream_into
 from kstore_core.spark.vacuum import Vacuumed, vacuum
+from kstore_core.spark.verifying import verify_root
 from kstore_core.spark.writing import write_store
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "stream_into",
     "temporal_join",
     "vacuum",
+    "verify_root",
     "with_partition_time",
     "write_store",
 ]

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
-from kstore_core.errors import StateError
+from kstore_core.errors import InconsistentStateError
 from kstore_core.spark.manifest_checks import check_manifest
 
 __all__ = ["MANIFEST_FORMAT", "File", "Manifest", "Offset", "Shard"]
@@ -201,13 +201,15 @@ class Manifest:
 
         Raises
         ------
+        InconsistentStateError
+            It is not a manifest, or that of another version; names the field.
         StateError
-            It is not a manifest, one of a newer layout or of another version; names the field.
+            It is of a newer layout.
         """
         try:
             document = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise StateError(
+            raise InconsistentStateError(
                 f"{where} is not a manifest (it is no JSON: {error}); another version can be read "
                 "with version="
             ) from error

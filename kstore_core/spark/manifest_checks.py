@@ -13,7 +13,12 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any
 
-from kstore_core.errors import FormatDowngradeError, SpecError, StateError
+from kstore_core.errors import (
+    FormatDowngradeError,
+    InconsistentStateError,
+    SpecError,
+    StateError,
+)
 from kstore_core.spec import StoredSpec
 
 __all__ = ["check_manifest"]
@@ -93,8 +98,10 @@ def check_manifest(
 
     Raises
     ------
-    StateError
+    InconsistentStateError
         Names the document and the field.
+    StateError
+        It is of a newer layout.
     """
     refuse = _Refusal(where)
     if not isinstance(document, dict):
@@ -126,9 +133,9 @@ class _Refusal:
     def __init__(self, where: str) -> None:
         self.where = where
 
-    def __call__(self, field: str, value: Any, wanted: str) -> StateError:
+    def __call__(self, field: str, value: Any, wanted: str) -> InconsistentStateError:
         what = f"{field} is {value!r:.200}" if field else f"{value!r:.200}"
-        return StateError(
+        return InconsistentStateError(
             f"{self.where} is not a manifest ({what}, not {wanted}); another version can be read "
             "with version="
         )
@@ -138,7 +145,7 @@ class _Refusal:
             raise self(prefix.rstrip("."), document, "an object")
         for name, (check, wanted) in checks.items():
             if name not in document:
-                raise StateError(
+                raise InconsistentStateError(
                     f"{self.where} is not a manifest ({prefix}{name} is missing); another version "
                     "can be read with version="
                 )
@@ -168,6 +175,6 @@ def _check_spec(spec: dict[str, Any], where: str) -> None:
     except FormatDowngradeError as error:
         raise FormatDowngradeError(f"{where}: {error}") from error
     except SpecError as error:
-        raise StateError(
+        raise InconsistentStateError(
             f"{where} is not a manifest (spec: {error}); another version can be read with version="
         ) from error

@@ -20,7 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kstore_core.errors import CommitConflictError, KStoreError, StateError, UnsupportedError
+from kstore_core.errors import (
+    CommitConflictError,
+    InconsistentStateError,
+    KStoreError,
+    StateError,
+    UnsupportedError,
+)
 from kstore_core.spark.cluster_engines import this_worker
 from kstore_core.spark.manifest import File, Manifest, Shard
 from kstore_core.spark.shard_files import Stamps, fetch_files, shard_in_place, upload_files
@@ -110,7 +116,9 @@ class Root:
         Raises
         ------
         StateError
-            There is no such version, or its manifest cannot be read.
+            There is no such version, or its manifest is of a newer layout.
+        InconsistentStateError
+            Its manifest is damaged.
         TypeError
             The version is not an int.
         """
@@ -291,7 +299,7 @@ class Root:
                 "versions. Read a newer one"
             ) from None
         except UnicodeDecodeError as error:
-            raise StateError(f"{self}/{name} is not a manifest ({error})") from error
+            raise InconsistentStateError(f"{self}/{name} is not a manifest ({error})") from error
         return Manifest.from_json(text, f"{self}/{name}", version)
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "Stamps",
     "data_files",
     "fetch_files",
+    "is_data",
     "is_immutable",
     "sha256_of",
     "shard_in_place",
@@ -77,9 +78,14 @@ def data_files(directory: Path) -> Iterator[tuple[Path, str]]:
     """The files below a directory that belong to a shard, and their paths within it."""
     for folder, _, names in os.walk(directory):
         for name in names:
-            if not _NOT_DATA.fullmatch(name):
+            if is_data(name):
                 here = Path(folder, name)
                 yield here, here.relative_to(directory).as_posix()
+
+
+def is_data(name: str) -> bool:
+    """Return True if a file of this name, without its directory, belongs to a shard's data."""
+    return not _NOT_DATA.fullmatch(name)
 
 
 def is_immutable(file: File) -> bool:
@@ -147,14 +153,17 @@ def shard_in_place(storage: Storage, shard: Shard) -> Iterator[Path]:
     Raises
     ------
     CorruptionError
-        A file is missing or of another size.
+        A file is missing or of another size, or the directory has a symbolic link in it.
     """
     assert storage.path is not None
     assert shard.path is not None
+    there = {entry.name: entry for entry in storage.files(shard.path)}
+    for name in (entry.name for entry in there.values() if entry.is_link):
+        storage.size(name)  # which says where it leads
     for file in shard.files:
         place = shard.place_of(file)
         try:
-            size = storage.size(place)
+            size = there[place].bytes if place in there else storage.size(place)
         except FileNotFoundError:
             raise CorruptionError(
                 f"{storage.name}/{place} is missing. If a vacuum has removed this version, read "

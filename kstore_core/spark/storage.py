@@ -32,18 +32,25 @@ class Entry:
         Its size.
     modified_ms : int
         When it was written, ms since the epoch, by the clock of the storage.
+    is_link : bool
+        It is a symbolic link, which no root has: it is not followed.
+    inode : tuple of int or None
+        Equal for the names of one file; None where a file has one name only.
     """
 
     name: str
     bytes: int
     modified_ms: int
+    is_link: bool = False
+    inode: tuple[int, int] | None = None
 
 
 class Storage(Protocol):
     """A tree of files. Implementations are frozen and travel to the workers of a cluster.
 
     What is not there is a ``FileNotFoundError``, unless something else is said; a full disk is a
-    ``StorageFullError``, a service that does not answer a ``StorageUnavailableError``.
+    ``StorageFullError``, a service that does not answer a ``StorageUnavailableError``. No name is
+    followed through a symbolic link below the root: that is a ``CorruptionError``.
     """
 
     @property
@@ -74,8 +81,17 @@ class Storage(Protocol):
 
         Raises
         ------
-        StateError
-            It is a directory.
+        InconsistentStateError
+            It is a directory, or another thing that is no file.
+        """
+
+    def digest(self, name: str) -> tuple[int, str]:
+        """The size of a file, and the SHA-256 of its content, hexadecimal; all of it is read.
+
+        Raises
+        ------
+        InconsistentStateError
+            It is a directory, or another thing that is no file.
         """
 
     def put_new(self, name: str, data: bytes) -> None:

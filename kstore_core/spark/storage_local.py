@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from io import BufferedReader
+from pathlib import Path, PurePosixPath
 
 from kstore_core.directories import make_directory, sync_directory
-from kstore_core.errors import StateError, StorageFullError, StorageUnavailableError
+from kstore_core.errors import (
+    CorruptionError,
+    InconsistentStateError,
+    StateError,
+    StorageFullError,
+    StorageUnavailableError,
+)
 from kstore_core.spark.storage import Entry
 
 __all__ = ["FULL", "LocalFiles"]
@@ -38,7 +47,7 @@ class LocalFiles:
         return str(self.path)
 
     def names(self, directory: str) -> list[str]:
-        place = self.path / directory
+        place = self._place(directory)
         try:
             with _saying(place):
                 return sorted(entry.name for entry in place.iterdir())
@@ -49,30 +58,41 @@ class LocalFiles:
 
     def files(self, directory: str) -> list[Entry]:
         found = []
-        for folder, _, names in os.walk(self.path / directory):
-            for name in names:
+        for folder, folders, names in os.walk(self._place(directory)):
+            links = [name for name in folders if Path(folder, name).is_symlink()]
+            for name in (*names, *links):
                 place = Path(folder, name)
                 with contextlib.suppress(FileNotFoundError):  # deleted since
-                    stat = place.stat()
-                    inner = place.relative_to(self.path).as_posix()
-                    found.append(Entry(inner, stat.st_size, stat.st_mtime_ns // 1_000_000))
+                    seen = place.lstat()
+                    found.append(
+                        Entry(
+                            place.relative_to(self.path).as_posix(),
+                            seen.st_size,
+                            seen.st_mtime_ns // 1_000_000,
+                            stat.S_ISLNK(seen.st_mode),
+                            (seen.st_dev, seen.st_ino),
+                        )
+                    )
         return found
 
     def size(self, name: str) -> int:
-        with _saying(self.path / name):
-            return (self.path / name).stat().st_size
+        place = self._place(name)
+        with _saying(place):
+            return place.stat().st_size
 
     def read(self, name: str) -> bytes:
-        try:
-            with _saying(self.path / name):
-                return (self.path / name).read_bytes()
-        except IsADirectoryError:
-            raise StateError(
-                f"{self.path / name} is a directory, where a file should be; move it away"
-            ) from None
+        place = self._place(name)
+        with _saying(place), _opened(place) as file:
+            return file.read()
+
+    def digest(self, name: str) -> tuple[int, str]:
+        place = self._place(name)
+        with _saying(place), _opened(place) as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+            return file.tell(), found
 
     def put_new(self, name: str, data: bytes) -> None:
-        target = self.path / name
+        target = self._place(name)
         scratch = target.with_name(f".{target.name}-{uuid.uuid4().hex}.tmp")
         with _saying(target):
             try:
@@ -96,7 +116,7 @@ class LocalFiles:
 
     def upload(self, files: Mapping[str, Path]) -> None:
         for name, source in files.items():
-            target = self.path / name
+            target = self._place(name)
             with _saying(target):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with source.open("rb") as reader, target.open("xb") as writer:
@@ -105,20 +125,20 @@ class LocalFiles:
                     os.fsync(writer.fileno())
 
     def reuse(self, old: str, new: str) -> str:
-        target = self.path / new
+        source, target = self._place(old), self._place(new)
         with _saying(target):
             target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            os.link(self.path / old, target)
+            os.link(source, target)
         except FileNotFoundError:
             raise
         except OSError:  # no hard links here, or too many of this file
-            self.upload({new: self.path / old})
+            self.upload({new: source})
         return new
 
     def download(self, files: Mapping[str, Path], *, linked: bool = False) -> None:
         for name, target in files.items():
-            source = self.path / name
+            source = self._place(name)
             if linked:
                 try:
                     os.link(source, target)
@@ -131,7 +151,7 @@ class LocalFiles:
                 shutil.copyfile(source, target)
 
     def settle(self, directory: str) -> None:
-        place = self.path / directory
+        place = self._place(directory)
         with _saying(place):
             for folder, _, _ in os.walk(place):
                 sync_directory(Path(folder))
@@ -141,14 +161,44 @@ class LocalFiles:
 
     def delete(self, names: Sequence[str]) -> None:
         for name in names:
-            with contextlib.suppress(FileNotFoundError), _saying(self.path / name):
-                (self.path / name).unlink()
-                self._prune(self.path / name)
+            place = self._place(name, itself=False)
+            with contextlib.suppress(FileNotFoundError), _saying(place):
+                place.unlink()
+                self._prune(place)
 
     def delete_tree(self, directory: str) -> None:
-        with contextlib.suppress(FileNotFoundError), _saying(self.path / directory):
-            shutil.rmtree(self.path / directory)
-            self._prune(self.path / directory)
+        place = self._place(directory)
+        with contextlib.suppress(FileNotFoundError), _saying(place):
+            shutil.rmtree(place)
+            self._prune(place)
+
+    def _place(self, name: str, *, itself: bool = True) -> Path:
+        """The path of a name, which leads through no link below the root.
+
+        Parameters
+        ----------
+        name : str
+        itself : bool
+            The last part may not be a link either.
+
+        Raises
+        ------
+        CorruptionError
+            One of its parts is a link.
+        """
+        parts = PurePosixPath(name).parts
+        here = self.path
+        for part in parts if itself else parts[:-1]:
+            here /= part
+            with _saying(here):
+                leads = here.readlink() if here.is_symlink() else None
+            if leads is not None:
+                raise CorruptionError(
+                    f"{here} is a symbolic link, to {leads}; every file and directory of a root "
+                    "has to lie in the root itself. Put what it leads to in the place of the link, "
+                    "or read another root"
+                )
+        return self.path / name
 
     def _prune(self, place: Path) -> None:
         """Remove the directories above `place` that are empty now: they are none."""
@@ -179,6 +229,21 @@ def _saying(place: Path) -> Iterator[None]:
             "that on every machine that has a part in the job, or pass another root; what was "
             "published before is intact"
         ) from error
+
+
+@contextlib.contextmanager
+def _opened(place: Path) -> Iterator[BufferedReader]:
+    """A file, opened to be read; a pipe in its place would wait for a writer."""
+    descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            what = "a directory" if stat.S_ISDIR(mode) else "no regular file"
+            raise InconsistentStateError(f"{place} is {what}, where a file should be; move it away")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            yield file
+    finally:
+        os.close(descriptor)
 
 
 def _write_new(path: Path, data: bytes) -> None:

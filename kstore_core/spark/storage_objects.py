@@ -8,6 +8,7 @@ from a cache: another writer may have published since.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import inspect
 import json
 import time
@@ -30,6 +31,7 @@ from kstore_core.spark.storage_local import FULL
 __all__ = ["ObjectStore"]
 
 _AT_ONCE = 8
+_PIECE_BYTES = 16 << 20
 _TRIES = 5
 _NOT_OPTIONS = {"self", "kwargs", "asynchronous", "loop", "session"}
 _TEXT = {"endpoint_url", "key", "secret", "token", "username", "password", "profile"}
@@ -113,6 +115,14 @@ class ObjectStore:
     def read(self, name: str) -> bytes:
         with self._answering():
             return bytes(self._files().cat_file(self._place(name)))
+
+    def digest(self, name: str) -> tuple[int, str]:
+        size, found = self.size(name), hashlib.sha256()
+        with self._answering():
+            for start in range(0, size, _PIECE_BYTES):
+                end = min(start + _PIECE_BYTES, size)
+                found.update(self._files().cat_file(self._place(name), start=start, end=end))
+        return size, found.hexdigest()
 
     def put_new(self, name: str, data: bytes) -> None:
         for again in range(_TRIES):

@@ -25,12 +25,15 @@ class Place:
     namespace : str or None
     key : bytes or None
         As it is stored.
+    shard : int or None
+        Of a partitioned store.
     """
 
     store: str
     segment: str | None = None
     namespace: str | None = None
     key: bytes | None = None
+    shard: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,8 @@ class Counts:
         Of changelogs.
     compared : int
         Records that were compared with those of a restore.
+    files : int
+        Of a partitioned store, each held to the manifests that name it.
     """
 
     databases: int = 0
@@ -83,6 +88,7 @@ class Counts:
     log_batches: int = 0
     log_records: int = 0
     compared: int = 0
+    files: int = 0
 
     def add(self, other: Counts) -> None:
         """Count what another has counted."""

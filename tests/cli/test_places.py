@@ -78,7 +78,7 @@ def test_a_broken_manifest_is_an_error(run, tmp_path):
     (tmp_path / "_kstore").mkdir()
     (tmp_path / "_kstore" / "1.json").write_text("{")
     ran = run("inspect", tmp_path)
-    assert ran.code == 1
+    assert ran.code == 4
     assert "manifest" in ran.err
 
 

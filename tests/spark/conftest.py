@@ -45,6 +45,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A root that does not exist yet."""
-    return tmp_path / "root"
+def root(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A root that does not exist yet; what the test leaves there is sound."""
+    root = tmp_path / "root"
+    yield root
+    from kstore_core.spark.root_files import hold_files
+    from kstore_core.spark.roots import Root
+
+    if request.node.get_closest_marker("spoils_root") is None and (root / "_kstore").is_dir():
+        held = hold_files(Root.at(root))
+        assert [found for found in held.findings if found.severity != "note"] == []

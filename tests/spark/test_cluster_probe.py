@@ -86,6 +86,7 @@ def test_a_root_that_a_task_cannot_write_to_is_a_fault(root: Path) -> None:
         assert "nothing can be written there: " in str(visit.from_a_task(0))
 
 
+@pytest.mark.spoils_root
 def test_a_root_that_is_only_read_is_not_written_to(root: Path, tmp_path: Path) -> None:
     (root / "_kstore").mkdir(parents=True)
     (root / "_kstore" / "7.json").write_text("{}")

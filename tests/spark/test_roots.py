@@ -24,6 +24,8 @@ from kstore_core.spark.roots import Root
 from kstore_core.spark.storage_local import LocalFiles
 from tests.spark.test_manifest import manifest
 
+pytestmark = pytest.mark.spoils_root  # its manifests name files that nobody wrote
+
 
 def test_a_root_is_a_path_or_a_file_address(tmp_path: Path) -> None:
     there = Root.at(tmp_path / "a b")

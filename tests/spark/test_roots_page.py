@@ -39,7 +39,7 @@ def test_the_page_says_what_happens(
             assert out.getvalue() == (promised if following == "text" else "")
             examples += 1
     assert names["spark"] is spark
-    assert examples == 4
+    assert examples == 5
 
 
 def test_every_option_of_a_write_is_in_its_table() -> None:

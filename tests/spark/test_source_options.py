@@ -220,6 +220,7 @@ def test_questions_that_exclude_each_other(
         plan_of({"path": str(root), **options})
 
 
+@pytest.mark.spoils_root
 def test_a_version_is_read_beside_one_that_is_damaged(root: Path) -> None:
     publish(root, SPEC, fill, partitions=1)
     publish(root, SPEC, lambda store, _: store.put("k9", b"9", timestamp=90), partitions=1)

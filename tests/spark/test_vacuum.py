@@ -130,6 +130,7 @@ def test_beside_files_that_stay_nothing_is_touched(aged: Path) -> None:
     assert lock.exists()
 
 
+@pytest.mark.spoils_root
 def test_a_manifest_that_cannot_be_read_stops_it(aged: Path) -> None:
     before = files_below(aged)
     (aged / "_kstore" / "2.json").write_text("{}")
