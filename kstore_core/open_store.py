@@ -19,6 +19,7 @@ from kstore_core.layers import CacheBudget, StoreMeasures
 from kstore_core.layers.logged import Journal
 from kstore_core.offsets import Entries, Partition, StoreRecord
 from kstore_core.position import copy_position, merge_positions
+from kstore_core.record_slot import RecordSlot
 from kstore_core.restore_log import RestoreListener, restore_log
 from kstore_core.restore_rows import Restored
 from kstore_core.spec import StoredSpec, StoreSpec
@@ -26,7 +27,6 @@ from kstore_core.staging import Staging
 from kstore_core.storage import open_storage
 from kstore_core.store_layers import StoreLayers
 from kstore_core.typed.store import StoreHome
-from kstore_core.typed.values import RecordSlot
 from kstore_core.versioned import VersionedTable
 
 __all__ = ["OpenStore"]
@@ -231,7 +231,8 @@ class OpenStore:
     def advance(self, stream_time: int) -> None:
         """Move stream time on, where the store has one."""
         if self._clock is not None:
-            self._clock.advance(stream_time)
+            with self._clock.turn:
+                self._clock.advance(stream_time)
 
     def spill(self) -> None:
         """Write what is staged before its commit: rows, what they are, their stream time.

@@ -76,9 +76,12 @@ cdef class Points:
         ------
         TypeError
             ``key`` is None; a timestamp is missing; the format does not keep what was given.
+        StateError
+            The record of ``state.record(…)`` has ended in the task that started this one.
         UncommittedLimitError
             The state is transactional and holds too much.
         """
+        record = self._values.slot.of_write()
         cdef tuple row = self._values.row(key, value, timestamp, headers)
         if self._rows is not None:
             self._rows.put(row[0], row[1])
@@ -86,5 +89,5 @@ cdef class Points:
             self._cached.put_one(row[0], row[1])
         else:
             self._table_put(row[0], row[1])
-        if self._values.slot.current is not None:
-            self._touch()
+        if record is not None:
+            self._touch(record)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,8 +13,9 @@ from kstore_core.errors import UnsupportedError
 from kstore_core.layers import Cached, StoreMeasures
 from kstore_core.offsets import Partition, StoreRecord
 from kstore_core.position import Position, copy_position
+from kstore_core.record_slot import RecordSlot
 from kstore_core.spec import StoreSpec
-from kstore_core.typed.values import RecordSlot
+from kstore_core.types import RecordContext
 
 if TYPE_CHECKING:
     from kstore_core.query import PositionBound, Query, QueryResult
@@ -48,6 +50,8 @@ class StoreHome:
     view : callable
         Gives a method of the state directory, or None: one that holds its newest view for a while.
     open : bool
+    moving : Lock
+        Of the thread that moves the position.
     flushed : dict
         The position below the cache, as long as it has been flushed ``flushes`` times.
     """
@@ -62,23 +66,26 @@ class StoreHome:
     read_only: bool = False
     view: Callable[[], Any] | None = None
     open: bool = True
+    moving: threading.Lock = field(default_factory=threading.Lock)
     flushed: dict[str, dict[int, int]] = field(default_factory=dict)
     flushes: int = -1
 
-    def touch(self) -> None:
-        """A write took place: the position moves on to the current record."""
-        context = self.slot.current
-        if context is not None and context.topic is not None:
-            offsets = self.position.get(context.topic)
-            known = -1 if offsets is None else offsets.get(context.partition, -1)
-            if context.offset > known:
-                cache = self.cache
-                if cache is not None and cache.flushes != self.flushes and cache.dirty_bytes:
-                    self.flushed, self.flushes = copy_position(self.position), cache.flushes
-                if offsets is None:
-                    offsets = self.position.setdefault(context.topic, {})
-                offsets[context.partition] = context.offset
-                self.moved = True
+    def touch(self, record: RecordContext) -> None:
+        """A write took place: the position moves on to the record that it comes from."""
+        if record.topic is not None:
+            offsets = self.position.get(record.topic)
+            if offsets is None or record.offset > offsets.get(record.partition, -1):
+                with self.moving:
+                    self._move(record.topic, record.partition, record.offset)
+
+    def _move(self, topic: str, partition: int, offset: int) -> None:
+        offsets = self.position.setdefault(topic, {})
+        if offset > offsets.get(partition, -1):
+            cache = self.cache
+            if cache is not None and cache.flushes != self.flushes and cache.dirty_bytes:
+                self.flushed, self.flushes = copy_position(self.position), cache.flushes
+            offsets[partition] = offset
+            self.moved = True
 
     def position_now(self, *, below_cache: bool = False) -> Position:
         """The position, or that of what is below the cache where there is one."""

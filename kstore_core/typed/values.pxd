@@ -1,15 +1,13 @@
 from libc.stdint cimport int64_t
 
+from kstore_core.record_slot cimport RecordSlot
+
 
 cdef enum Kind:
     AS_BYTES    # serdes.BYTES
     AS_TEXT     # serdes.UTF8
     BUILT_IN    # another built-in serde, which is blind to headers
     CUSTOM      # a user's serde, which sees the headers and may add to them
-
-
-cdef class RecordSlot:
-    cdef public object current
 
 
 cdef class Side:
@@ -36,6 +34,7 @@ cdef class Values:
     cdef tuple _serialized(self, object key, object value, object headers)
     cdef int64_t _time(self, object timestamp) except? -1
     cdef object _context_headers(self)
+    cdef object _lent_headers(self)
 
 
 cdef class VersionedValues(Values):

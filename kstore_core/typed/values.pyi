@@ -2,16 +2,12 @@ from typing import Any, Self, final
 
 import pyarrow as pa
 
+from kstore_core.record_slot import RecordSlot
 from kstore_core.serdes import Serde
 from kstore_core.spec import StoreSpec
-from kstore_core.types import RecordContext, Time
+from kstore_core.types import Time
 
-__all__ = ["RecordSlot", "Side", "Values", "values_of"]
-
-@final
-class RecordSlot:
-    current: RecordContext | None
-    def __init__(self) -> None: ...
+__all__ = ["Side", "Values", "values_of"]
 
 @final
 class Side:

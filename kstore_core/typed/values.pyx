@@ -17,6 +17,7 @@ from kstore_core.codec.stored_records cimport (
 )
 from kstore_core.codec.timed_values cimport stamped
 from kstore_core.codec.values cimport joined
+from kstore_core.record_slot cimport RecordSlot
 
 from kstore_core.codec import (
     Headers,
@@ -39,7 +40,7 @@ from kstore_core.formats import (
 )
 from kstore_core.types import to_millis
 
-__all__ = ["RecordSlot", "Side", "Values", "values_of"]
+__all__ = ["Side", "Values", "values_of"]
 
 
 cdef dict _WITH_HEADERS = {
@@ -48,13 +49,6 @@ cdef dict _WITH_HEADERS = {
     "window": "stores.timestamped_window_with_headers",
     "session": "stores.session_with_headers",
 }
-
-
-cdef class RecordSlot:
-    """The input record that a state directory is working on, or None."""
-
-    def __cinit__(self):
-        self.current = None
 
 
 cdef class Side:
@@ -150,8 +144,13 @@ cdef class Values:
         return raw_key, self.value.write(value)
 
     cdef object _context_headers(self):
-        context = self.slot.current
+        context = self.slot.now()
         return Headers() if context is None else context.headers.copy()
+
+    cdef object _lent_headers(self):
+        """The record's headers, which stay its own; None without a record."""
+        context = self.slot.now()
+        return None if context is None else context.headers
 
     cdef int64_t _time(self, object timestamp) except? -1:
         """Milliseconds, by a context or an argument; anything beyond 64 bits is a ValueError."""
@@ -161,7 +160,7 @@ cdef class Values:
             except OverflowError:
                 pass
         if timestamp is None:
-            context = self.slot.current
+            context = self.slot.now()
             timestamp = None if context is None else context.timestamp
             if timestamp is None:
                 raise TypeError(
@@ -279,8 +278,8 @@ cdef class HeadersValues(Values):
             timestamp = _only(whole.timestamp, timestamp)
             headers = _only(whole.headers, headers)
             value = whole.value
-        elif headers is None and self.slot.current is not None:
-            headers = self.slot.current.headers
+        elif headers is None:
+            headers = self._lent_headers()
         if not self._blind:
             # A copy: what the serdes add is stored, the caller's own headers stay as they are.
             headers = Headers(headers)
@@ -352,6 +351,8 @@ cdef class VersionedHeadersValues(VersionedValues):
     """Versions of a value with their headers: :class:`VersionedRecordWithHeaders`."""
 
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
+        if headers is None:
+            headers = self._lent_headers()
         if not self._blind:
             headers = Headers(headers)
         raw_key, raw = self._serialized(key, value, headers)
@@ -380,8 +381,8 @@ cdef class SessionHeadersValues(Values):
         if type(value) is AggregationWithHeaders:
             headers = _only(value.headers, headers)
             value = value.aggregation
-        elif headers is None and self.slot.current is not None:
-            headers = self.slot.current.headers
+        elif headers is None:
+            headers = self._lent_headers()
         if not self._blind:
             headers = Headers(headers)
         raw_key, data = self._serialized(key, value, headers)
