@@ -32,6 +32,7 @@ class Handle:
         self._pid = os.getpid()
 
     def __enter__(self) -> Self:
+        self._check()
         return self
 
     def __exit__(
@@ -55,6 +56,10 @@ class Handle:
                 )
             finally:
                 self.close()
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Refuse to be used once it is closed, or in a fork."""
 
     @abstractmethod
     def commit(self) -> object:
