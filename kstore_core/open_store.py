@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -48,6 +49,7 @@ class OpenStore:
     migrate_on_read : bool
     home : StoreHome
     store : KeyValueStore, VersionedStore, WindowStore or SessionStore
+        Its user's is another face of it, see :meth:`face`.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class OpenStore:
         self._scratch = place / f".kstore-restore-{spec.name}{unique}"
         self._journal: Journal | None = None
         self.store: Any = None
+        self._face: weakref.ref[Any] | None = None
         self._staging = staging
         self._storage = open_storage(
             engine,
@@ -110,7 +113,6 @@ class OpenStore:
                 if restored.records:
                     spent = time.perf_counter_ns() - begun
                     self.home.measures.restored_records(restored.records, spent)
-                self.store = self.home.measures.face(self.store)
         except BaseException:
             self._storage.close()
             raise
@@ -183,6 +185,16 @@ class OpenStore:
         merge_positions(self.home.position, position)
         self.home.moved = self.home.moved or bool(position)
         self._commit({where: offset})
+
+    def face(self, state: object) -> Any:
+        """The store as its user holds it, the same one for as long as somebody does."""
+        face = None if self._face is None else self._face()
+        if face is None:
+            face = self.store._for_user(state)
+            if self.home.measures is not None:
+                face = self.home.measures.face(face)
+            self._face = weakref.ref(face)
+        return face
 
     @property
     def database(self) -> Database | None:

@@ -74,6 +74,7 @@ class StateDirectory(StateHandle):
         self.engine = engine
         self._lock = lock
         self._staging = staging
+        staging.owner = weakref.ref(self)
         self._cache = cache
         self.metrics = metrics
         self._figures = StateFigures(path)
@@ -108,6 +109,8 @@ class StateDirectory(StateHandle):
     def open(self, spec: StoreSpec, *, migrate_on_read: bool | None = None) -> Any:
         """Open a store, making it where it is missing; opening it again gives the same object.
 
+        Who holds the store, or a scan of it, keeps the state directory from being collected.
+
         A store on disk of an older format is upgraded row by row: see docs/upgrade.md.
 
         Parameters
@@ -139,9 +142,10 @@ class StateDirectory(StateHandle):
             self._check()
             known = self._stores.get(spec.name)
             if known is None:
-                return self._open_first(
+                known = self._open_first(
                     spec, self._migrate_on_read if migrate_on_read is None else migrate_on_read
-                ).store
+                )
+            face = known.face(self)
         if known.spec != spec:
             raise SpecError(
                 f"the store {spec.name!r} is open already with another spec: {known.spec}"
@@ -151,7 +155,7 @@ class StateDirectory(StateHandle):
                 f"the store {spec.name!r} is open already with "
                 f"migrate_on_read={known.migrate_on_read}; close the state directory first"
             )
-        return known.store
+        return face
 
     def _open_first(self, spec: StoreSpec, migrate_on_read: bool) -> OpenStore:
         made = self._opened(spec, migrate_on_read)

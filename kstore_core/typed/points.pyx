@@ -37,6 +37,15 @@ cdef class Points:
         elif type(table) is Cached:
             self._cached = table
 
+    def _share(self, Points store not None):
+        self._values = store._values
+        self._table_get = store._table_get
+        self._table_put = store._table_put
+        self._rows = store._rows
+        self._dual = store._dual
+        self._cached = store._cached
+        self._touch = store._touch
+
     cdef bytes _look_up(self, bytes raw_key):
         if self._rows is not None:
             return self._rows.get(raw_key)

@@ -33,6 +33,9 @@ cdef class Scan:
         self._at = 0
         self._size = 0
         self._open = True
+        owner = rows._staging.owner
+        if owner is not None:
+            self._state = owner()
 
     def __iter__(self):
         return self
@@ -109,4 +112,5 @@ cdef class Scan:
         self._chunks = None
         if close is not None:
             close()
+        self._state = None
         return 0

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from kstore_core.clock import StreamClock
 from kstore_core.errors import UnsupportedError
@@ -99,11 +99,27 @@ class StoreHome:
 class Store(Generic[K]):
     """A store as its user sees it. Opened by ``state.open(spec)``, closed with the state."""
 
+    _inner: Self | None = None
+
     def __init__(self, spec: StoreSpec, home: StoreHome) -> None:
         self._spec = spec
         self._home = home
         self._slot = home.slot
         self._touch = home.touch
+
+    def _for_user(self, state: object) -> Self:
+        """The same store, which keeps its state directory from being collected.
+
+        The state directory has the store without it, so that both go together, and at once, when
+        nobody holds either.
+        """
+        face = type(self).__new__(type(self))
+        face.__dict__.update(self.__dict__, _state=state, _inner=self)
+        face._share(self)
+        return face
+
+    def _share(self, store: Any) -> None:
+        """Take over what a compiled base of the store has bound."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._spec.name!r} ({self._spec.format.name})>"
@@ -213,7 +229,8 @@ class Store(Generic[K]):
                 f"the store {self.name!r} has no cache, so nothing is flushed; open it for writing "
                 "with spec.with_cache()"
             )
-        cache.listen(None if listener is None else partial(self._tell, listener))
+        inner = self._inner or self  # the cache is a part of the state directory
+        cache.listen(None if listener is None else partial(inner._tell, listener))
 
     def _tell(
         self,

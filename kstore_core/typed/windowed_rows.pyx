@@ -152,6 +152,13 @@ cdef class WindowPoints:
         self._window_reads = reads
         self._one_each = not retains_duplicates
 
+    def _share(self, WindowPoints store not None):
+        self._window_rows = store._window_rows
+        self._timed = store._timed
+        self._timed_table = store._timed_table
+        self._window_reads = store._window_reads
+        self._one_each = store._one_each
+
     def fetch_one(self, key, window_start):
         """The value of ``key`` in the window from ``window_start``, or None.
 
@@ -204,6 +211,12 @@ cdef class SessionPoints:
         self._item = rows.item
         self._item_table = rows.table
         self._session_reads = reads
+
+    def _share(self, SessionPoints store not None):
+        self._session_rows = store._session_rows
+        self._item = store._item
+        self._item_table = store._item_table
+        self._session_reads = store._session_reads
 
     def fetch_session(self, key, start, end):
         """The aggregate of the session of ``key`` from ``start`` to ``end`` exactly, or None.
