@@ -48,8 +48,12 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
 
     def get_many(self, keys: Iterable[K]) -> list[V | None]:
         """The values of ``keys``, in their order; None where there is none."""
-        raws = self.table.get_many([self._raw_key(key) for key in keys])
-        return [None if raw is None else self._read(raw) for raw in raws]
+        given = list(keys)
+        raws = self.table.get_many([self._raw_key(key) for key in given])
+        read = self._read
+        return [
+            None if raw is None else read(raw, key) for key, raw in zip(given, raws, strict=True)
+        ]
 
     def put_if_absent(
         self, key: K, value: Any, *, timestamp: Time | None = None, headers: Any = None

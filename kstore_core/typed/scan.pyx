@@ -37,6 +37,13 @@ cdef class Scan:
         if owner is not None:
             self._state = owner()
 
+    def __reduce_ex__(self, _):
+        raise TypeError(
+            f"a scan of namespace {self._rows.name!r} is not pickled or copied: it reads the store "
+            "that is open in this process. Pickle the list of its items, or the store's spec and "
+            "the path of its state directory, and scan it there"
+        )
+
     def __iter__(self):
         return self
 

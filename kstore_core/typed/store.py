@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 
 from kstore_core.clock import StreamClock
 from kstore_core.errors import UnsupportedError
@@ -123,6 +123,13 @@ class Store(Generic[K]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._spec.name!r} ({self._spec.format.name})>"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError(
+            f"{self!r} is not pickled or copied: what is open belongs to this process. Pickle its "
+            "spec and the path of its state directory, and open them there: "
+            "open_state(path, read_only=True).open(spec)"
+        )
 
     def _repr_html_(self) -> str:
         from kstore_core.shown import store_html

@@ -126,7 +126,7 @@ class VersionedStore(Store[K], Generic[K, R]):
         try:
             if not self.clock.accepts(millis):
                 return None
-            old = self._record(self.table.get_as_of(raw_key, millis))
+            old = self._record(self.table.get_as_of(raw_key, millis), key)
             self._put(raw_key, None, millis)
         finally:
             self._end_turn()
@@ -152,20 +152,21 @@ class VersionedStore(Store[K], Generic[K, R]):
         """The latest version, or the one valid at ``as_of``; None where there is none."""
         raw_key = self._raw_key(key)
         if as_of is None:
-            return self._record(self.table.get(raw_key))
+            return self._record(self.table.get(raw_key), key)
         millis = (
             as_of if type(as_of) is int and -_MAX_TIME <= as_of <= _MAX_TIME else to_millis(as_of)
         )
         self._check_expired(millis, on_expired)
-        return self._record(self.table.get_as_of(raw_key, millis))
+        return self._record(self.table.get_as_of(raw_key, millis), key)
 
     def get_many(
         self, keys: Iterable[K], as_of: Time | None = None, *, on_expired: OnExpired = "none"
     ) -> list[R | None]:
         """The versions of ``keys``, latest or as of one time, in their order."""
         millis = self._as_of(as_of, on_expired)
-        raw_keys = [self._raw_key(key) for key in keys]
-        return [self._record(version) for version in self.table.get_many(raw_keys, millis)]
+        given = list(keys)
+        versions = self.table.get_many([self._raw_key(key) for key in given], millis)
+        return [self._record(found, key) for key, found in zip(given, versions, strict=True)]
 
     def history(
         self,
@@ -192,7 +193,7 @@ class VersionedStore(Store[K], Generic[K, R]):
         if hi is not None:
             self._check_expired(hi, on_expired)
         versions = self.table.history(self._raw_key(key), lo, hi, reverse=reverse)
-        return [cast("R", self._record(version)) for version in versions]
+        return [cast("R", self._record(version, key)) for version in versions]
 
     def range(
         self,
@@ -244,8 +245,8 @@ class VersionedStore(Store[K], Generic[K, R]):
         version = self.table.latest_of(row, raw)
         return None if version is None else cast("tuple[K, R]", self._item(row[8:], version))
 
-    def _record(self, version: Version | None) -> R | None:
-        return None if version is None else cast("R | None", self._record_of(*version))
+    def _record(self, version: Version | None, key: object) -> R | None:
+        return None if version is None else cast("R | None", self._record_of(*version, key))
 
 
 def _version_time(timestamp: Time | None, record: RecordContext | None) -> int:
