@@ -6,6 +6,8 @@ Needs pyarrow (``pip install 'kstore[arrow]'``), which is imported when a functi
 from __future__ import annotations
 
 import json
+import sys
+from array import array
 from typing import TYPE_CHECKING, Any
 
 from kstore_core import serdes
@@ -21,7 +23,8 @@ __all__ = ["HEADERS_FIELDS", "headers_type", "to_binary", "to_typed"]
 HEADERS_FIELDS = ("key", "value")
 """The fields of a header in a headers column."""
 
-_NUMBERS = {"int32": ">i4", "int64": ">i8", "float64": ">f8"}
+_NUMBERS = {"int32": "i", "int64": "q", "float64": "d"}
+"""The codes of :mod:`array`, which swaps bytes without numpy: pyarrow does not need it, either."""
 
 
 def headers_type() -> pa.DataType:
@@ -58,22 +61,30 @@ def to_typed(serde: Serde[Any], column: pa.Array) -> pa.Array:
     )
 
 
-def _to_numbers(column: pa.Array, big_endian: str, serde: Serde[Any]) -> pa.Array:
-    import numpy as np
+def _to_numbers(column: pa.Array, code: str, serde: Serde[Any]) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    dtype = np.dtype(big_endian)
-    filled = pc.fill_null(column, b"\0" * dtype.itemsize) if column.null_count else column
-    sizes = pc.binary_length(filled)
-    if len(filled) and not pc.all(pc.equal(sizes, dtype.itemsize)).as_py():
-        raise FormatError(f"serdes.{serde.name.upper()} reads {dtype.itemsize} bytes a value")
-    fixed = filled.cast(pa.binary(dtype.itemsize))
-    numbers = np.frombuffer(
-        fixed.buffers()[1] or b"", dtype, count=len(fixed), offset=fixed.offset * dtype.itemsize
-    )
-    mask = pc.is_null(column).to_numpy(zero_copy_only=False) if column.null_count else None
-    return pa.array(numbers.astype(dtype.newbyteorder("=")), serde.arrow_type, mask=mask)
+    size = array(code).itemsize
+    filled = pc.fill_null(column, b"\0" * size) if column.null_count else column
+    if len(filled) and not pc.all(pc.equal(pc.binary_length(filled), size)).as_py():
+        raise FormatError(f"serdes.{serde.name.upper()} reads {size} bytes a value")
+    numbers = _swapped(filled.cast(pa.binary(size)), code, serde.arrow_type)
+    return pc.if_else(pc.is_null(column), None, numbers) if column.null_count else numbers
+
+
+def _swapped(column: pa.Array, code: str, to: pa.DataType) -> pa.Array:
+    """A column without nulls whose values have a fixed size, big-endian for native or back."""
+    import pyarrow as pa
+
+    numbers = array(code)
+    if len(column):
+        size = numbers.itemsize
+        begin = column.offset * size
+        numbers.frombytes(memoryview(column.buffers()[1])[begin : begin + len(column) * size])
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    return pa.Array.from_buffers(to, len(numbers), [None, pa.py_buffer(numbers)])
 
 
 def to_binary(serde: Serde[Any], column: pa.Array) -> pa.Array:
@@ -130,16 +141,10 @@ def _check_json(text: str) -> None:
         raise ValueError(f"a column of JSON holds {text[:50]!r}, which is none: {error}") from error
 
 
-def _from_numbers(column: pa.Array, big_endian: str) -> pa.Array:
-    import numpy as np
+def _from_numbers(column: pa.Array, code: str) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    dtype = np.dtype(big_endian)
     filled = pc.fill_null(column, 0) if column.null_count else column
-    data = np.asarray(filled).astype(dtype).tobytes()
-    fixed = pa.Array.from_buffers(
-        pa.binary(dtype.itemsize), len(filled), [None, pa.py_buffer(data)]
-    )
-    binary = fixed.cast(pa.binary())
+    binary = _swapped(filled, code, pa.binary(array(code).itemsize)).cast(pa.binary())
     return pc.if_else(pc.is_null(column), None, binary) if column.null_count else binary

@@ -6,6 +6,8 @@ reaches a layer, a log or the engine.
 
 from __future__ import annotations
 
+import threading
+
 __all__ = ["StreamClock", "segment_id"]
 
 START = -1
@@ -33,17 +35,20 @@ class StreamClock:
         ``observed - retention_ms``: the oldest time that is not too late.
     held : bool
         The horizon stays where it is; see :meth:`hold`.
+    turn : RLock
+        Of the thread that looks at the times above and then writes, or moves them on.
     late : int
         Records refused since the store was opened.
     """
 
-    __slots__ = ("held", "horizon", "late", "observed", "retention_ms")
+    __slots__ = ("held", "horizon", "late", "observed", "retention_ms", "turn")
 
     def __init__(self, retention_ms: int, observed: int = START) -> None:
         self.retention_ms = retention_ms
         self.observed = observed
         self.horizon = observed - retention_ms
         self.held = False
+        self.turn = threading.RLock()
         self.late = 0
 
     def hold(self) -> None:

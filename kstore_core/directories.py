@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import resource
 from pathlib import Path
 
-__all__ = ["make_directory", "sync_directory"]
+__all__ = ["make_directory", "more_files", "sync_directory"]
 
 
 def make_directory(directory: Path, *, synced: bool) -> None:
@@ -17,6 +19,17 @@ def make_directory(directory: Path, *, synced: bool) -> None:
         for folder in made or [directory]:
             with contextlib.suppress(PermissionError):  # one that may be entered and not listed
                 sync_directory(folder.parent)
+
+
+def more_files(error: OSError) -> str | None:
+    """What to do about too many open files; None where the error is another one."""
+    if error.errno not in (errno.EMFILE, errno.ENFILE):
+        return None
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return (
+        f"The process may have {allowed} files open: allow more (ulimit -n), or close files and "
+        "stores that are not needed"
+    )
 
 
 def sync_directory(directory: Path) -> None:

@@ -17,6 +17,7 @@
     │   ├── FormatDowngradeError     the directory holds a newer format
     │   ├── InconsistentStateError   the directory holds what cannot be true at once
     │   └── UncommittedLimitError    a transaction outgrew ``uncommitted_max_bytes``
+    ├── SerdeError                   a serde refused a key or value (also what the serde raised)
     ├── SpecError                    a store description that is wrong (also ValueError)
     ├── UnknownEngineError           no engine of this name is installed (also LookupError)
     ├── PluginError                  a plug-in is missing, cannot be loaded or breaks its promise
@@ -47,6 +48,7 @@ __all__ = [
     "QueryError",
     "ReadOnlyHeadersError",
     "RetentionExceededError",
+    "SerdeError",
     "SpecError",
     "StateError",
     "StorageFullError",
@@ -127,6 +129,14 @@ class FormatError(KStoreError, ValueError):
 
 def _format_error(message: str, offset: int | None) -> FormatError:
     return FormatError(message, offset=offset)
+
+
+class SerdeError(KStoreError):
+    """A serde refused a key or a value; nothing of it was written.
+
+    The error is also what the serde raised: a TypeError, a ValueError, a UnicodeEncodeError or, for
+    stored bytes, a FormatError. Other errors of a serde are passed on as they are, with a note.
+    """
 
 
 class StateError(KStoreError):

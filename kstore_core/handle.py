@@ -6,7 +6,7 @@ import os
 import warnings
 from abc import abstractmethod
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 __all__ = ["Handle"]
 
@@ -23,6 +23,7 @@ class Handle:
     """
 
     read_only: bool
+    _instead: str
     _open = False
     _pid = -1
 
@@ -32,6 +33,7 @@ class Handle:
         self._pid = os.getpid()
 
     def __enter__(self) -> Self:
+        self._check()
         return self
 
     def __exit__(
@@ -55,6 +57,16 @@ class Handle:
                 )
             finally:
                 self.close()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError(
+            f"{self!r} is not pickled or copied: what is open belongs to this process. Pickle "
+            f"{self._instead}, and open it there"
+        )
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Refuse to be used once it is closed, or in a fork."""
 
     @abstractmethod
     def commit(self) -> object:

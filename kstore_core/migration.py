@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from kstore_core.commands import command
-from kstore_core.directories import sync_directory
-from kstore_core.errors import InconsistentStateError, StateError, StorageFullError
+from kstore_core.directories import more_files, sync_directory
+from kstore_core.errors import EngineError, InconsistentStateError, StateError, StorageFullError
 
 __all__ = ["FOLDER", "Move", "Plan", "check_not_moving", "moving", "places", "read_plan"]
 
@@ -120,6 +120,8 @@ def read_plan(root: Path) -> Plan | None:
     Raises
     ------
     InconsistentStateError
+        It is no plan.
+    EngineError
         It cannot be read.
     """
     at = places(root)
@@ -135,6 +137,11 @@ def read_plan(root: Path) -> Plan | None:
         raise InconsistentStateError(
             f"{at.plan} says how far a migration is, and cannot be read: {error}. Nothing was "
             f"changed: go on with the kstore that began it; what was set aside is in {at.old}"
+        ) from error
+    except OSError as error:
+        raise EngineError(
+            f"{at.plan} says whether a migration is unfinished, and cannot be read: "
+            f"{error.strerror or error}. {more_files(error) or 'Make it readable'}, and try again"
         ) from error
 
 

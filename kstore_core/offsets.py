@@ -319,6 +319,13 @@ def check_offsets(offsets: Mapping[Partition, int | None] | None) -> None:
         check_partition(*partition)
         if offset is not None:
             check_integer("an offset", offset, -(2**63), 2**63)
+            if operator.index(offset) < 0 and offset != UNKNOWN:
+                raise ValueError(
+                    f"the offset of {partition[0]}-{partition[1]} is {offset}; a committed offset "
+                    "is that of the last record that was applied, 0 or more. Leave the partition "
+                    "out where there is none, or pass None to forget one; Kafka's own "
+                    f"{UNKNOWN} stands for an unknown offset"
+                )
 
 
 def check_partition(topic: object, number: object) -> None:

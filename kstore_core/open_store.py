@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from kstore_core.layers import CacheBudget, StoreMeasures
 from kstore_core.layers.logged import Journal
 from kstore_core.offsets import Entries, Partition, StoreRecord
 from kstore_core.position import copy_position, merge_positions
+from kstore_core.record_slot import RecordSlot
 from kstore_core.restore_log import RestoreListener, restore_log
 from kstore_core.restore_rows import Restored
 from kstore_core.spec import StoredSpec, StoreSpec
@@ -26,7 +28,6 @@ from kstore_core.staging import Staging
 from kstore_core.storage import open_storage
 from kstore_core.store_layers import StoreLayers
 from kstore_core.typed.store import StoreHome
-from kstore_core.typed.values import RecordSlot
 from kstore_core.versioned import VersionedTable
 
 __all__ = ["OpenStore"]
@@ -48,6 +49,7 @@ class OpenStore:
     migrate_on_read : bool
     home : StoreHome
     store : KeyValueStore, VersionedStore, WindowStore or SessionStore
+        Its user's is another face of it, see :meth:`face`.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class OpenStore:
         self._scratch = place / f".kstore-restore-{spec.name}{unique}"
         self._journal: Journal | None = None
         self.store: Any = None
+        self._face: weakref.ref[Any] | None = None
         self._staging = staging
         self._storage = open_storage(
             engine,
@@ -110,7 +113,6 @@ class OpenStore:
                 if restored.records:
                     spent = time.perf_counter_ns() - begun
                     self.home.measures.restored_records(restored.records, spent)
-                self.store = self.home.measures.face(self.store)
         except BaseException:
             self._storage.close()
             raise
@@ -184,6 +186,16 @@ class OpenStore:
         self.home.moved = self.home.moved or bool(position)
         self._commit({where: offset})
 
+    def face(self, state: object) -> Any:
+        """The store as its user holds it, the same one for as long as somebody does."""
+        face = None if self._face is None else self._face()
+        if face is None:
+            face = self.store._for_user(state)
+            if self.home.measures is not None:
+                face = self.home.measures.face(face)
+            self._face = weakref.ref(face)
+        return face
+
     @property
     def database(self) -> Database | None:
         """The one that holds all of the store, where there is such a one."""
@@ -231,7 +243,8 @@ class OpenStore:
     def advance(self, stream_time: int) -> None:
         """Move stream time on, where the store has one."""
         if self._clock is not None:
-            self._clock.advance(stream_time)
+            with self._clock.turn:
+                self._clock.advance(stream_time)
 
     def spill(self) -> None:
         """Write what is staged before its commit: rows, what they are, their stream time.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +11,8 @@ from dataclasses import dataclass
 import pluggy
 
 from kstore_core import hookspecs
-from kstore_core.errors import PluginError
+from kstore_core.directories import more_files
+from kstore_core.errors import EngineUnavailableError, PluginError
 from kstore_core.hookspecs import HOOKS, PLUGINS
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import Table
@@ -20,6 +22,7 @@ __all__ = [
     "Announced",
     "Plugin",
     "PluginWarning",
+    "advice",
     "announced",
     "claims",
     "installed_plugins",
@@ -88,7 +91,29 @@ class Plugin:
 
 
 def announced(group: str) -> list[Announced]:
-    """What the installed distributions announce in an entry-point group, sorted by name."""
+    """What the installed distributions announce in an entry-point group, sorted by name.
+
+    Raises
+    ------
+    EngineUnavailableError
+        They cannot be listed, such as with too many open files.
+    """
+    try:
+        _check_files()
+        return _announced(group)
+    except OSError as error:
+        raise EngineUnavailableError(
+            f"the installed plug-ins of the group {group!r} cannot be listed: {error}. "
+            f"{more_files(error) or 'Make the files of the installation readable'}, and try again"
+        ) from error
+
+
+def _check_files() -> None:
+    """Raise where no file can be opened: importlib takes what it cannot list for empty."""
+    os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+
+
+def _announced(group: str) -> list[Announced]:
     from importlib import metadata  # slow to import, and needed only here
 
     found = [
@@ -107,6 +132,15 @@ def claims(candidates: list[Announced]) -> str:
     """Who claims one name, for a message that refuses them all."""
     who = " and ".join(f"{c.distribution} {c.version} ({c.module})" for c in candidates)
     return f"is claimed by {who}; uninstall all of them but one"
+
+
+def advice(otherwise: str) -> str:
+    """The next step where a plug-in could not be imported: `otherwise`, if files can be opened."""
+    try:
+        _check_files()
+    except OSError as error:
+        return more_files(error) or otherwise
+    return otherwise
 
 
 def load_hooks(group: str, found: Announced) -> pluggy.HookRelay:

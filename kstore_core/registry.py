@@ -10,7 +10,15 @@ from typing import Any
 from kstore_core.engine import DURABILITY_LEVELS, Capabilities, Engine, EngineOptions
 from kstore_core.errors import EngineUnavailableError, UnknownEngineError
 from kstore_core.hookspecs import ENGINES
-from kstore_core.plugins import NOT_A_PLUGINS, Announced, announced, claims, load_hooks, reason
+from kstore_core.plugins import (
+    NOT_A_PLUGINS,
+    Announced,
+    advice,
+    announced,
+    claims,
+    load_hooks,
+    reason,
+)
 
 __all__ = ["engine_class", "installed_engines", "make_engine"]
 
@@ -94,7 +102,7 @@ def engine_class(name: str) -> type[Engine]:
         own = found.distribution == "kstore"
         command = f"install 'kstore[{name}]'" if own else f"install --upgrade {found.distribution}"
         raise EngineUnavailableError(
-            f"the engine {found} cannot be loaded: {reason(error)}. Try: pip {command}"
+            f"the engine {found} cannot be loaded: {reason(error)}. {advice(f'Try: pip {command}')}"
         ) from error
     _loaded[name] = registrar.engines[name]
     return _loaded[name]

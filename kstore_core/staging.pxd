@@ -10,6 +10,7 @@ cdef class Staging:
     cdef public int admitted
     cdef readonly long long spills
     cdef readonly list stores
+    cdef public object owner
 
     cdef bint _has_room(self, long long size) noexcept
     cdef int _grow(self, long long size) except -1

@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, Self, final
 
 from kstore_core.engine import Chunk, Database, Namespace, Rows
@@ -20,6 +20,7 @@ class Staging:
         max_key_bytes: int | None = None,
         empty_keys: bool = True,
     ) -> Self: ...
+    owner: Callable[[], object] | None
     @property
     def max_bytes(self) -> int: ...
     @property

@@ -43,6 +43,8 @@ cdef class Staging:
 
     Attributes
     ----------
+    owner : callable or None
+        Gives the state directory while it lives; scans keep it open until they end.
     stores : list
         What stages here; each has ``spill()``, which writes its rows.
     staged_bytes : int

@@ -11,7 +11,13 @@ from threading import RLock
 from typing import Any, Protocol
 
 from kstore_core.engine import Database, Durability, Engine, Rows
-from kstore_core.errors import EngineError, StateError, StorageFullError, StoreClosedError
+from kstore_core.errors import (
+    EngineError,
+    SpecError,
+    StateError,
+    StorageFullError,
+    StoreClosedError,
+)
 from kstore_core.keys import rows_of
 from kstore_core.offsets import CLOSED, OPEN, STATUS, Entries, StoreRecord, read_record
 from kstore_core.opening import open_table
@@ -76,7 +82,9 @@ def open_storage(
     Raises
     ------
     StateError
-        It is missing and ``read_only`` is set, or there is a store of this name of another kind.
+        It is missing and ``read_only`` is set.
+    SpecError
+        There is a store of this name of another kind.
     InconsistentStateError
         Its segments cannot be those of such a store.
     """
@@ -91,7 +99,7 @@ def open_storage(
     there = engine.stores(root) if in_segments else engine.parents(root)
     if spec.name in there:
         kind = "without segments" if in_segments else "of segments, a window or a session store"
-        raise StateError(
+        raise SpecError(
             f"{root} has a store {spec.name!r} {kind}, and it was opened as a {spec.shape} store; "
             "open it as what it is, or use another name"
         )

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kstore_core import open_state, stores
-from kstore_core.errors import StateError, StoreClosedError
+from kstore_core.errors import StoreClosedError
 from kstore_core.query import (
     MultiVersionedKeyQuery,
     RangeQuery,
@@ -425,32 +425,6 @@ def test_a_closed_segment_is_not_opened_again(tmp_path: Any) -> None:
         segment = state._stores["s"]._storage._segments.segment(0)
     with pytest.raises(StoreClosedError):
         segment.wake()
-
-
-def test_two_threads_do_not_work_on_records_at_once(tmp_path: Any) -> None:
-    """A put takes its time and headers from the record of the state, whoever puts."""
-    refused: list[BaseException] = []
-    with open_state(tmp_path, engine="memory") as state:
-
-        def work() -> None:
-            try:
-                with state.record(topic="t", partition=0, offset=2):
-                    pass
-            except StateError as error:
-                refused.append(error)
-
-        with (
-            state.record(topic="t", partition=0, offset=1),
-            state.record(topic="t", partition=0, offset=2),
-        ):
-            other = threading.Thread(target=work)
-            other.start()
-            other.join()
-        assert "another thread works on a record" in str(refused[0])
-        other = threading.Thread(target=work)
-        other.start()
-        other.join()
-        assert len(refused) == 1
 
 
 CLOSING = """

@@ -78,6 +78,14 @@ def test_the_pages_on_shapes_tell_of_every_method_and_factory(page, shape, faces
 
 
 @pytest.mark.usefixtures("in_empty_directory")
+def test_the_page_on_asyncio_runs_and_prints_what_it_says():
+    _, printed = run("docs/asyncio.md")
+    assert len(printed) == 2
+    for found, promised in printed:
+        assert found == promised
+
+
+@pytest.mark.usefixtures("in_empty_directory")
 def test_the_code_of_the_concepts_runs():
     names, _ = run("docs/concepts.md")
     assert names["rates"].name == "rates"

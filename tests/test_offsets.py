@@ -154,6 +154,21 @@ def test_an_unknown_offset_is_not_given_out(home):
         assert state.offsets() == state.offsets("a") == state.open(A).offsets() == {}
 
 
+def test_an_offset_below_zero_is_named(home):
+    with home.open() as state:
+        state.open(A)
+        with pytest.raises(ValueError, match="the offset of a-b-7 is -5"):
+            state.commit({("a-b", 7): -5})
+        state.commit({("a-b", 7): np.int64(5)})
+        assert state.offsets() == {("a-b", 7): 5}
+
+
+def test_an_offset_below_zero_that_is_stored_is_read():
+    """Earlier versions wrote any."""
+    record = record_of({b"t-0": LONG(-4), b"t-1": LONG(-5)})
+    assert record.offsets == {("t", 0): -4, ("t", 1): -5}
+
+
 # The same, through a state directory.
 
 
@@ -230,6 +245,8 @@ UNKEEPABLE = [
     {("t", 0): True},
     {("t", 0): 2**63},
     {("t", 0): -(2**63) - 1},
+    *({("t", 1): 3, ("t", 0): below} for below in (-1, -2, -3, -5, -6, -(2**63))),
+    {("t", 0): np.int64(-5)},
     {("t", "0"): 5},
     {("t", -1): 5},
     {("t", 2**31): 5},

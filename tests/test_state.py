@@ -341,6 +341,26 @@ def test_reading_works_beside_a_live_writer(home):
 # Odd uses.
 
 
+@pytest.mark.parametrize("arguments", [{}, {"engine": "rocksdb"}, {"engine": "lmdb"}], ids=str)
+@pytest.mark.parametrize("path", ["nope", "nope/0_0", "file", "link"])
+def test_a_reader_of_a_directory_that_is_not_there(tmp_path, path, arguments):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to("nowhere")
+    with pytest.raises(StateError, match=r"no state directory at .*give the path of one"):
+        open_state(tmp_path / path, read_only=True, **arguments)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "link"]
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_closed_state_is_not_entered_again(home, read_only):
+    with home.open() as state:
+        state.open(PLAIN)
+    state = home.open(read_only=read_only)
+    state.close()
+    with pytest.raises(StoreClosedError, match="has been closed"), state:
+        pytest.fail("the block was entered")
+
+
 def test_the_record_around_a_state_that_was_closed_inside_it(home):
     state = home.open()
     with state.record(topic="t", partition=0, offset=1):

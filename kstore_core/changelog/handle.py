@@ -36,6 +36,8 @@ class LogHandle(Handle):
         Keys, values and headers that wait for a commit; beyond it they are sent before.
     """
 
+    _instead = "what it was opened with"
+
     def __init__(self, name: str, *, read_only: bool, linger_bytes: int) -> None:
         self._name = name
         self.read_only = read_only

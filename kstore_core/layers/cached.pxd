@@ -1,6 +1,7 @@
 from kstore_core.codec.row_pairs cimport RowPairs
 from kstore_core.layers.lru cimport ByUse, CacheBudget, Entry, Part
 from kstore_core.layers.telling cimport Telling
+from kstore_core.record_slot cimport RecordSlot
 from kstore_core.staging cimport StagedNamespace, Staging
 
 
@@ -13,7 +14,7 @@ cdef class Cached:
     cdef readonly unsigned long long flushes
     cdef Telling _telling
     cdef Staging _staging
-    cdef object _slot
+    cdef RecordSlot _slot
     cdef object _segment_of
     cdef object _below_get
     cdef Py_ssize_t _max_key_bytes

@@ -5,9 +5,9 @@ from kstore_core.codec.row_pairs import RowPairs
 from kstore_core.engine import Chunk
 from kstore_core.layers.lru import CacheBudget
 from kstore_core.layers.telling import _Listener
+from kstore_core.record_slot import RecordSlot
 from kstore_core.staging import StagedNamespace
 from kstore_core.tables import Bounds, Table, Write
-from kstore_core.typed.values import RecordSlot
 
 __all__ = ["Cached"]
 

@@ -18,6 +18,7 @@ from kstore_core.codec.row_pairs cimport RowPairs
 from kstore_core.layers.lru cimport ByUse, CacheBudget, Entry, Part, context_bytes
 from kstore_core.layers.telling cimport Telling
 from kstore_core.ordered cimport OrderedRows, compare
+from kstore_core.record_slot cimport RecordSlot
 from kstore_core.staging cimport StagedNamespace, Staging, close_scan
 
 from kstore_core.errors import KeyTooLongError
@@ -68,7 +69,7 @@ cdef class Cached:
         self,
         below not None,
         CacheBudget budget not None,
-        slot not None,
+        RecordSlot slot not None,
         *,
         segment_of=None,
         Py_ssize_t key_overhead=0,
@@ -278,7 +279,7 @@ cdef class Cached:
         if self._staging._grow(growth):
             entry = self._find(key)
             growth = self._growth(entry, key, value)
-        self._set(entry, key, value, self._slot.current, growth)
+        self._set(entry, key, value, self._slot.now(), growth)
         if self.budget.used_bytes > self.budget.max_bytes:
             self._evict()
 
@@ -295,7 +296,7 @@ cdef class Cached:
         for key, value in last.items():
             growth += self._growth(self._find(key), key, value)
         self._staging._grow(growth)
-        current = self._slot.current
+        current = self._slot.now()
         for key, value, context in given:
             entry = self._find(key)
             growth = self._growth(entry, key, value)

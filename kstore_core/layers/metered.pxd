@@ -1,3 +1,6 @@
+from kstore_core.record_slot cimport RecordSlot
+
+
 cdef class Latency:
     cdef long long _begun
     cdef long long _sums[2]
@@ -23,7 +26,7 @@ cdef class Call:
 
 cdef class Lateness:
     cdef readonly Latency latency
-    cdef object _slot
+    cdef RecordSlot _slot
 
 
 cdef class OpenIterators:

@@ -8,6 +8,8 @@ than making a tuple of them would.
 from cpython.object cimport PyObject
 from posix.time cimport CLOCK_MONOTONIC, CLOCK_REALTIME, clock_gettime, timespec
 
+from kstore_core.record_slot cimport RecordSlot
+
 __all__ = ["Lateness", "Latency", "OpenIterators", "Operation", "metered", "metered_scan"]
 
 cdef extern from "Python.h":
@@ -124,7 +126,7 @@ cdef class Lateness:
         Where the record is.
     """
 
-    def __cinit__(self, slot):
+    def __cinit__(self, RecordSlot slot not None):
         self._slot = slot
         self.latency = Latency()
 
@@ -171,7 +173,7 @@ cdef int sample(Call this, long long begun) except -1:
     this.operation.latency.add(now - begun, now)
     if isinstance(this, LateCall):
         lateness = (<LateCall>this).lateness
-        context = lateness._slot.current
+        context = lateness._slot.now()
         if context is not None and context.timestamp is not None:
             lateness.latency.add(wall_millis() - <long long>context.timestamp, now)
     return 0

@@ -1,6 +1,9 @@
+from kstore_core.record_slot cimport RecordSlot
+
+
 cdef class Telling:
     cdef readonly object listener
-    cdef object _slot
+    cdef RecordSlot _slot
     cdef object _untold
     cdef bint _telling
 

@@ -1,7 +1,7 @@
 from collections.abc import Callable
 from typing import Self, TypeAlias
 
-from kstore_core.typed.values import RecordSlot
+from kstore_core.record_slot import RecordSlot
 
 __all__ = ["Telling"]
 

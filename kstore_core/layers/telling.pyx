@@ -3,6 +3,8 @@
 
 from collections import deque
 
+from kstore_core.record_slot cimport OpenRecord, RecordSlot
+
 __all__ = ["Telling"]
 
 
@@ -20,7 +22,7 @@ cdef class Telling:
         ``listener(key, new, old)``.
     """
 
-    def __cinit__(self, slot not None):
+    def __cinit__(self, RecordSlot slot not None):
         self._slot = slot
         self._untold = deque()
 
@@ -54,16 +56,16 @@ cdef class Telling:
                 left -= 1
                 change = self._untold.popleft()
                 key, new, old, context = change
-                current = self._slot.current
-                self._slot.current = context
+                told = OpenRecord(self._slot, context)
                 try:
+                    told.enter()
                     self.listener(key, new, old)
                 except BaseException:
                     if self.listener is not None:
                         self._untold.appendleft(change)
                     raise
                 finally:
-                    self._slot.current = current
+                    told.leave()
         finally:
             self._telling = False
         return 1 if self._untold else 0

@@ -56,7 +56,7 @@ def _key(form_of: _FormOf) -> _Handler:
 
         def read() -> Any:
             raw = table.get(raw_key)
-            value = None if raw is None else store._read(raw)
+            value = None if raw is None else store._read(raw, query.key)
             return None if value is None else form.make(query.key, value)
 
         return read
@@ -125,7 +125,7 @@ def _version(store: Any, query: asked.VersionedKeyQuery[Any]) -> _Read:
 
     def read() -> Any:
         version = table.get(raw_key) if as_of is None else table.get_as_of(raw_key, as_of)
-        return store._record(version)
+        return store._record(version, query.key)
 
     return read
 
@@ -138,7 +138,9 @@ def _versions(store: Any, query: asked.MultiVersionedKeyQuery[Any]) -> _Read:
             raw_key, query.from_ts, query.to_ts, reverse=query.order != "ascending"
         )
         chunks = iter([([raw_key] * len(versions), versions)] if versions else ())
-        return Scan(rows, chunks, lambda _, version: store._record(version), store._table_of)
+        return Scan(
+            rows, chunks, lambda _, version: store._record(version, query.key), store._table_of
+        )
 
     return read
 

@@ -19,7 +19,8 @@ from typing import Any, cast
 
 from kstore_core.directories import sync_directory
 from kstore_core.engine import Database, Durability, Engine
-from kstore_core.errors import EngineError
+from kstore_core.errors import EngineError, InconsistentStateError
+from kstore_core.offsets import read_record
 from kstore_core.opening import check_namespaces, open_table
 from kstore_core.segments.child import Child
 from kstore_core.segments.fitting import Fitting, end_keys
@@ -29,7 +30,7 @@ from kstore_core.segments.segment import Segment
 from kstore_core.segments.sleeping import SleepingDatabase
 from kstore_core.spec import StoreSpec
 from kstore_core.staging import StagedNamespace, Staging, reserve
-from kstore_core.tables import NamespaceTable, StoredTable, Write
+from kstore_core.tables import OFFSETS, NamespaceTable, StoredTable, Write
 
 __all__ = ["MAX_OPEN", "ChildSegments", "max_open"]
 
@@ -233,7 +234,11 @@ class ChildSegments:
             read_only=self.read_only,
         )
         try:
-            check_namespaces(database, self._spec.format, self._spec.family)
+            try:
+                check_namespaces(database, self._spec.format, self._spec.family)
+            except InconsistentStateError:
+                self._check_spec(database)
+                raise
             self._check_progress(child, database)
             self._check_rows(child, database)
         except BaseException:
@@ -251,6 +256,13 @@ class ChildSegments:
                 f"{child.name} has commit {own} and should have {child.commit}",
             )
         child.commit = own
+
+    def _check_spec(self, database: Database) -> None:
+        """Refuse a segment whose own description tells that the store is of another shape."""
+        if OFFSETS in database.namespaces():
+            stored = read_record(database.namespace(OFFSETS)).spec
+            if stored is not None:
+                stored.check(self._spec, f"the store {self._spec.name!r} in {self._root}")
 
     def open_table(self, database: Database) -> StoredTable:
         """The table of the rows that a database holds."""

@@ -22,6 +22,7 @@ from kstore_core.notes import check_notes
 from kstore_core.offsets import Partition, StoreRecord, check_offsets, common_offsets
 from kstore_core.open_store import OpenStore
 from kstore_core.partition_time import partition_time
+from kstore_core.record_slot import OpenRecord, RecordSlot
 from kstore_core.restore_log import RestoreListener
 from kstore_core.restore_rows import Restored
 from kstore_core.spec import StoredSpec, StoreSpec
@@ -32,7 +33,6 @@ from kstore_core.state.context import context_of
 from kstore_core.state.figures import StateFigures
 from kstore_core.state.handle import Held, StateHandle
 from kstore_core.state.logs import StateLogs
-from kstore_core.typed.values import RecordSlot
 from kstore_core.types import RecordContext, Time, to_millis
 
 __all__ = ["StateDirectory"]
@@ -74,6 +74,7 @@ class StateDirectory(StateHandle):
         self.engine = engine
         self._lock = lock
         self._staging = staging
+        staging.owner = weakref.ref(self)
         self._cache = cache
         self.metrics = metrics
         self._figures = StateFigures(path)
@@ -83,12 +84,11 @@ class StateDirectory(StateHandle):
         self._honours_partition_time = partition_time
         self._logs = logs or StateLogs()
         self._on_restore = on_restore
-        self._slot = RecordSlot()
+        self._slot = RecordSlot(str(path))
         self._moments = Moments() if staging.transactional and not read_only else None
         self._views = SharedView()
         self._stores: dict[str, OpenStore] = {}
         self._opening = threading.RLock()
-        self._recording = threading.RLock()
         self._turn = threading.RLock()
         self._is_open()
 
@@ -108,6 +108,8 @@ class StateDirectory(StateHandle):
 
     def open(self, spec: StoreSpec, *, migrate_on_read: bool | None = None) -> Any:
         """Open a store, making it where it is missing; opening it again gives the same object.
+
+        Who holds the store, or a scan of it, keeps the state directory from being collected.
 
         A store on disk of an older format is upgraded row by row: see docs/upgrade.md.
 
@@ -140,9 +142,10 @@ class StateDirectory(StateHandle):
             self._check()
             known = self._stores.get(spec.name)
             if known is None:
-                return self._open_first(
+                known = self._open_first(
                     spec, self._migrate_on_read if migrate_on_read is None else migrate_on_read
-                ).store
+                )
+            face = known.face(self)
         if known.spec != spec:
             raise SpecError(
                 f"the store {spec.name!r} is open already with another spec: {known.spec}"
@@ -152,7 +155,7 @@ class StateDirectory(StateHandle):
                 f"the store {spec.name!r} is open already with "
                 f"migrate_on_read={known.migrate_on_read}; close the state directory first"
             )
-        return known.store
+        return face
 
     def _open_first(self, spec: StoreSpec, migrate_on_read: bool) -> OpenStore:
         made = self._opened(spec, migrate_on_read)
@@ -304,9 +307,14 @@ class StateDirectory(StateHandle):
     ) -> Iterator[RecordContext]:
         """The input record that the writes within this block come from.
 
-        Positions move on to it. It lends its timestamp and headers to a key-value put that gives
-        none; a versioned put says its own. Opened with ``partition_time=True``, stream time moves
-        on to what its header tells: for its own writes, and then for those of the next.
+        Positions move on to it. It lends its timestamp and headers to a put that gives none. Opened
+        with ``partition_time=True``, stream time moves on to what its header tells: for its own
+        writes, and then for those of the next.
+
+        It is the record of the task or thread that entered the block, and of those that it starts
+        there with a copy of its context, as asyncio does; others have their own, or none. What is
+        started within the block is to end before it: a write that comes later is a StateError. See
+        docs/asyncio.md.
 
         Raises
         ------
@@ -314,27 +322,20 @@ class StateDirectory(StateHandle):
             A topic that is not a str, a number that is not an int or does not fit, a naive time.
         FormatError
             The header is honoured, and is none.
-        StateError
-            Another thread works on a record of this state.
         """
         self._check()
         context = context_of(topic, partition, offset, timestamp, headers)
         told = partition_time(context.headers) if self._honours_partition_time else None
-        if not self._recording.acquire(blocking=False):
-            raise StateError(
-                f"another thread works on a record of {self.path}, whose time and headers your "
-                "writes would get; let one thread work on records, or give each a state directory"
-            )
-        before, self._slot.current = self._slot.current, context
+        record = OpenRecord(self._slot, context)
         try:
+            record.enter()
             if told is not None:
                 self.advance(told.read)
             yield context
             if told is not None:
                 self.advance(told.sent)
         finally:
-            self._slot.current = before
-            self._recording.release()
+            record.leave()
 
     def advance(self, stream_time: Time) -> None:
         """Move stream time of all open stores on, as a record of this time would; never back.

@@ -28,6 +28,7 @@ class StateHandle(Handle):
     """
 
     path: Path
+    _instead = "its path, and the specs of its stores"
 
     def _check(self) -> None:
         if not self._open:

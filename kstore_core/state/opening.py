@@ -118,6 +118,8 @@ def open_state(
     except (OSError, RuntimeError) as error:  # Python has told loops of links by either
         raise StateError(f"{os.fspath(path)} leads nowhere: {error}; mend its links") from error
     if engine is None:
+        if read_only and not root.is_dir():
+            raise _missing(root)
         engine = _engine_of(root)
     elif isinstance(engine, str) and (known := recorded_engine(root)) not in (None, engine):
         raise SpecError(
@@ -135,7 +137,7 @@ def open_state(
     lock = None
     if able.persistent:
         if read_only and not root.is_dir():
-            raise StateError(f"no state directory at {root}")
+            raise _missing(root)
         if not read_only:
             try:
                 make_directory(root, synced=durability == "power")
@@ -157,6 +159,13 @@ def open_state(
         partition_time=partition_time,
         logs=logs,
         on_restore=on_restore,
+    )
+
+
+def _missing(root: Path) -> StateError:
+    return StateError(
+        f"no state directory at {root}; give the path of one, or open it without read_only=True "
+        "to make it"
     )
 
 

@@ -48,8 +48,12 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
 
     def get_many(self, keys: Iterable[K]) -> list[V | None]:
         """The values of ``keys``, in their order; None where there is none."""
-        raws = self.table.get_many([self._raw_key(key) for key in keys])
-        return [None if raw is None else self._read(raw) for raw in raws]
+        given = list(keys)
+        raws = self.table.get_many([self._raw_key(key) for key in given])
+        read = self._read
+        return [
+            None if raw is None else read(raw, key) for key, raw in zip(given, raws, strict=True)
+        ]
 
     def put_if_absent(
         self, key: K, value: Any, *, timestamp: Time | None = None, headers: Any = None
@@ -62,17 +66,21 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
 
     def put_all(self, pairs: Iterable[tuple[K, Any]] | Mapping[K, Any]) -> None:
         """Put many: all of them, or none where one is refused."""
-        given = pairs.items() if isinstance(pairs, Mapping) else pairs
+        record = self._slot.of_a_write()
+        # All of them first: what makes the pairs may work on records of its own.
+        given = list(pairs.items() if isinstance(pairs, Mapping) else pairs)
         writes = [Write(*self._row(key, value, None, None)) for key, value in given]
         self.table.write(writes)
-        if writes:
-            self._touch()
+        if writes and record is not None:
+            self._touch(record)
 
     def delete(self, key: K) -> V | None:
         """Delete ``key``; returns the value that it had, or None."""
+        record = self._slot.of_a_write()
         old = self.get(key)
         self.table.put_one(self._raw_key(key), None)
-        self._touch()
+        if record is not None:
+            self._touch(record)
         return old
 
     def range(self, lo: K | None, hi: K | None, *, reverse: bool = False) -> Scan[K, V]:

@@ -37,6 +37,15 @@ cdef class Points:
         elif type(table) is Cached:
             self._cached = table
 
+    def _share(self, Points store not None):
+        self._values = store._values
+        self._table_get = store._table_get
+        self._table_put = store._table_put
+        self._rows = store._rows
+        self._dual = store._dual
+        self._cached = store._cached
+        self._touch = store._touch
+
     cdef bytes _look_up(self, bytes raw_key):
         if self._rows is not None:
             return self._rows.get(raw_key)
@@ -57,7 +66,7 @@ cdef class Points:
             The stored bytes are not of the store's format.
         """
         cdef bytes raw = self._look_up(self._values.raw_key(key))
-        return None if raw is None else self._values.read(raw)
+        return None if raw is None else self._values.read(raw, key)
 
     def put(self, key, value, *, timestamp=None, headers=None):
         """Set ``key`` to ``value``; None deletes.
@@ -76,9 +85,12 @@ cdef class Points:
         ------
         TypeError
             ``key`` is None; a timestamp is missing; the format does not keep what was given.
+        StateError
+            The record of ``state.record(…)`` has ended in the task that started this one.
         UncommittedLimitError
             The state is transactional and holds too much.
         """
+        record = self._values.slot.of_write()
         cdef tuple row = self._values.row(key, value, timestamp, headers)
         if self._rows is not None:
             self._rows.put(row[0], row[1])
@@ -86,5 +98,5 @@ cdef class Points:
             self._cached.put_one(row[0], row[1])
         else:
             self._table_put(row[0], row[1])
-        if self._values.slot.current is not None:
-            self._touch()
+        if record is not None:
+            self._touch(record)

@@ -33,6 +33,16 @@ cdef class Scan:
         self._at = 0
         self._size = 0
         self._open = True
+        owner = rows._staging.owner
+        if owner is not None:
+            self._state = owner()
+
+    def __reduce_ex__(self, _):
+        raise TypeError(
+            f"a scan of namespace {self._rows.name!r} is not pickled or copied: it reads the store "
+            "that is open in this process. Pickle the list of its items, or the store's spec and "
+            "the path of its state directory, and scan it there"
+        )
 
     def __iter__(self):
         return self
@@ -109,4 +119,5 @@ cdef class Scan:
         self._chunks = None
         if close is not None:
             close()
+        self._state = None
         return 0

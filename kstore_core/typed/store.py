@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 
 from kstore_core.clock import StreamClock
 from kstore_core.errors import UnsupportedError
 from kstore_core.layers import Cached, StoreMeasures
 from kstore_core.offsets import Partition, StoreRecord
 from kstore_core.position import Position, copy_position
+from kstore_core.record_slot import RecordSlot
 from kstore_core.spec import StoreSpec
-from kstore_core.typed.values import RecordSlot
+from kstore_core.types import RecordContext
 
 if TYPE_CHECKING:
     from kstore_core.query import PositionBound, Query, QueryResult
@@ -48,6 +50,8 @@ class StoreHome:
     view : callable
         Gives a method of the state directory, or None: one that holds its newest view for a while.
     open : bool
+    moving : Lock
+        Of the thread that moves the position.
     flushed : dict
         The position below the cache, as long as it has been flushed ``flushes`` times.
     """
@@ -62,23 +66,26 @@ class StoreHome:
     read_only: bool = False
     view: Callable[[], Any] | None = None
     open: bool = True
+    moving: threading.Lock = field(default_factory=threading.Lock)
     flushed: dict[str, dict[int, int]] = field(default_factory=dict)
     flushes: int = -1
 
-    def touch(self) -> None:
-        """A write took place: the position moves on to the current record."""
-        context = self.slot.current
-        if context is not None and context.topic is not None:
-            offsets = self.position.get(context.topic)
-            known = -1 if offsets is None else offsets.get(context.partition, -1)
-            if context.offset > known:
-                cache = self.cache
-                if cache is not None and cache.flushes != self.flushes and cache.dirty_bytes:
-                    self.flushed, self.flushes = copy_position(self.position), cache.flushes
-                if offsets is None:
-                    offsets = self.position.setdefault(context.topic, {})
-                offsets[context.partition] = context.offset
-                self.moved = True
+    def touch(self, record: RecordContext) -> None:
+        """A write took place: the position moves on to the record that it comes from."""
+        if record.topic is not None:
+            offsets = self.position.get(record.topic)
+            if offsets is None or record.offset > offsets.get(record.partition, -1):
+                with self.moving:
+                    self._move(record.topic, record.partition, record.offset)
+
+    def _move(self, topic: str, partition: int, offset: int) -> None:
+        offsets = self.position.setdefault(topic, {})
+        if offset > offsets.get(partition, -1):
+            cache = self.cache
+            if cache is not None and cache.flushes != self.flushes and cache.dirty_bytes:
+                self.flushed, self.flushes = copy_position(self.position), cache.flushes
+            offsets[partition] = offset
+            self.moved = True
 
     def position_now(self, *, below_cache: bool = False) -> Position:
         """The position, or that of what is below the cache where there is one."""
@@ -92,14 +99,37 @@ class StoreHome:
 class Store(Generic[K]):
     """A store as its user sees it. Opened by ``state.open(spec)``, closed with the state."""
 
+    _inner: Self | None = None
+
     def __init__(self, spec: StoreSpec, home: StoreHome) -> None:
         self._spec = spec
         self._home = home
         self._slot = home.slot
         self._touch = home.touch
 
+    def _for_user(self, state: object) -> Self:
+        """The same store, which keeps its state directory from being collected.
+
+        The state directory has the store without it, so that both go together, and at once, when
+        nobody holds either.
+        """
+        face = type(self).__new__(type(self))
+        face.__dict__.update(self.__dict__, _state=state, _inner=self)
+        face._share(self)
+        return face
+
+    def _share(self, store: Any) -> None:
+        """Take over what a compiled base of the store has bound."""
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._spec.name!r} ({self._spec.format.name})>"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError(
+            f"{self!r} is not pickled or copied: what is open belongs to this process. Pickle its "
+            "spec and the path of its state directory, and open them there: "
+            "open_state(path, read_only=True).open(spec)"
+        )
 
     def _repr_html_(self) -> str:
         from kstore_core.shown import store_html
@@ -206,7 +236,8 @@ class Store(Generic[K]):
                 f"the store {self.name!r} has no cache, so nothing is flushed; open it for writing "
                 "with spec.with_cache()"
             )
-        cache.listen(None if listener is None else partial(self._tell, listener))
+        inner = self._inner or self  # the cache is a part of the state directory
+        cache.listen(None if listener is None else partial(inner._tell, listener))
 
     def _tell(
         self,

@@ -1,5 +1,7 @@
 from libc.stdint cimport int64_t
 
+from kstore_core.record_slot cimport RecordSlot
+
 
 cdef enum Kind:
     AS_BYTES    # serdes.BYTES
@@ -8,18 +10,18 @@ cdef enum Kind:
     CUSTOM      # a user's serde, which sees the headers and may add to them
 
 
-cdef class RecordSlot:
-    cdef public object current
-
-
 cdef class Side:
     cdef readonly object serde
     cdef Kind kind
+    cdef str _of            # "the value serde 'json' of the store 's'"
     cdef object _encode
     cdef object _decode
 
-    cdef bytes write(self, object value)
-    cdef object read(self, object data, object headers)
+    cdef bytes write(self, object value, object key)
+    cdef object write_with(self, object value, object headers, object key)
+    cdef object read(self, object data, object headers, object key)
+    cdef object _read(self, object data, object headers, object key)
+    cdef object _failed(self, object error, object key)
 
 
 cdef class Values:
@@ -31,12 +33,13 @@ cdef class Values:
 
     cpdef bytes raw_key(self, object key)
     cpdef tuple row(self, object key, object value, object timestamp, object headers)
-    cpdef object read(self, bytes raw)
+    cpdef object read(self, bytes raw, object key=*)
     cpdef tuple item(self, bytes raw_key, object raw)
     cdef tuple _serialized(self, object key, object value, object headers)
     cdef int64_t _time(self, object timestamp) except? -1
     cdef object _context_headers(self)
+    cdef object _lent_headers(self)
 
 
 cdef class VersionedValues(Values):
-    cpdef object record(self, bytes raw, object timestamp, object valid_to)
+    cpdef object record(self, bytes raw, object timestamp, object valid_to, object key=*)

@@ -17,6 +17,7 @@ from kstore_core.codec.stored_records cimport (
 )
 from kstore_core.codec.timed_values cimport stamped
 from kstore_core.codec.values cimport joined
+from kstore_core.record_slot cimport RecordSlot
 
 from kstore_core.codec import (
     Headers,
@@ -37,9 +38,10 @@ from kstore_core.formats import (
     VERSIONED,
     VERSIONED_HEADERS,
 )
+from kstore_core.typed.serde_failures import serde_error
 from kstore_core.types import to_millis
 
-__all__ = ["RecordSlot", "Side", "Values", "values_of"]
+__all__ = ["Side", "Values", "values_of"]
 
 
 cdef dict _WITH_HEADERS = {
@@ -50,23 +52,20 @@ cdef dict _WITH_HEADERS = {
 }
 
 
-cdef class RecordSlot:
-    """The input record that a state directory is working on, or None."""
-
-    def __cinit__(self):
-        self.current = None
-
-
 cdef class Side:
     """A serde, called the shortest way that its kind allows.
 
     Parameters
     ----------
     serde : Serde
+    part : {"key", "value"}
+    store : str
+        Its name, for messages.
     """
 
-    def __cinit__(self, serde):
+    def __cinit__(self, serde, str part, str store):
         self.serde = serde
+        self._of = f"the {part} serde {serde.name!r} of the store {store!r}"
         if serde is serdes.BYTES:
             self.kind = AS_BYTES
         elif serde is serdes.UTF8:
@@ -79,21 +78,44 @@ cdef class Side:
         self._encode = serde.encode
         self._decode = serde.decode
 
-    cdef bytes write(self, object value):
-        """The bytes of a value; for the built-in serdes only."""
+    cdef bytes write(self, object value, object key):
+        """The bytes of a value; for the built-in serdes only. ``key`` is for messages."""
         if self.kind == AS_BYTES and PyBytes_CheckExact(value):
             return <bytes>value
-        if self.kind == AS_TEXT and type(value) is str:
-            return PyUnicode_AsUTF8String(value)
-        return self._encode(value)
+        try:
+            if self.kind == AS_TEXT and type(value) is str:
+                return PyUnicode_AsUTF8String(value)
+            return self._encode(value)
+        except Exception as error:
+            self._failed(error, key)
 
-    cdef object read(self, object data, object headers):
-        """The value of bytes."""
-        if self.kind == AS_BYTES:
-            return data
-        if self.kind == CUSTOM:
-            return self.serde.deserialize(data, headers)
-        return self._decode(data)
+    cdef object write_with(self, object value, object headers, object key):
+        """The bytes of a value, or None; for a user's serde, which sees the headers."""
+        try:
+            data = self.serde.serialize(value, headers)
+            if data is not None and not PyBytes_CheckExact(data):
+                raise TypeError(f"it made {type(data).__name__} of a value, not bytes")
+        except Exception as error:
+            self._failed(error, key)
+        return data
+
+    cdef object read(self, object data, object headers, object key):
+        """The value of bytes; ``key`` is for messages."""
+        return data if self.kind == AS_BYTES else self._read(data, headers, key)
+
+    cdef object _read(self, object data, object headers, object key):
+        try:
+            if self.kind == CUSTOM:
+                return self.serde.deserialize(data, headers)
+            return self._decode(data)
+        except Exception as error:
+            self._failed(error, key)
+
+    cdef object _failed(self, object error, object key):
+        """Raise what the serde has raised, and say where."""
+        at = "" if key is None else f" at the key {_short(key)}"
+        told = serde_error(error, f"{self._of} failed{at}")
+        raise told from (None if told is error else error)
 
 
 cdef class Values:
@@ -107,8 +129,8 @@ cdef class Values:
     """
 
     def __cinit__(self, spec, RecordSlot slot):
-        self.key = Side(spec.key)
-        self.value = Side(spec.value)
+        self.key = Side(spec.key, "key", spec.name)
+        self.value = Side(spec.value, "value", spec.name)
         self.slot = slot
         self._with_headers = _WITH_HEADERS[spec.shape]
         # The built-in serdes are blind to headers, so theirs need not be made.
@@ -125,13 +147,13 @@ cdef class Values:
         if key is None:
             raise TypeError("key cannot be None")
         if self.key.kind != CUSTOM:
-            return self.key.write(key)
+            return self.key.write(key, key)
         return self._custom_key(key, self._context_headers())
 
     def _custom_key(self, key, headers):
         if key is None:
             raise TypeError("key cannot be None")
-        data = self.key.serde.serialize(key, headers)
+        data = self.key.write_with(key, headers, key)
         if data is None:
             raise TypeError(f"the key serde {self.key.serde.name!r} made None of {key!r}")
         return data
@@ -139,19 +161,24 @@ cdef class Values:
     cdef tuple _serialized(self, object key, object value, object headers):
         """Key first, then value, both with the same headers, to which either may add."""
         if self._blind:
-            return self.raw_key(key), None if value is None else self.value.write(value)
+            return self.raw_key(key), None if value is None else self.value.write(value, key)
         cdef object raw_key = self._custom_key(key, headers) if self.key.kind == CUSTOM else (
             self.raw_key(key)
         )
         if value is None:
             return raw_key, None
         if self.value.kind == CUSTOM:
-            return raw_key, self.value.serde.serialize(value, headers)
-        return raw_key, self.value.write(value)
+            return raw_key, self.value.write_with(value, headers, key)
+        return raw_key, self.value.write(value, key)
 
     cdef object _context_headers(self):
-        context = self.slot.current
+        context = self.slot.now()
         return Headers() if context is None else context.headers.copy()
+
+    cdef object _lent_headers(self):
+        """The record's headers, which stay its own; None without a record."""
+        context = self.slot.now()
+        return None if context is None else context.headers
 
     cdef int64_t _time(self, object timestamp) except? -1:
         """Milliseconds, by a context or an argument; anything beyond 64 bits is a ValueError."""
@@ -161,7 +188,7 @@ cdef class Values:
             except OverflowError:
                 pass
         if timestamp is None:
-            context = self.slot.current
+            context = self.slot.now()
             timestamp = None if context is None else context.timestamp
             if timestamp is None:
                 raise TypeError(
@@ -174,13 +201,17 @@ cdef class Values:
         """The row of a put, ``(raw key, raw value)``; a raw value of None deletes."""
         raise NotImplementedError
 
-    cpdef object read(self, bytes raw):
-        """The value of a stored row; None where the serde makes nothing of it."""
+    cpdef object read(self, bytes raw, object key=None):
+        """The value of a stored row; None where the serde makes nothing of it.
+
+        ``key``, the user's or its bytes, is for messages.
+        """
         raise NotImplementedError
 
     cpdef tuple item(self, bytes raw_key, object raw):
         """The key and value of a stored row."""
-        return self.key.read(raw_key, Headers() if self.key.kind == CUSTOM else None), self.read(raw)
+        key = self.key.read(raw_key, Headers() if self.key.kind == CUSTOM else None, raw_key)
+        return key, self.read(raw, raw_key)
 
     def table(self, keys, raws):
         """Stored rows as the columns of a ``pyarrow.Table``."""
@@ -193,12 +224,10 @@ cdef class Values:
         """The columns of keys and values; by way of the items where a serde may look at headers."""
         import pyarrow as pa
 
-        from kstore_core import arrow
-
         if self._blind:
             return {
-                "key": arrow.to_typed(self.key.serde, pa.array(keys, pa.binary())),
-                "value": arrow.to_typed(self.value.serde, column),
+                "key": self._column(self.key, pa.array(keys, pa.binary())),
+                "value": self._column(self.value, column),
             }
         items = [self.item(key, row) for key, row in zip(keys, rows)]
         return {
@@ -207,6 +236,15 @@ cdef class Values:
                 [self.bare(record) for _, record in items], self.value.serde.arrow_type
             ),
         }
+
+    def _column(self, Side side, data):
+        """A column of serialised keys or values, as the serde's type."""
+        from kstore_core import arrow
+
+        try:
+            return arrow.to_typed(side.serde, data)
+        except Exception as error:
+            side._failed(error, None)
 
     def bare(self, record):
         """The value within a record, or None."""
@@ -227,8 +265,8 @@ cdef class PlainValues(Values):
             )
         return self._serialized(key, value, None if self._blind else self._context_headers())
 
-    cpdef object read(self, bytes raw):
-        return self.value.read(raw, Headers() if self.value.kind == CUSTOM else None)
+    cpdef object read(self, bytes raw, object key=None):
+        return self.value.read(raw, Headers() if self.value.kind == CUSTOM else None, key)
 
     def columns(self, raws):
         return raws, {}
@@ -254,11 +292,11 @@ cdef class TimestampedValues(Values):
         )
         return raw_key, None if data is None else stamped(data, millis)
 
-    cpdef object read(self, bytes raw):
+    cpdef object read(self, bytes raw, object key=None):
         cdef ValueAndTimestamp record = timestamped_record(raw)
         if self.value.kind != AS_BYTES:
             record.value = self.value.read(
-                record.value, Headers() if self.value.kind == CUSTOM else None
+                record.value, Headers() if self.value.kind == CUSTOM else None, key
             )
         return None if record.value is None else record
 
@@ -279,8 +317,8 @@ cdef class HeadersValues(Values):
             timestamp = _only(whole.timestamp, timestamp)
             headers = _only(whole.headers, headers)
             value = whole.value
-        elif headers is None and self.slot.current is not None:
-            headers = self.slot.current.headers
+        elif headers is None:
+            headers = self._lent_headers()
         if not self._blind:
             # A copy: what the serdes add is stored, the caller's own headers stay as they are.
             headers = Headers(headers)
@@ -291,17 +329,18 @@ cdef class HeadersValues(Values):
         raw_key, data = self._serialized(key, value, headers)
         return raw_key, None if data is None else joined(data, headers, True, millis)
 
-    cpdef object read(self, bytes raw):
+    cpdef object read(self, bytes raw, object key=None):
         cdef ValueTimestampHeaders record = headers_record(raw)
         if self.value.kind != AS_BYTES:
-            record.value = self.value.read(record.value, record.headers)
+            record.value = self.value.read(record.value, record.headers, key)
         return None if record.value is None else record
 
     cpdef tuple item(self, bytes raw_key, object raw):
-        record = self.read(raw)
+        record = self.read(raw, raw_key)
         if self.key.kind != CUSTOM:
-            return self.key.read(raw_key, None), record
-        return self.key.read(raw_key, Headers() if record is None else record.headers), record
+            return self.key.read(raw_key, None, raw_key), record
+        headers = Headers() if record is None else record.headers
+        return self.key.read(raw_key, headers, raw_key), record
 
     def columns(self, raws):
         from kstore_core.codec import decode_column
@@ -318,17 +357,18 @@ cdef class VersionedValues(Values):
             raise TypeError(f"this store keeps no headers; see {self._with_headers}")
         return self._serialized(key, value, None if self._blind else self._context_headers())
 
-    cpdef object record(self, bytes raw, object timestamp, object valid_to):
+    cpdef object record(self, bytes raw, object timestamp, object valid_to, object key=None):
         """The record of a version's bytes and the times between which it is valid."""
-        value = self.value.read(raw, Headers() if self.value.kind == CUSTOM else None)
+        value = self.value.read(raw, Headers() if self.value.kind == CUSTOM else None, key)
         return None if value is None else VersionedRecord(value, timestamp, valid_to)
 
     cpdef tuple item(self, bytes raw_key, object version):
         raw, timestamp, valid_to = version
-        record = self.record(raw, timestamp, valid_to)
+        record = self.record(raw, timestamp, valid_to, raw_key)
         if self.key.kind != CUSTOM:
-            return self.key.read(raw_key, None), record
-        return self.key.read(raw_key, getattr(record, "headers", None) or Headers()), record
+            return self.key.read(raw_key, None, raw_key), record
+        headers = getattr(record, "headers", None) or Headers()
+        return self.key.read(raw_key, headers, raw_key), record
 
     def table(self, keys, versions):
         import pyarrow as pa
@@ -352,14 +392,16 @@ cdef class VersionedHeadersValues(VersionedValues):
     """Versions of a value with their headers: :class:`VersionedRecordWithHeaders`."""
 
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
+        if headers is None:
+            headers = self._lent_headers()
         if not self._blind:
             headers = Headers(headers)
         raw_key, raw = self._serialized(key, value, headers)
         return raw_key, encode_aggregation_with_headers(raw, headers)
 
-    cpdef object record(self, bytes raw, object timestamp, object valid_to):
+    cpdef object record(self, bytes raw, object timestamp, object valid_to, object key=None):
         data, headers = <tuple>decode_aggregation_with_headers(raw)
-        value = self.value.read(data, headers)
+        value = self.value.read(data, headers, key)
         if value is None:
             return None
         return VersionedRecordWithHeaders(value, timestamp, valid_to, headers)
@@ -380,24 +422,25 @@ cdef class SessionHeadersValues(Values):
         if type(value) is AggregationWithHeaders:
             headers = _only(value.headers, headers)
             value = value.aggregation
-        elif headers is None and self.slot.current is not None:
-            headers = self.slot.current.headers
+        elif headers is None:
+            headers = self._lent_headers()
         if not self._blind:
             headers = Headers(headers)
         raw_key, data = self._serialized(key, value, headers)
         return raw_key, None if data is None else encode_aggregation_with_headers(data, headers)
 
-    cpdef object read(self, bytes raw):
+    cpdef object read(self, bytes raw, object key=None):
         cdef AggregationWithHeaders record = aggregation_record(raw)
         if self.value.kind != AS_BYTES:
-            record.aggregation = self.value.read(record.aggregation, record.headers)
+            record.aggregation = self.value.read(record.aggregation, record.headers, key)
         return None if record.aggregation is None else record
 
     cpdef tuple item(self, bytes raw_key, object raw):
-        record = self.read(raw)
+        record = self.read(raw, raw_key)
         if self.key.kind != CUSTOM:
-            return self.key.read(raw_key, None), record
-        return self.key.read(raw_key, Headers() if record is None else record.headers), record
+            return self.key.read(raw_key, None, raw_key), record
+        headers = Headers() if record is None else record.headers
+        return self.key.read(raw_key, headers, raw_key), record
 
     def columns(self, raws):
         from kstore_core.codec import decode_column
@@ -407,6 +450,12 @@ cdef class SessionHeadersValues(Values):
 
     def bare(self, record):
         return None if record is None else record.aggregation
+
+
+cdef str _short(object key):
+    """A key as a message shows it."""
+    text = repr(key)
+    return text if len(text) <= 80 else f"{text[:80]}…"
 
 
 cdef object _only(object carried, object given):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from threading import RLock
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast
 
 from kstore_core.clock import StreamClock
@@ -13,7 +12,14 @@ from kstore_core.tables import Bounds
 from kstore_core.typed.scan import Scan
 from kstore_core.typed.store import Store, StoreHome
 from kstore_core.typed.values import VersionedValues, values_of
-from kstore_core.types import NOT_PUT, Time, VersionedRecord, VersionedRecordWithHeaders, to_millis
+from kstore_core.types import (
+    NOT_PUT,
+    RecordContext,
+    Time,
+    VersionedRecord,
+    VersionedRecordWithHeaders,
+    to_millis,
+)
 from kstore_core.versioned import Version, VersionedTable
 
 __all__ = [
@@ -55,7 +61,7 @@ class VersionedStore(Store[K], Generic[K, R]):
         super().__init__(spec, home)
         self.table = table
         self.clock = table.clock
-        turn = RLock()  # of a write, which looks before it writes
+        turn = self.clock.turn  # of a write, which looks before it writes
         self._take_turn, self._end_turn = turn.acquire, turn.release
         values = cast("VersionedValues", values_of(spec, home.slot))
         self._raw_key = values.raw_key
@@ -67,13 +73,16 @@ class VersionedStore(Store[K], Generic[K, R]):
     def _clock(self) -> StreamClock:
         return self.clock
 
-    def put(self, key: K, value: Any, *, timestamp: Time, headers: Any = ()) -> int:
+    def put(self, key: K, value: Any, *, timestamp: Time | None = None, headers: Any = None) -> int:
         """Put the version of ``key`` that begins at ``timestamp``; None is a tombstone.
 
         Parameters
         ----------
-        headers : Headers or iterable of (str, bytes or None)
-            Kept with the version, in a store with headers.
+        timestamp : int or datetime, optional
+            Left out, it is the input record's, where there is one.
+        headers : Headers or iterable of (str, bytes or None), optional
+            Kept with the version, in a store with headers. Left out, they are the input record's,
+            or none; ``()`` stands for none.
 
         Returns
         -------
@@ -84,11 +93,14 @@ class VersionedStore(Store[K], Generic[K, R]):
         Raises
         ------
         TypeError
-            ``key`` is None, or headers are given to a store that keeps none.
+            ``key`` is None; a timestamp is missing; headers are given to a store that keeps none.
         ValueError
             The timestamp is negative, or beyond 64 bits.
+        StateError
+            The record of ``state.record(…)`` has ended in the task that started this one.
         """
-        millis = _version_time(timestamp)
+        record = self._slot.of_a_write()
+        millis = _version_time(timestamp, record)
         raw_key, raw = self._row(key, value, None, headers)
         if not self._take_turn(False):
             self._wait_for_turn()
@@ -96,27 +108,30 @@ class VersionedStore(Store[K], Generic[K, R]):
             code = self._put(raw_key, raw, millis) if self.clock.accepts(millis) else NOT_PUT
         finally:
             self._end_turn()
-        if self._slot.current is not None:
-            self._touch()
+        if record is not None:
+            self._touch(record)
         return code
 
-    def delete(self, key: K, *, timestamp: Time) -> R | None:
+    def delete(self, key: K, *, timestamp: Time | None = None) -> R | None:
         """Put a tombstone; returns the record that was valid at ``timestamp`` before, or None.
 
-        A delete that comes too late does nothing and returns None.
+        A delete that comes too late does nothing and returns None. Where no timestamp is given, it
+        is the input record's.
         """
-        millis = _version_time(timestamp)
+        record = self._slot.of_a_write()
+        millis = _version_time(timestamp, record)
         raw_key = self._raw_key(key)
         if not self._take_turn(False):
             self._wait_for_turn()
         try:
             if not self.clock.accepts(millis):
                 return None
-            old = self._record(self.table.get_as_of(raw_key, millis))
+            old = self._record(self.table.get_as_of(raw_key, millis), key)
             self._put(raw_key, None, millis)
         finally:
             self._end_turn()
-        self._touch()
+        if record is not None:
+            self._touch(record)
         return old
 
     def _wait_for_turn(self) -> None:
@@ -137,20 +152,21 @@ class VersionedStore(Store[K], Generic[K, R]):
         """The latest version, or the one valid at ``as_of``; None where there is none."""
         raw_key = self._raw_key(key)
         if as_of is None:
-            return self._record(self.table.get(raw_key))
+            return self._record(self.table.get(raw_key), key)
         millis = (
             as_of if type(as_of) is int and -_MAX_TIME <= as_of <= _MAX_TIME else to_millis(as_of)
         )
         self._check_expired(millis, on_expired)
-        return self._record(self.table.get_as_of(raw_key, millis))
+        return self._record(self.table.get_as_of(raw_key, millis), key)
 
     def get_many(
         self, keys: Iterable[K], as_of: Time | None = None, *, on_expired: OnExpired = "none"
     ) -> list[R | None]:
         """The versions of ``keys``, latest or as of one time, in their order."""
         millis = self._as_of(as_of, on_expired)
-        raw_keys = [self._raw_key(key) for key in keys]
-        return [self._record(version) for version in self.table.get_many(raw_keys, millis)]
+        given = list(keys)
+        versions = self.table.get_many([self._raw_key(key) for key in given], millis)
+        return [self._record(found, key) for key, found in zip(given, versions, strict=True)]
 
     def history(
         self,
@@ -177,7 +193,7 @@ class VersionedStore(Store[K], Generic[K, R]):
         if hi is not None:
             self._check_expired(hi, on_expired)
         versions = self.table.history(self._raw_key(key), lo, hi, reverse=reverse)
-        return [cast("R", self._record(version)) for version in versions]
+        return [cast("R", self._record(version, key)) for version in versions]
 
     def range(
         self,
@@ -229,11 +245,18 @@ class VersionedStore(Store[K], Generic[K, R]):
         version = self.table.latest_of(row, raw)
         return None if version is None else cast("tuple[K, R]", self._item(row[8:], version))
 
-    def _record(self, version: Version | None) -> R | None:
-        return None if version is None else cast("R | None", self._record_of(*version))
+    def _record(self, version: Version | None, key: object) -> R | None:
+        return None if version is None else cast("R | None", self._record_of(*version, key))
 
 
-def _version_time(timestamp: Time) -> int:
+def _version_time(timestamp: Time | None, record: RecordContext | None) -> int:
+    if timestamp is None:
+        timestamp = None if record is None else record.timestamp
+        if timestamp is None:
+            raise TypeError(
+                "a timestamp is missing: pass timestamp=…, or write within state.record(…) of a "
+                "record that has one"
+            )
     millis = timestamp if type(timestamp) is int else to_millis(timestamp)
     if not 0 <= millis <= _MAX_TIME:
         raise ValueError(

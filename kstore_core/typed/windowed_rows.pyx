@@ -45,7 +45,7 @@ cdef class _Rows:
         """A stored row as its user has it."""
         cdef Values values = self.values
         if values.key.kind != CUSTOM:
-            key, value = values.key.read(raw_key, None), values.read(raw)
+            key, value = values.key.read(raw_key, None, raw_key), values.read(raw, raw_key)
         else:
             key, value = values.item(raw_key, raw)
         return windowed(key, start, end), value
@@ -71,7 +71,7 @@ cdef class WindowRows(_Rows):
         """The value of ``key`` in the window from ``start``, or None."""
         cdef int64_t first = window_start(start)
         cdef bytes raw = reads.find(self.values.raw_key(key), first, 0)
-        return None if raw is None else self.values.read(raw)
+        return None if raw is None else self.values.read(raw, key)
 
     cdef int64_t end_of(self, int64_t start):
         return start + self.size_ms if start <= INT64_MAX - self.size_ms else INT64_MAX
@@ -85,9 +85,8 @@ cdef class WindowRows(_Rows):
     cpdef tuple timed(self, bytes row, object raw):
         """A stored row of one key as ``(window start, value)``."""
         cdef Parts parts
-        if not (self.keys_first and in_parts(row, 12, &parts)):
-            _, parts.first, _ = <tuple>self.split(row)
-        return parts.first, self.values.read(raw)
+        cdef bytes raw_key = self.raw_key(row, 12, &parts)
+        return parts.first, self.values.read(raw, raw_key)
 
     def table(self, rows, raws):
         """Stored rows as a ``pyarrow.Table``: key, start, end, and the columns of the value."""
@@ -115,7 +114,7 @@ cdef class SessionRows(_Rows):
     cdef object look_up(self, Reads reads, key, int64_t start, int64_t end):
         """The aggregate of a session, or None."""
         cdef bytes raw = reads.find(self.values.raw_key(key), end, start)
-        return None if raw is None else self.values.read(raw)
+        return None if raw is None else self.values.read(raw, key)
 
     cpdef tuple item(self, bytes row, object raw):
         """A stored row as ``(Windowed, aggregate)``."""
@@ -151,6 +150,13 @@ cdef class WindowPoints:
         self._timed_table = rows.timed_table
         self._window_reads = reads
         self._one_each = not retains_duplicates
+
+    def _share(self, WindowPoints store not None):
+        self._window_rows = store._window_rows
+        self._timed = store._timed
+        self._timed_table = store._timed_table
+        self._window_reads = store._window_reads
+        self._one_each = store._one_each
 
     def fetch_one(self, key, window_start):
         """The value of ``key`` in the window from ``window_start``, or None.
@@ -204,6 +210,12 @@ cdef class SessionPoints:
         self._item = rows.item
         self._item_table = rows.table
         self._session_reads = reads
+
+    def _share(self, SessionPoints store not None):
+        self._session_rows = store._session_rows
+        self._item = store._item
+        self._item_table = store._item_table
+        self._session_reads = store._session_reads
 
     def fetch_session(self, key, start, end):
         """The aggregate of the session of ``key`` from ``start`` to ``end`` exactly, or None.

@@ -5,7 +5,7 @@ from kstore_core.clock import StreamClock
 from kstore_core.tables import Table
 from kstore_core.typed.duplicates import DuplicateNumbers
 from kstore_core.typed.values import Values
-from kstore_core.types import Time
+from kstore_core.types import RecordContext, Time
 
 __all__ = ["SessionWriter", "WindowWriter", "window_start"]
 
@@ -16,7 +16,7 @@ class Writer:
         table: Table,
         clock: StreamClock,
         interval_ms: int,
-        touch: Callable[[], None],
+        touch: Callable[[RecordContext], None],
         make: Callable[..., bytes],
     ) -> None: ...
 
@@ -27,7 +27,7 @@ class WindowWriter(Writer):
         table: Table,
         clock: StreamClock,
         interval_ms: int,
-        touch: Callable[[], None],
+        touch: Callable[[RecordContext], None],
         make: Callable[..., bytes],
         numbers: DuplicateNumbers | None,
     ) -> None: ...

@@ -7,11 +7,10 @@ one store take turns where a write asks or moves the clock; most need neither.
 
 from libc.stdint cimport int64_t
 
-from threading import RLock
-
 from kstore_core.codec.windowed cimport Windowed
+from kstore_core.record_slot cimport RecordSlot
 from kstore_core.staging cimport StagedNamespace
-from kstore_core.typed.values cimport RecordSlot, Values
+from kstore_core.typed.values cimport Values
 
 from kstore_core.types import to_millis
 
@@ -60,7 +59,7 @@ cdef class Writer:
         self.interval = interval_ms
         self.first_live = <int64_t>clock.horizon / interval_ms
         self.rows = table.rows
-        self.turn = RLock()
+        self.turn = clock.turn
         self.take_turn = self.turn.acquire
         self.end_turn = self.turn.release
         self.put_one = table.put_one
@@ -68,8 +67,11 @@ cdef class Writer:
         self.slot = values.slot
         self.touch = touch
 
-    cdef int write(self, bytes row, object raw, int64_t time) except -1:
-        """Write a row where it is in time, and let go of the segments that it makes expire."""
+    cdef int write(self, bytes row, object raw, int64_t time, object record) except -1:
+        """Write a row where it is in time, and let go of the segments that it makes expire.
+
+        ``record`` is the one that the write comes from, or None.
+        """
         if <int64_t>self.clock.horizon <= time <= <int64_t>self.clock.observed:
             self.put_one(row, raw)
         else:
@@ -80,8 +82,8 @@ cdef class Writer:
                     return 0
             finally:
                 self.end_turn()
-        if self.slot.current is not None:
-            self.touch()
+        if record is not None:
+            self.touch(record)
         return 0
 
     cdef bint write_in_turn(self, bytes row, object raw, int64_t time) except -1:
@@ -122,16 +124,17 @@ cdef class WindowWriter(Writer):
 
     def put(self, key, value, start, timestamp, headers):
         """Set the value of ``key`` in the window from ``start``, or add it; None deletes."""
+        record = self.slot.of_write()
         start = window_start(start)
         raw_key, raw = self.values.row(key, value, timestamp, headers)
         if self.numbers is None:
-            self.write(self.make(raw_key, start), raw, start)
+            self.write(self.make(raw_key, start), raw, start, record)
             return
         self.rows._check_writable()
         if raw is not None:
             with self.turn:
                 number = self.numbers.next(raw_key, start)
-                self.write(self.make(raw_key, start, number), raw, start)
+                self.write(self.make(raw_key, start, number), raw, start, record)
 
 
 cdef class SessionWriter(Writer):
@@ -141,9 +144,10 @@ cdef class SessionWriter(Writer):
         """Set the aggregate of a session; None removes it."""
         if type(session) is not Windowed:
             raise TypeError(f"a session is a Windowed(key, start, end), not {session!r}")
-        cdef Windowed record = <Windowed>session
-        raw_key, raw = self.values.row(record.key, aggregate, None, headers)
-        self.write(self.make(raw_key, record.start, record.end), raw, record.end)
+        record = self.slot.of_write()
+        cdef Windowed times = <Windowed>session
+        raw_key, raw = self.values.row(times.key, aggregate, None, headers)
+        self.write(self.make(raw_key, times.start, times.end), raw, times.end, record)
 
 
 cpdef int64_t window_start(object start) except -1:

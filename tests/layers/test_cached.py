@@ -23,10 +23,10 @@ from kstore_core.errors import (
 from kstore_core.layers import CacheBudget, Cached
 from kstore_core.layers.merging import merged_segments
 from kstore_core.ordered import OrderedRows
+from kstore_core.record_slot import OpenRecord, RecordSlot
 from kstore_core.staging import StagedNamespace, Staging
 from kstore_core.tables import Bounds, Layer, NamespaceTable, Table, Write
 from kstore_core.testing.running import quick
-from kstore_core.typed.values import RecordSlot
 from kstore_core.types import RecordContext
 from kstore_memory import MemoryEngine
 from tests.engines import Home
@@ -67,6 +67,10 @@ class Place:
         self.budget = CacheBudget(max_bytes)
         self.cache = Cached(self.below, self.budget, self.slot)
 
+    def work_on(self, record: RecordContext) -> None:
+        """Have writes from now on come from a record."""
+        OpenRecord(self.slot, record).enter()
+
 
 @pytest.fixture
 def place(tmp_path: Any) -> Place:
@@ -84,10 +88,10 @@ def rows(table: Any, lo: Any = None, hi: Any = None, *, reverse: bool = False) -
 
 def test_one_row_a_key_goes_down_under_its_last_record_in_last_write_order(place: Place) -> None:
     for offset, key in enumerate([b"a", b"b", b"c", b"a", b"d", b"b"]):
-        place.slot.current = context(offset)
+        place.work_on(context(offset))
         place.cache.put_one(key, b"%d" % offset)
     assert place.below.batches == []
-    place.slot.current = context(99)
+    place.work_on(context(99))
     assert place.cache.flush()
     assert [
         [(w.key, w.value, w.context.offset) for w in batch] for batch in place.below.batches
@@ -101,7 +105,7 @@ def test_a_write_without_a_record_is_not_taken_for_one_of_the_record_that_flushe
 ) -> None:
     place.cache.put_one(b"a", b"1")
     place.cache.write([Write(b"b", b"2", context(7)), Write(b"c", b"3")])
-    place.slot.current = context(8)
+    place.work_on(context(8))
     place.cache.write([Write(b"d", b"4")])
     place.cache.flush()
     assert [w.context.offset for w in place.below.batches[0]] == [-1, 7, -1, 8]
@@ -111,7 +115,7 @@ def test_a_write_without_a_record_is_not_taken_for_one_of_the_record_that_flushe
 def test_sizes_are_kafkas(place: Place) -> None:
     place.cache.put_one(b"key", b"value")
     assert place.budget.used_bytes == 3 + 5 + EMPTY
-    place.slot.current = RecordContext("topic", 0, 1, 2, Headers([("name", b"12"), ("n", None)]))
+    place.work_on(RecordContext("topic", 0, 1, 2, Headers([("name", b"12"), ("n", None)])))
     place.cache.put_one(b"key", b"longer value")
     assert place.budget.used_bytes == 3 + 12 + EMPTY + 5 + 4 + 2 + 1
     place.cache.put_one(b"key", None)

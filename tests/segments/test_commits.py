@@ -8,7 +8,7 @@ import pytest
 
 from kstore_core import open_state, stores
 from kstore_core.engine import Rows
-from kstore_core.errors import EngineError, StateError, StorageFullError
+from kstore_core.errors import EngineError, SpecError, StateError, StorageFullError
 from kstore_core.offsets import STATUS, STREAM_TIME
 from kstore_core.registry import engine_class
 from kstore_core.segments import children
@@ -375,12 +375,12 @@ def test_two_stores_of_one_name_are_refused(tmp_path, engine):
         state.open(plain).put(b"k", b"v")
     with (
         open_state(tmp_path / "a", engine=engine) as state,
-        pytest.raises(StateError, match=r"'w' without segments.*opened as a window store"),
+        pytest.raises(SpecError, match=r"'w' without segments.*opened as a window store"),
     ):
         state.open(window_spec())
     with open_state(tmp_path / "b", engine=engine) as state:
         state.open(window_spec()).put(b"k", b"v", window_start=0)
     with open_state(tmp_path / "b", engine=engine) as state:
-        with pytest.raises(StateError, match=r"'w' of segments.*opened as a key_value store"):
+        with pytest.raises(SpecError, match=r"'w' of segments.*opened as a key_value store"):
             state.open(plain)
         assert rows_of(state.open(window_spec()).table)

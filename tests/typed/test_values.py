@@ -7,7 +7,8 @@ import pytest
 
 from kstore_core import Headers, ValueTimestampHeaders, open_state, serdes, stores
 from kstore_core.errors import FormatError
-from kstore_core.typed.values import RecordSlot, values_of
+from kstore_core.record_slot import RecordSlot
+from kstore_core.typed.values import values_of
 from tests.typed.kinds import TIME
 
 HEADERS = stores.timestamped_key_value_with_headers

@@ -1,5 +1,6 @@
 """The versioned store, with and without headers, on each engine."""
 
+import contextlib
 import datetime as dt
 
 import numpy as np
@@ -359,3 +360,43 @@ def test_the_aliases_name_what_they_say():
     assert VersionedKeyValueStore[str, float].__origin__ is VersionedStore
     with open_state("x", engine="memory") as state:
         assert isinstance(state.open(PLAIN("v", 5)), VersionedStore)
+
+
+def test_the_record_lends_its_time_and_headers(home, factory):
+    pairs = [("a", b"1"), ("a", None)]
+    keeps = factory is HEADED
+    with home.open() as state:
+        store = state.open(factory("fx", 1000))
+        with state.record(topic="t", partition=0, offset=1, timestamp=50, headers=pairs):
+            assert store.put(b"k", b"lent") == LATEST
+            assert store.put(b"own time", b"v", timestamp=40) == LATEST
+            assert store.put(b"none", b"v", headers=()) == LATEST
+            if keeps:
+                store.put(b"own headers", b"v", headers=[("b", b"")])
+        with state.record(timestamp=dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.UTC)):
+            assert store.delete(b"none").timestamp == 50
+            assert store.put(b"none", b"late", timestamp=60) == 1000
+        found = dict(store.all(as_of=60))
+        times = {b"k": 50, b"none": 60, b"own time": 40, **({b"own headers": 50} if keeps else {})}
+        assert {key: record.timestamp for key, record in found.items()} == times
+        if keeps:
+            assert list(found[b"k"].headers) == list(found[b"own time"].headers) == pairs
+            assert list(found[b"own headers"].headers) == [("b", b"")]
+            assert list(store.get(b"none", as_of=50).headers) == []
+        assert store.position == {"t": {0: 1}}
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_a_time_that_nobody_gives_is_missing(fx, state, within):
+    with state.record(topic="t", partition=0, offset=1) if within else contextlib.nullcontext():
+        for use in (fx.put, lambda key, value: fx.delete(key)):
+            with pytest.raises(TypeError, match=r"a timestamp is missing: pass timestamp="):
+                use("EUR", b"a")
+        assert fx.put("EUR", b"b", timestamp=1) == LATEST
+    assert fx.history("EUR")[0].value == b"b"
+
+
+def test_a_record_with_a_time_before_1970_makes_no_version(fx, state):
+    with state.record(timestamp=-1), pytest.raises(ValueError, match="must not be negative"):
+        fx.put("EUR", b"a")
+    assert fx.get("EUR") is None

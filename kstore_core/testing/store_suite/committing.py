@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from kstore_core.errors import (
+    SpecError,
     StateError,
     StoreClosedError,
     UncommittedLimitError,
     UnsupportedError,
 )
+from kstore_core.state import StateDirectory
 from kstore_core.testing.kinds import KINDS, LAYERED, Kind
 from kstore_core.testing.store_suite import any_kind
 from kstore_core.testing.store_suite.any_kind import keys, spec
@@ -41,6 +43,22 @@ class CommitPromises(StorePart):
             assert len(keys(kind, store)) == number + 1, "with the rows that they stand for"
         state.commit()
         assert store.offsets() == {PARTITION: 2}, "a commit without offsets keeps them"
+
+    @EACH_KIND
+    def test_another_shape_is_refused(self, kind: Kind) -> None:
+        state = self.state()
+        put(kind, state.open(spec(kind)), b"k", b"v")
+        state.commit()
+        for other in KINDS:
+            if other.shape != kind.shape:
+                for read_only in (False, True):
+                    state = self.reopen(state, read_only=read_only)
+
+                    def open_it(state: StateDirectory = state, other: Kind = other) -> None:
+                        state.open(spec(other))
+
+                    refuses(SpecError, open_it, f"a {kind} store opened as {other}", other.shape)
+                    assert keys(kind, state.open(spec(kind))) == [b"k"], "nothing was changed"
 
     @EACH_KIND
     def test_an_exception_discards_what_is_staged(self, kind: Kind) -> None:

@@ -1,0 +1,49 @@
+"""What is raised where a serde fails: the serde's own error, and a SerdeError that says where."""
+
+from __future__ import annotations
+
+from kstore_core.errors import FormatError, SerdeError
+
+__all__ = ["serde_error"]
+
+
+class _SerdeTypeError(SerdeError, TypeError):
+    """A serde raised a TypeError."""
+
+
+class _SerdeValueError(SerdeError, ValueError):
+    """A serde raised a ValueError."""
+
+
+class _SerdeFormatError(SerdeError, FormatError):
+    """A serde raised a FormatError."""
+
+    __reduce__ = Exception.__reduce__
+
+
+class _SerdeUnicodeError(SerdeError, UnicodeEncodeError):
+    """A serde raised a UnicodeEncodeError."""
+
+    message = ""
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def serde_error(error: Exception, where: str) -> Exception:
+    """What is raised in place of a serde's error: the same, and a SerdeError that says where.
+
+    An error of any other class than those of :class:`SerdeError` is given back, with a note.
+    """
+    message = f"{where}: {error}"
+    if type(error) is UnicodeEncodeError:
+        unencodable = _SerdeUnicodeError(*error.args)
+        unencodable.message = message
+        return unencodable
+    if type(error) is FormatError:
+        message += ". Open the store with the serde that wrote it"
+        return _SerdeFormatError(message, offset=error.offset)
+    if type(error) in (TypeError, ValueError):
+        return (_SerdeTypeError if type(error) is TypeError else _SerdeValueError)(message)
+    error.add_note(where)
+    return error
