@@ -357,6 +357,19 @@ class Engine(ABC):
         Looks at names only: opens, locks and writes nothing.
         """
 
+    def recognises(self, root: Path) -> bool:
+        """Return True if this engine wrote files that lie in the state directory ``root``.
+
+        It is asked where nothing else tells the engine of a directory, and before another engine
+        is opened there. An empty directory is nobody's. Left as it is: there is a store. An engine
+        that recognises what is left of a damaged store keeps others from making an empty one
+        beside it. Its stores should lie in ``<root>/<name>/``: where it cannot be loaded, what lies
+        there is taken for its own.
+
+        Looks at names only: opens, locks and writes nothing.
+        """
+        return bool(self.stores(root) or self.parents(root))
+
     @abstractmethod
     def open(
         self, root: Path, store: str, *, durability: Durability = "process", read_only: bool = False

@@ -9,17 +9,26 @@ import json
 import os
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kstore_core.errors import EngineLockedError, StateError, StorageFullError
 
-__all__ = ["LOCK_FILE", "Changes", "DirectoryLock", "noted_changes", "recorded_engine"]
+__all__ = [
+    "LOCK_FILE",
+    "Changes",
+    "DirectoryLock",
+    "lock_fault",
+    "noted_changes",
+    "recorded_engine",
+]
 
 LOCK_FILE = ".kstore.lock"
 _POLL_S = 0.02
 _DIGITS = b"%020d"
+_MOST_BYTES = 4096
+"""What is longer was not written by kstore, and is not read to its end."""
 
 
 class DirectoryLock:
@@ -36,6 +45,9 @@ class DirectoryLock:
         Recorded in the file.
     timeout_s : float
         How long to wait for another holder.
+    check : callable, optional
+        Called once nobody else has the directory, before anything is recorded; what it raises
+        leaves the file as it was.
 
     Raises
     ------
@@ -45,7 +57,13 @@ class DirectoryLock:
         The file cannot be made or written. Nothing is held then.
     """
 
-    def __init__(self, directory: Path, engine: str, timeout_s: float = 0) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        engine: str,
+        timeout_s: float = 0,
+        check: Callable[[], object] | None = None,
+    ) -> None:
         self.path = directory / LOCK_FILE
         self._engine = engine
         self._pid: int | None = os.getpid()
@@ -54,6 +72,8 @@ class DirectoryLock:
         self._fd: int | None = None
         try:
             self._take(time.monotonic() + timeout_s)
+            if check is not None:
+                check()
             changes = _changes(_read(self.path))
             self._changes = changes + changes % 2  # whoever was at it is dead
             self._write()
@@ -76,7 +96,7 @@ class DirectoryLock:
             except BlockingIOError:
                 if time.monotonic() >= deadline:
                     self._abandon()
-                    pid = _read(self.path).get("pid")
+                    pid = _pid(_read(self.path))
                     who = "this process" if pid == os.getpid() else f"process {pid or '(unknown)'}"
                     raise EngineLockedError(
                         f"{self.path.parent} is open for writing in {who}; close it there, wait "
@@ -187,12 +207,34 @@ def recorded_engine(directory: Path) -> str | None:
     return engine if isinstance(engine, str) else None
 
 
+def lock_fault(directory: Path) -> str | None:
+    """Why the file does not say which engine wrote ``directory``; None where it does."""
+    path = directory / LOCK_FILE
+    if not os.path.lexists(path):
+        return "is missing"
+    if not path.is_file():
+        return "is no file"
+    if recorded_engine(directory) is not None:
+        return None
+    return "cannot be read" if path.stat().st_size else "is empty"
+
+
 def _read(path: Path) -> dict[str, Any]:
+    """What the file says; nothing where it is missing, damaged, or no file at all."""
     try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        if not path.is_file():  # a pipe would be waited for
+            return {}
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+        content = json.loads(data) if len(data) <= _MOST_BYTES else None
+    except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
+
+
+def _pid(content: dict[str, Any]) -> int | None:
+    pid = content.get("pid")
+    return pid if type(pid) is int and 0 < pid < 2**31 else None
 
 
 class Changes(NamedTuple):
@@ -214,17 +256,18 @@ def noted_changes(directory: Path) -> Changes:
     """How many changes there were, for who reads while another process may write."""
     content = _read(directory / LOCK_FILE)
     number = _changes(content)
-    at_rest = number % 2 == 0 or not (_is_alive(content.get("pid")) or _is_held(directory))
+    at_rest = number % 2 == 0 or not (_is_alive(_pid(content)) or _is_held(directory))
     return Changes(number, at_rest)
 
 
 def _changes(content: dict[str, Any]) -> int:
     digits = content.get("changes", "")
-    return int(digits) if isinstance(digits, str) and digits.isdecimal() else 0
+    is_number = isinstance(digits, str) and digits.isdecimal() and len(digits) <= len(_DIGITS % 0)
+    return int(digits) if is_number else 0
 
 
-def _is_alive(pid: object) -> bool:
-    if type(pid) is not int:
+def _is_alive(pid: int | None) -> bool:
+    if pid is None:
         return False
     try:
         os.kill(pid, 0)

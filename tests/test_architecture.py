@@ -14,7 +14,7 @@ ORDER = [
     "types errors commands codec headers serdes html shown",
     "engine formats ordered merged arrow metrics directories partition_time notes",
     "staging tables dual opening hookspecs clock keys spec position offsets lock handle",
-    "segments storage versioned changelog plugins registry migration record_slot",
+    "segments storage versioned changelog plugins registry migration recognition record_slot",
     "layers typed query restore_parts restore_rows restore_versions restore_log",
     "stores committed store_layers open_store state",
     "restore draining upgrade migrate checkpoint verify doctor testing exporters",

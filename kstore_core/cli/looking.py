@@ -18,6 +18,7 @@ from kstore_core.lock import LOCK_FILE
 from kstore_core.migration import check_not_moving
 from kstore_core.offsets import StoreRecord, merged_record, read_record
 from kstore_core.opening import DEFAULT
+from kstore_core.recognition import recognised
 from kstore_core.segments.names import by_id, starts
 from kstore_core.segments.storage import read_children
 from kstore_core.state import StateDirectory, open_state
@@ -69,7 +70,7 @@ def open_to_read(root: Path, engine: str | None) -> StateDirectory:
     try:
         return open_state(root, engine=engine, read_only=True)
     except SpecError as error:
-        if engine is not None:
+        if engine is not None or recognised(root):
             raise
         near = _near(root)
         hint = f"did you mean {near[0]}?" if near else "if it is one, name its engine: --engine"
@@ -79,7 +80,7 @@ def open_to_read(root: Path, engine: str | None) -> StateDirectory:
 def _near(root: Path) -> list[Path]:
     """State directories just above or below ``root``."""
     around = [*root.resolve().parents[:2], *sorted(path for path in root.iterdir())]
-    return [path for path in around if (path / LOCK_FILE).is_file() or (path / "rocksdb").is_dir()]
+    return [path for path in around if (path / LOCK_FILE).is_file() or recognised(path)]
 
 
 def look(state: StateDirectory, store: str, *, whole: bool = False) -> Sight:

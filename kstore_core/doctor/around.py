@@ -16,13 +16,23 @@ from kstore_core.commands import command
 from kstore_core.doctor.holders import holders, open_files
 from kstore_core.engine import Engine
 from kstore_core.errors import InconsistentStateError
-from kstore_core.lock import LOCK_FILE
+from kstore_core.lock import LOCK_FILE, lock_fault, recorded_engine
 from kstore_core.migration import places, read_plan
 from kstore_core.segments.children import max_open
 from kstore_core.segments.names import name_of
 from kstore_core.verify import Finding, Place, Severity
 
-__all__ = ["at", "disk", "files_of", "leftovers", "limits", "locks", "permissions", "remove"]
+__all__ = [
+    "at",
+    "disk",
+    "files_of",
+    "leftovers",
+    "limits",
+    "lock_file",
+    "locks",
+    "permissions",
+    "remove",
+]
 
 _LITTLE_SHARE = 0.05
 _LITTLE_BYTES = 1 << 30
@@ -93,6 +103,19 @@ def locks(root: Path) -> Iterator[Finding]:
             f"{LOCK_FILE} names process {pid}, which did not close the directory and does not hold "
             "it any more: it was killed. Nothing has to be done; the next writer takes the lock",
         )
+
+
+def lock_file(root: Path, engine: Engine) -> Iterator[Finding]:
+    """Whether the lock file names the engine of the stores, which has recognised them without."""
+    fault, recorded = lock_fault(root), recorded_engine(root)
+    if fault is None and recorded != engine.name:
+        fault = f"names the engine {recorded!r}"
+    if fault is not None and not (root / LOCK_FILE).is_dir():  # which `locks` tells of
+        why = (
+            f"{LOCK_FILE} {fault}; the stores are those of the engine {engine.name!r}. Nothing has "
+            "to be done: the next writer writes it anew"
+        )
+        yield at("note", "lock file", why)
 
 
 def leftovers(root: Path) -> Iterator[Finding]:

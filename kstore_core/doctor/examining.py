@@ -14,6 +14,7 @@ from kstore_core.doctor.around import (
     files_of,
     leftovers,
     limits,
+    lock_file,
     locks,
     permissions,
 )
@@ -87,6 +88,7 @@ def examine(
         found.findings.append(at("finding", "engine", str(error), "kstore engines"))
         return found
     try:
+        found.findings += lock_file(root, made)
         found.findings += rocksdb_versions(made, root)
         found.findings += _stores(made, root, None if changelog is None else Path(changelog))
     except PermissionError as error:

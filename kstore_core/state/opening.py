@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from kstore_core.directories import make_directory
 from kstore_core.engine import DURABILITY_LEVELS, Durability, Engine
 from kstore_core.errors import SpecError, StateError, StorageFullError, UnsupportedError
 from kstore_core.layers import CacheBudget
-from kstore_core.lock import DirectoryLock, recorded_engine
+from kstore_core.lock import DirectoryLock
 from kstore_core.metrics import REGISTRY, MetricsRegistry
+from kstore_core.recognition import check_engine, engine_of
 from kstore_core.registry import make_engine
 from kstore_core.restore_log import RestoreListener
 from kstore_core.staging import Staging
@@ -56,8 +58,8 @@ def open_state(
     path : path-like
         The directory; made where it is missing, unless ``read_only``.
     engine : str or Engine, optional
-        A name, or an object. Left out: what the directory records, else RocksDB where it holds a
-        Kafka layout.
+        A name, or an object. Left out: what the directory records, else the engine that recognises
+        the stores in it, which is RocksDB for a directory of Kafka Streams.
     durability : {"process", "power", "changelog"}
         What a commit survives: SIGKILL; and a power cut; or what Kafka's own stores survive, where
         a crash may lose a tail, data and offsets together.
@@ -95,7 +97,8 @@ def open_state(
     EngineLockedError
         Another writer holds the directory.
     SpecError
-        No engine is given and the directory tells none, or it tells another one; an unknown option.
+        No engine is given and the directory tells none or two; or one is given, and the stores in
+        the directory are of another; an unknown option.
     StateError
         ``read_only`` and there is no such directory; or it cannot be made or written.
     StorageFullError
@@ -120,13 +123,10 @@ def open_state(
     if engine is None:
         if read_only and not root.is_dir():
             raise _missing(root)
-        engine = _engine_of(root)
-    elif isinstance(engine, str) and (known := recorded_engine(root)) not in (None, engine):
-        raise SpecError(
-            f"{root} was written with the engine {known!r}, so {engine!r} would see none of it; "
-            "leave the engine out, or use another directory"
-        )
+        engine = engine_of(root)
     made = make_engine(engine, options)
+    check = partial(check_engine, root, made)
+    check()
     able = made.capabilities
     staging = Staging(
         uncommitted_max_bytes,
@@ -145,7 +145,7 @@ def open_state(
                 raise StateError(f"{root} is not a directory: {error}") from error
             except OSError as error:
                 raise _unmade(error, root) from error
-            lock = DirectoryLock(root, made.name, lock_timeout_s)
+            lock = DirectoryLock(root, made.name, lock_timeout_s, check)
     return StateDirectory(
         root,
         made,
@@ -176,17 +176,4 @@ def _unmade(error: OSError, root: Path) -> Exception:
     return StateError(
         f"{root} cannot be made: {error.strerror or error}. Mend the permissions of the directory "
         "that it is to be in, or give another path"
-    )
-
-
-def _engine_of(root: Path) -> str:
-    recorded = recorded_engine(root)
-    if recorded is not None:
-        return recorded
-    # Kafka's layouts: rocksdb/<store> for key-value stores, <store>/<store>.<ms> for segments.
-    if any(root.glob("rocksdb/*/CURRENT")) or any(root.glob("*/*/CURRENT")):
-        return "rocksdb"
-    raise SpecError(
-        f"no engine is given, and {root} holds nothing that tells one; "
-        'pass engine="rocksdb" or another that `kstore engines` lists'
     )

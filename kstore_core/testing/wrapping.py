@@ -121,6 +121,9 @@ class WrappedEngine(Engine):
     def stores(self, root: Path) -> list[str]:
         return self.inner.stores(root)
 
+    def recognises(self, root: Path) -> bool:
+        return self.inner.recognises(root)
+
     def open(
         self, root: Path, store: str, *, durability: Durability = "process", read_only: bool = False
     ) -> Database:

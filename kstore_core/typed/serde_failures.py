@@ -18,7 +18,8 @@ class _SerdeValueError(SerdeError, ValueError):
 class _SerdeFormatError(SerdeError, FormatError):
     """A serde raised a FormatError."""
 
-    __reduce__ = Exception.__reduce__
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), self.args, self.__dict__
 
 
 class _SerdeUnicodeError(SerdeError, UnicodeEncodeError):

@@ -22,7 +22,12 @@ from kstore_core.errors import EngineError, SpecError
 from kstore_rocksdb import locks
 from kstore_rocksdb.database import RocksDBDatabase
 from kstore_rocksdb.manifest import file_faults
-from kstore_rocksdb.opening import is_database, open_for_reading, open_for_writing
+from kstore_rocksdb.opening import (
+    is_database,
+    open_for_reading,
+    open_for_writing,
+    was_database,
+)
 from kstore_rocksdb.options import RocksDBOptions
 
 __all__ = ["RocksDBEngine"]
@@ -62,6 +67,15 @@ class RocksDBEngine(Engine):
             return []
         return sorted(entry.name for entry in folder.iterdir() if is_database(entry))
 
+    def recognises(self, root: Path) -> bool:
+        """Return True if a database, or what is left of one, lies where one of a store does."""
+        return any(
+            was_database(folder)
+            for above in _folders(root)
+            if above.name != _DOOMED
+            for folder in _folders(above)
+        )
+
     def open(
         self, root: Path, store: str, *, durability: Durability = "process", read_only: bool = False
     ) -> RocksDBDatabase:
@@ -82,7 +96,7 @@ class RocksDBEngine(Engine):
             return sorted(
                 entry.name
                 for entry in entries
-                if entry.is_dir()
+                if _leads_to_directory(entry)
                 and entry.name not in (_FOLDER, _DOOMED)
                 and _holds_databases(Path(entry))
             )
@@ -167,6 +181,22 @@ class RocksDBEngine(Engine):
 
     def __reduce__(self) -> tuple[type[RocksDBEngine], tuple[RocksDBOptions]]:
         return type(self), (self.options,)  # a cache belongs to its process
+
+
+def _folders(folder: Path) -> list[Path]:
+    """The directories in a directory; none where it is missing, or may not be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return [Path(entry) for entry in entries if _leads_to_directory(entry)]
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return []
+
+
+def _leads_to_directory(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # links that lead in circles
+        return False
 
 
 def _holds_databases(folder: Path) -> bool:

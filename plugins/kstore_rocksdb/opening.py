@@ -22,7 +22,7 @@ from kstore_rocksdb.options import NativeOptions, RocksDBOptions
 from kstore_rocksdb.readonly import with_scratch
 from kstore_rocksdb.wal import logs_beyond_gap, set_aside
 
-__all__ = ["is_database", "open_for_reading", "open_for_writing"]
+__all__ = ["is_database", "open_for_reading", "open_for_writing", "was_database"]
 
 _CURRENT = "CURRENT"
 
@@ -30,6 +30,18 @@ _CURRENT = "CURRENT"
 def is_database(path: Path) -> bool:
     """Whether RocksDB has made a database of this directory: it then has a ``CURRENT`` file."""
     return (path / _CURRENT).is_file()
+
+
+def was_database(path: Path) -> bool:
+    """Whether there is a database in this directory, or files of one that has lost ``CURRENT``."""
+    if is_database(path):
+        return True
+    try:
+        return any(
+            entry.suffix == ".sst" or entry.name.startswith("MANIFEST-") for entry in path.iterdir()
+        )
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return False
 
 
 def open_for_writing(

@@ -208,13 +208,36 @@ def test_to_verify_what_may_not_be_read_is_no_damage(root, monkeypatch, error, s
     assert [(finding.severity, finding.what) for finding in told] == [(severity, what)]
 
 
-def test_an_engine_that_is_missing(root):
-    (root / LOCK_FILE).write_text(json.dumps({"engine": "nowhere", "pid": None}))
-    engine = found(root)["engine"]
-    assert "no engine named 'nowhere'" in engine.why
-    (root / LOCK_FILE).unlink()
-    if not (root / "rocksdb").is_dir():
-        assert "nothing that tells one" in found(root)["engine"].why
+def test_an_engine_that_is_missing(tmp_path):
+    (tmp_path / LOCK_FILE).write_text(json.dumps({"engine": "nowhere", "pid": None}))
+    assert "no engine named 'nowhere'" in found(tmp_path)["engine"].why
+    (tmp_path / LOCK_FILE).unlink()
+    assert "nothing that tells one" in found(tmp_path)["engine"].why
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (None, "is missing"),
+        (b"", "is empty"),
+        (b"\xff\xfe\0", "cannot be read"),
+        (b'{"engine": 5}', "cannot be read"),
+        (b'{"engine": "nowhere", "pid": null}', "names the engine 'nowhere'"),
+    ],
+)
+def test_a_lock_file_that_does_not_tell_the_engine(run, root, content, why):
+    if content is None:
+        (root / LOCK_FILE).unlink()
+    else:
+        (root / LOCK_FILE).write_bytes(content)
+    finding = found(root)["lock file"]
+    assert finding.severity == "note"
+    assert f".kstore.lock {why}; the stores are those of the engine {engine_of(root)!r}" in (
+        finding.why
+    )
+    assert run("doctor", root).code == 0
+    open_state(root).close()
+    assert found(root) == {}
 
 
 def test_an_older_rocksdb_than_the_one_that_wrote(tmp_path):

@@ -38,7 +38,7 @@ class Custom:
     deserialize = serialize
 
 
-class Own(ValueError):
+class OwnError(ValueError):
     """An error of a user's, made in a way that nobody else knows."""
 
     def __init__(self, one: int, two: int) -> None:
@@ -147,7 +147,7 @@ def test_what_cannot_be_written(
         assert not state.staged_bytes
 
 
-@pytest.mark.parametrize("error", [KeyError("k"), Own(1, 2), RuntimeError("gone")], ids=repr)
+@pytest.mark.parametrize("error", [KeyError("k"), OwnError(1, 2), RuntimeError("gone")], ids=repr)
 def test_other_errors_are_passed_on_with_a_note(error: Exception) -> None:
     with open_state("x", engine="memory") as state:
         store = state.open(stores.key_value("orders", value=Custom(error)))
@@ -164,7 +164,7 @@ def test_a_missing_key_is_no_matter_of_the_serde() -> None:
     with open_state("x", engine="memory") as state:
         store = state.open(stores.key_value("orders"))
         for use in (store.get, store.delete, lambda key: store.put(key, b"v")):
-            with pytest.raises(TypeError, match="^key cannot be None$"):
+            with pytest.raises(TypeError, match=r"^key cannot be None$"):
                 use(None)
 
 

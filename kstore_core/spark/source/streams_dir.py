@@ -208,10 +208,13 @@ def _stores_of(task: Path) -> list[str]:
 
 
 def _engine_of(task: Path) -> str:
-    """The engine of a task directory: RocksDB, Kafka's own, unless a kstore recorded another."""
+    """The engine of a task directory; of one without stores it is RocksDB, Kafka's own."""
     from kstore_core.lock import recorded_engine
+    from kstore_core.recognition import engine_of, recognised
 
-    return recorded_engine(task) or "rocksdb"
+    if recorded_engine(task) is None and not recognised(task):
+        return "rocksdb"
+    return engine_of(task)
 
 
 def _warn_of_gaps(where: Path, store: str, tasks: Mapping[str, tuple[str, int]]) -> None:

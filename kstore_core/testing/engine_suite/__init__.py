@@ -13,6 +13,7 @@ from kstore_core.testing.engine_suite.lookups import LookupPromises
 from kstore_core.testing.engine_suite.namespaces import NamespacePromises
 from kstore_core.testing.engine_suite.opening import OpenPromises, ReadOnlyPromises
 from kstore_core.testing.engine_suite.processes import ProcessPromises
+from kstore_core.testing.engine_suite.recognising import RecognitionPromises
 from kstore_core.testing.engine_suite.scans import ScanPromises
 from kstore_core.testing.engine_suite.snapshots import SnapshotPromises
 from kstore_core.testing.engine_suite.threads import ThreadPromises
@@ -34,6 +35,7 @@ class EngineSuite(
     LimitPromises,
     ThreadPromises,
     ProcessPromises,
+    RecognitionPromises,
     ChildPromises,
     LifePromises,
 ):

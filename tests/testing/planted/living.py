@@ -134,6 +134,24 @@ class MixesItsRoots(PlantedEngine):
         return super().stores(root.parent)
 
 
+@planted("test_an_engine_recognises_what_it_wrote", lives_catch=False)
+class RecognisesNothing(PlantedEngine):
+    def recognises(self, root):
+        return False
+
+
+@planted("test_an_engine_recognises_what_it_wrote", lives_catch=False)
+class RecognisesAnyDirectory(PlantedEngine):
+    def recognises(self, root):
+        return super().recognises(root) or root.is_dir()
+
+
+@planted("test_nobody_recognises_what_another_engine_wrote", lives_catch=False)
+class RecognisesTheStoresOfOthers(PlantedEngine):
+    def recognises(self, root):
+        return super().recognises(root) or any(root.glob("*/*/*"))
+
+
 @planted("test_a_checkpoint_is_a_database_of_its_own", lives_catch=False)
 class GivesItselfForACheckpoint(WrappedDatabase):
     """The copy is the same rows, not rows that are the same."""

@@ -1,0 +1,66 @@
+"""Recognition: the directories that an engine wrote, told from those of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kstore_core.engine import Engine
+from kstore_core.errors import EngineUnavailableError
+from kstore_core.registry import engine_class, installed_engines
+from kstore_core.testing.engine_suite.base import STORE, EnginePart
+from kstore_core.testing.engine_suite.opening import trace
+
+__all__ = ["RecognitionPromises"]
+
+
+class RecognitionPromises(EnginePart):
+    """``Engine.recognises``."""
+
+    def test_an_engine_recognises_what_it_wrote(self) -> None:
+        assert not self.engine.recognises(self.root), "a directory that is missing is nobody's"
+        assert not self.root.exists(), "recognises() makes nothing"
+        self.root.mkdir(parents=True)
+        (self.root / STORE).mkdir()
+        assert not self.engine.recognises(self.root), "an empty directory is nobody's"
+        (self.root / STORE).rmdir()
+        database = self.open("first")
+        assert self.engine.recognises(self.root), "recognises() locks nothing"
+        database.close()
+        before = trace(self.root)
+        assert self.engine.recognises(self.root), "an engine recognises what it wrote"
+        if not self.able.persistent:
+            return
+        assert self.new_engine().recognises(self.root), "another object recognises it"
+        assert not self.engine.recognises(self.root.parent), "a store belongs to its root"
+        assert trace(self.root) == before, "recognises() writes nothing"
+
+    def test_an_engine_recognises_children(self) -> None:
+        if not self.able.children:
+            return
+        self.engine.open_child(self.root, STORE, f"{STORE}.10").close()
+        assert self.new_engine().recognises(self.root), "a store of children is recognised, too"
+        self.engine.drop_child(self.root, STORE, f"{STORE}.10")
+        assert not self.engine.recognises(self.root), "what is left of it is an empty directory"
+
+    def test_nobody_recognises_what_another_engine_wrote(self) -> None:
+        self.open().close()
+        for other in self._others():
+            root = self.root.parent / other.name
+            assert not other.recognises(self.root), (
+                f"the engine {other.name!r} recognises what {self.engine.name!r} wrote: each has a "
+                "layout of its own"
+            )
+            other.open(root, STORE).close()
+            assert not self.engine.recognises(root), (
+                f"an engine recognises its own files, not those of {other.name!r}"
+            )
+
+    def _others(self) -> Iterator[Engine]:
+        """The other engines that are installed, can be loaded and write files."""
+        for name in sorted({announced.name for announced in installed_engines()}):
+            try:
+                kind = engine_class(name)
+            except EngineUnavailableError:
+                continue
+            if name != self.engine.name and kind.capabilities.persistent:
+                yield kind()
