@@ -18,7 +18,12 @@ class _SerdeValueError(SerdeError, ValueError):
 class _SerdeFormatError(SerdeError, FormatError):
     """A serde raised a FormatError."""
 
-    __reduce__ = Exception.__reduce__
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_format_error, (str(self), self.offset))
+
+
+def _format_error(message: str, offset: int | None) -> FormatError:
+    return _SerdeFormatError(message, offset=offset)
 
 
 class _SerdeUnicodeError(SerdeError, UnicodeEncodeError):
