@@ -19,7 +19,11 @@ class _SerdeFormatError(SerdeError, FormatError):
     """A serde raised a FormatError."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), self.args, self.__dict__
+        return (_format_error, (str(self), self.offset))
+
+
+def _format_error(message: str, offset: int | None) -> FormatError:
+    return _SerdeFormatError(message, offset=offset)
 
 
 class _SerdeUnicodeError(SerdeError, UnicodeEncodeError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -98,7 +97,7 @@ def test_what_cannot_be_read(kind: Kind) -> None:
             assert isinstance(caught.value, ValueError)
             assert str(caught.value) == (
                 "the value serde 'int64' of the store 'orders' failed at the key b'k': "
-                "serdes.INT64 reads 8 bytes, not 0"
+                "serdes.INT64 reads 8 bytes, not 0. Open the store with the serde that wrote it"
             )
             assert caught.value.offset == 0
             travelled = pickle.loads(pickle.dumps(caught.value))
@@ -190,10 +189,10 @@ def test_queries_tell_it_too() -> None:
             list(store.query(RangeQuery()).result)
 
 
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("protocol", [0, 2, pickle.HIGHEST_PROTOCOL])
 @pytest.mark.parametrize("kind", [*KINDS, *LAYERED], ids=str)
-def test_what_is_open_is_not_pickled(tmp_path: Path, kind: Kind, protocol: int) -> None:
-    with open_state(tmp_path, engine="lmdb", transactional=True) as state:
+def test_what_is_open_is_not_pickled(kind: Kind, protocol: int) -> None:
+    with open_state("x", engine="memory", transactional=True) as state:
         store = state.open(any_kind.spec(kind))
         for what, instead in (
             (state, "its path, and the specs of its stores"),
