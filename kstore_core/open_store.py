@@ -112,7 +112,7 @@ class OpenStore:
                     self.home.measures.restored_records(restored.records, spent)
                 self.store = self.home.measures.face(self.store)
         except BaseException:
-            self._storage.close()
+            self._storage.abandon()
             raise
         staging.stores.append(self)
 

@@ -44,15 +44,22 @@ class ChildStorage:
     segments : ChildSegments
     time_of : callable
         The time of a row (ms) by its key.
+    undo : callable, optional
+        Takes back that the directory knows of the store, which has no segments yet.
     """
 
     def __init__(
-        self, spec: StoreSpec, segments: ChildSegments, time_of: Callable[[bytes], int]
+        self,
+        spec: StoreSpec,
+        segments: ChildSegments,
+        time_of: Callable[[bytes], int],
+        undo: Callable[[], object] | None = None,
     ) -> None:
         assert spec.segment_interval_ms is not None
         self._spec = spec
         self._segments = segments
         self._time_of = time_of
+        self._undo = undo
         self._interval = spec.segment_interval_ms
         self._stream_time: int | None = None
         self._vouched = False
@@ -195,6 +202,12 @@ class ChildStorage:
     def close(self) -> None:
         """Let go of the databases; what a commit has let go of is dropped."""
         self._segments.close()
+
+    def abandon(self) -> None:
+        """Close it after an open that failed; a store that was new is none."""
+        self.close()
+        if self._undo is not None:
+            self._undo()
 
 
 def read_children(engine: Engine, root: Path, store: str) -> StoreRecord:

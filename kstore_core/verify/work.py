@@ -79,10 +79,12 @@ class Worker:
         engine, root, store = self._job.engine, self._job.root, unit.store
         names: Sequence[str | None] = [None]
         found: dict[str, int] = {}
-        if store in engine.parents(root):
+        in_segments = store in engine.parents(root)
+        if in_segments:
             found = starts(store, engine.children(root, store), root / store)
             names = [*found][::-1]
         records: list[StoreRecord] = []
+        is_empty = in_segments
         counts: Counter[str] = Counter()
         for name in names:
             try:
@@ -90,8 +92,11 @@ class Worker:
                     for namespace in database.namespaces():
                         counts[namespace] += database.namespace(namespace).approximate_count()
                     records.append(_record_of(database, store))
-            except (KStoreError, FileNotFoundError):
-                continue  # told of when its rows are read
+            except FileNotFoundError:
+                continue  # told of when its rows are read, as is what follows
+            except KStoreError:
+                is_empty = False
+                continue
             if records[-1].spec is not None or len(records) == _LOOKED_AT:
                 break
         record = merged_record(records)
@@ -103,8 +108,8 @@ class Worker:
                 by_id(store, found, root / store, spec.segment_interval_ms)
             except InconsistentStateError as error:
                 findings.add(self._finding(unit, "corrupt", Fault("segments", str(error))))
-        kind = kind_of(spec, counts, has_children=bool(found), starts=found.values())
-        return Survey(kind, record, _older(kind, counts), read=bool(records))
+        kind = kind_of(spec, counts, has_children=in_segments, starts=found.values())
+        return Survey(kind, record, _older(kind, counts), read=is_empty or bool(records))
 
     # ------------------------------------------------------------ files and rows
 
