@@ -408,11 +408,28 @@ class Engine(ABC):
     # engine without ``capabilities.children`` leaves these as they are.
 
     def parents(self, root: Path) -> list[str]:
-        """The names of the stores in ``root`` that have children, sorted.
+        """The names of the stores in ``root`` that have children or may get some, sorted.
 
         Looks at names only: opens, locks and writes nothing.
         """
         return []
+
+    def make_parent(self, root: Path, store: str, *, durability: Durability = "process") -> bool:
+        """Have :meth:`parents` name a store before its first child is made.
+
+        So a directory knows of a store that was opened and never committed: it contains nothing,
+        and no offset counts beside it. Left as it is, the store is known once it has a child.
+
+        Returns
+        -------
+        bool
+            Whether it was not named before.
+        """
+        return False
+
+    def drop_parent(self, root: Path, store: str) -> bool:
+        """Undo :meth:`make_parent`, unless the store has children; tells whether it was undone."""
+        return False
 
     def children(self, root: Path, store: str) -> list[str]:
         """The names of a store's children, sorted; empty where there is no such store.

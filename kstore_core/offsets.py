@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import operator
+import re
 import struct
 import zlib
 from collections.abc import Iterable, Mapping
@@ -57,6 +58,7 @@ _OURS = b"kstore."
 UNKNOWN = -4
 """What Kafka commits for an offset that it does not know; a restore then begins at the start."""
 
+_NUMBER = re.compile("[0-9]{1,10}")
 _LONG = struct.Struct(">q")
 OPEN = _LONG.pack(1)
 CLOSED = _LONG.pack(0)
@@ -251,7 +253,7 @@ def _long(key: bytes, value: bytes) -> int:
 
 def _partition(key: bytes) -> Partition | None:
     topic, _, number = key.decode(errors="replace").rpartition("-")
-    if not (topic and number.isdecimal()):
+    if not (topic and _NUMBER.fullmatch(number) and int(number) < 2**31):
         if key.startswith(_OURS):
             return None  # a newer kstore's entry
         raise CorruptionError(

@@ -114,7 +114,7 @@ class OpenStore:
                     spent = time.perf_counter_ns() - begun
                     self.home.measures.restored_records(restored.records, spent)
         except BaseException:
-            self._storage.close()
+            self._storage.abandon()
             raise
         staging.stores.append(self)
 

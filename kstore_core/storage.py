@@ -66,6 +66,9 @@ class Storage(Protocol):
     def close(self) -> None:
         """Let go of the files; what is staged is forgotten. Closing twice is fine."""
 
+    def abandon(self) -> None:
+        """Close it after an open that failed, and take back that the directory knows of it."""
+
 
 def open_storage(
     engine: Engine,
@@ -97,6 +100,9 @@ def open_storage(
         return OneDatabase(engine, root, spec, staging, **how)
     in_segments = spec.shape in _IN_SEGMENTS
     there = engine.stores(root) if in_segments else engine.parents(root)
+    if spec.name in there and not (in_segments or read_only):
+        # What was opened and never committed may become a store of another kind.
+        there = [] if engine.drop_parent(root, spec.name) else there
     if spec.name in there:
         kind = "without segments" if in_segments else "of segments, a window or a session store"
         raise SpecError(
@@ -106,10 +112,12 @@ def open_storage(
     if not in_segments:
         return OneDatabase(engine, root, spec, staging, **how)
     segments = ChildSegments(engine, root, spec, staging, **how)
-    if read_only and not segments.live:
+    if read_only and not segments.live and spec.name not in engine.parents(root):
         segments.close()
         raise _no_store(engine, root, spec.name)
-    return ChildStorage(spec, segments, _segment_time(spec))
+    is_new = not read_only and engine.make_parent(root, spec.name, durability=durability)
+    undo = partial(engine.drop_parent, root, spec.name) if is_new else None
+    return ChildStorage(spec, segments, _segment_time(spec), undo)
 
 
 def _no_store(engine: Engine, root: Path, name: str) -> StateError:
@@ -252,3 +260,7 @@ class OneDatabase:
                     self.database.write({OFFSETS: Rows([STATUS], [CLOSED])})
         finally:
             self.database.close()
+
+    def abandon(self) -> None:
+        """Close it; a database that was made stays, and is an empty store."""
+        self.close()

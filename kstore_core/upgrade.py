@@ -147,6 +147,11 @@ def upgrade(
     with open_state(path, engine=engine, lock_timeout_s=lock_timeout_s) as state:
         spec = state.stored_spec(store)
         found = databases(engine, state.path, store, spec)
+        if not found:
+            raise StateError(
+                f"the store {store!r} in {state.path} has no segments, so there is nothing to be "
+                "upgraded; it takes the format that it is opened with"
+            )
         in_segments = store in engine.parents(state.path)
         for number, open_one in enumerate(found):
             with _opened(open_one) as database:

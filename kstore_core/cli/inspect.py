@@ -177,6 +177,8 @@ def _segment(segment: dict[str, Any]) -> str:
 
 
 def _kind(store: dict[str, Any]) -> str:
+    if store["format"] is None and store["segments"] == 0:
+        return f"a {store['shape']} store without segments: nothing was committed to it"
     if store["format"] is None and store["segments"] is not None:
         return f"a {store['shape']} store, plain by its namespaces: reading it needs --shape"
     if store["format"] is None:

@@ -21,6 +21,9 @@ from kstore_core.state import open_state
 
 __all__ = ["SetAside", "set_aside"]
 
+_MAKING = ".kstore-set-aside~"
+"""No store has such a name."""
+
 
 class SetAside(NamedTuple):
     """What was set aside.
@@ -95,14 +98,22 @@ def set_aside(
             )
         target = _free(root, store)
         inside = target / files.relative_to(root)
-        inside.parent.mkdir(parents=True)
+        _make(target, recorded or made.name)
+        inside.parent.mkdir(parents=True, exist_ok=True)
         files.rename(inside)
         for folder in (inside.parent, target, files.parent, root):
             sync_directory(folder)
-        DirectoryLock(target, recorded or made.name).release()  # it says the engine
     finally:
         lock.release()
     return SetAside(store, target, None if said is None else said.record.spec)
+
+
+def _make(target: Path, engine: str) -> None:
+    """A state directory that says its engine; never an empty directory, which is a new store's."""
+    making = target.with_name(_MAKING)
+    making.mkdir(exist_ok=True)
+    DirectoryLock(making, engine).release()
+    making.rename(target)
 
 
 def _free(root: Path, store: str) -> Path:

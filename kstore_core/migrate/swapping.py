@@ -26,11 +26,14 @@ def _folder_of(engine: Engine, root: Path, store: str) -> str:
         The engine keeps a store elsewhere.
     """
     in_segments = store in engine.parents(root)
-    opener = databases(engine, root, store, None)[0]
-    database = opener(read_only=True)
-    path = database.path
-    database.close()
-    folder = path.parent if in_segments else path
+    openers = databases(engine, root, store, None)
+    if openers:
+        database = openers[0](read_only=True)
+        path = database.path
+        database.close()
+        folder = path.parent if in_segments else path
+    else:  # a store without segments
+        folder = root / store
     if not folder.is_dir() or folder == root or root not in folder.parents:
         raise UnsupportedError(
             f"the engine {engine.name!r} keeps the store {store!r} in {folder}, which is no folder "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -201,8 +201,9 @@ class Work:
         target.root.mkdir(exist_ok=True)
         done = Migrated(old.name, True, self._source.name, engine.name, old.format, new.format)
         say: Say = partial(_said, self._tell, old.name)
-        claimed = databases(self._source, self._root, old.name, None)[0]
-        with closing(claimed()):  # or Kafka Streams could begin to write, which knows no lock file
+        found = databases(self._source, self._root, old.name, None)
+        # Claimed, or Kafka Streams could begin to write, which knows no lock file.
+        with closing(found[0]()) if found else nullcontext():
             if new.shape != old.shape:
                 self._make_versions(source, target, cast("Changelog", log), say, done)
                 return done

@@ -4,6 +4,7 @@
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.string cimport memcpy
 
+from kstore_core.errors import CorruptionError
 from kstore_core.staging cimport StagedNamespace
 from kstore_core.tables import Bounds, NamespaceTable, Write
 
@@ -99,7 +100,7 @@ cdef class PrefixedTable:
     def first(self, bytes lo=None, bytes hi=None, *, bint reverse=False):
         """The first row of a scan, or None where it is empty."""
         row = self._below.first(self._from(lo), self._beyond(hi), reverse=reverse)
-        return None if row is None else (row[0][len(self._prefix) :], row[1])
+        return None if row is None else (bare(row[0], len(self._prefix)), row[1])
 
     def load(self, chunks):
         """Bulk load ascending rows past the staging; returns how many."""
@@ -153,4 +154,9 @@ cdef tuple _without(tuple chunk, Py_ssize_t size):
 
 
 cdef bytes bare(bytes key, Py_ssize_t size):
+    if PyBytes_GET_SIZE(key) < size:
+        raise CorruptionError(
+            f"the stored key {key!r} has {len(key)} bytes, and begins with the {size} of a "
+            "segment's id: the store is damaged. See what of it is with kstore verify"
+        )
     return PyBytes_FromStringAndSize(PyBytes_AS_STRING(key) + size, PyBytes_GET_SIZE(key) - size)

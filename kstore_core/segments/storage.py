@@ -61,15 +61,22 @@ class ChildStorage:
     segments : ChildSegments
     time_of : callable
         The time of a row (ms) by its key.
+    undo : callable, optional
+        Takes back that the directory knows of the store, which has no segments yet.
     """
 
     def __init__(
-        self, spec: StoreSpec, segments: ChildSegments, time_of: Callable[[bytes], int]
+        self,
+        spec: StoreSpec,
+        segments: ChildSegments,
+        time_of: Callable[[bytes], int],
+        undo: Callable[[], object] | None = None,
     ) -> None:
         assert spec.segment_interval_ms is not None
         self._spec = spec
         self._segments = segments
         self._time_of = time_of
+        self._undo = undo
         self._interval = spec.segment_interval_ms
         self._stream_time: int | None = None
         self._vouched = False
@@ -284,6 +291,12 @@ class ChildStorage:
                 entry = encode_segments(self._expected())
                 if entry != self._segments_entry:
                     holder.write({OFFSETS: Rows([SEGMENTS], [entry])})
+
+    def abandon(self) -> None:
+        """Close it after an open that failed; a store that was new is none."""
+        self.close()
+        if self._undo is not None:
+            self._undo()
 
 
 def read_children(engine: Engine, root: Path, store: str) -> StoreRecord:

@@ -65,6 +65,10 @@ def write_checkpoint(
         def place(path: Path) -> Path:
             return aside / path.relative_to(root)
 
+        for name in engine.parents(root):
+            if name in names:  # also those that have no segments yet
+                engine.make_parent(aside, name)
+
         for store in opened.values():
             store.checkpoint(place)
         _copy(engine, root, [name for name in names if name not in opened], place)

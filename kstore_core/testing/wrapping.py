@@ -136,6 +136,12 @@ class WrappedEngine(Engine):
     def parents(self, root: Path) -> list[str]:
         return self.inner.parents(root)
 
+    def make_parent(self, root: Path, store: str, *, durability: Durability = "process") -> bool:
+        return self.inner.make_parent(root, store, durability=durability)
+
+    def drop_parent(self, root: Path, store: str) -> bool:
+        return self.inner.drop_parent(root, store)
+
     def children(self, root: Path, store: str) -> list[str]:
         return self.inner.children(root, store)
 

@@ -82,7 +82,7 @@ class Survey:
     older : dict of str to int
         About how many rows are still in older formats, by their names.
     read : bool
-        Whether a database of it could be read at all.
+        Whether a database of it could be read at all, or it has none yet.
     """
 
     kind: Kind

@@ -179,7 +179,8 @@ class _Work:
     def verify(self, store: str, *, compare: bool) -> None:
         """Do all that there is to do for a store."""
         segments = dict(self._segments(store))
-        places: list[str | None] = [*segments] or [None]
+        in_segments = store in self.job.engine.parents(self.job.root)
+        places: list[str | None] = [*segments] if in_segments else [None]
         logged = 0 if self.job.logs is None else 1 + compare
         self._units += 1 + 2 * len(places) + logged
         for name in places:
@@ -190,8 +191,8 @@ class _Work:
             if self.job.spec is not None and survey.record.spec is not None:
                 raise SpecError(f"the store {store!r} says itself what it is; do not describe it")
         else:  # its death is told of; the rest is read as of a store that says nothing
-            kind = kind_of(None, (), has_children=bool(segments), starts=segments.values())
-        later = [*[*segments.values()][1:], 0]
+            kind = kind_of(None, (), has_children=in_segments, starts=segments.values())
+        later = [*[*segments.values()][1:], 0][: len(places)]
         for name, end in zip(places, later, strict=True):
             self._do(Unit("rows", store, name, kind, end))
         if logged:

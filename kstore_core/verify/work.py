@@ -80,10 +80,12 @@ class Worker:
         engine, root, store = self._job.engine, self._job.root, unit.store
         names: Sequence[str | None] = [None]
         found: dict[str, int] = {}
-        if store in engine.parents(root):
+        in_segments = store in engine.parents(root)
+        if in_segments:
             found = starts(store, engine.children(root, store), root / store)
             names = [*found][::-1]
         records: list[StoreRecord] = []
+        is_empty = in_segments
         counts: Counter[str] = Counter()
         for name in names:
             try:
@@ -91,8 +93,11 @@ class Worker:
                     for namespace in database.namespaces():
                         counts[namespace] += database.namespace(namespace).approximate_count()
                     records.append(_record_of(database, store))
-            except (KStoreError, FileNotFoundError):
-                continue  # told of when its rows are read
+            except FileNotFoundError:
+                continue  # told of when its rows are read, as is what follows
+            except KStoreError:
+                is_empty = False
+                continue
             if records[-1].spec is not None or len(records) == _LOOKED_AT:
                 break
         record = merged_record(records)
@@ -111,8 +116,8 @@ class Worker:
                 record = progress.record
                 if progress.behind:
                     findings.add(self._finding(unit, "note", Fault("note", progress.behind)))
-        kind = kind_of(spec, counts, has_children=bool(found), starts=found.values())
-        return Survey(kind, record, _older(kind, counts), read=bool(records))
+        kind = kind_of(spec, counts, has_children=in_segments, starts=found.values())
+        return Survey(kind, record, _older(kind, counts), read=is_empty or bool(records))
 
     # ------------------------------------------------------------ files and rows
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from functools import cached_property
@@ -21,11 +22,13 @@ from kstore_core.engine import (
 from kstore_core.errors import EngineError, SpecError
 from kstore_rocksdb import locks
 from kstore_rocksdb.database import RocksDBDatabase
+from kstore_rocksdb.errors import doing
 from kstore_rocksdb.manifest import file_faults
 from kstore_rocksdb.opening import (
     is_database,
     open_for_reading,
     open_for_writing,
+    sync_directory,
     was_database,
 )
 from kstore_rocksdb.options import RocksDBOptions
@@ -33,6 +36,9 @@ from kstore_rocksdb.options import RocksDBOptions
 __all__ = ["RocksDBEngine"]
 
 _FOLDER = "rocksdb"
+
+_SEGMENT = re.compile(r"[.:-][0-9]+")
+_OURS = (".kstore-", ".kstore.lock")
 
 _DOOMED = ".kstore-dropped~"
 """Where a child is while it is deleted. No store has such a name, and nothing but segments may be
@@ -89,7 +95,10 @@ class RocksDBEngine(Engine):
         return iter(file_faults(path) if is_database(path) else ())
 
     def parents(self, root: Path) -> list[str]:
-        """The directories under ``<root>`` that hold directories of databases, sorted."""
+        """The directories under ``<root>`` that hold segments, or nothing yet, sorted.
+
+        Kafka Streams, too, makes the directory when a store is opened.
+        """
         if not root.is_dir():
             return []
         with os.scandir(root) as entries:
@@ -98,8 +107,26 @@ class RocksDBEngine(Engine):
                 for entry in entries
                 if _leads_to_directory(entry)
                 and entry.name not in (_FOLDER, _DOOMED)
-                and _holds_databases(Path(entry))
+                and _is_parent(root, Path(entry))
             )
+
+    def make_parent(self, root: Path, store: str, *, durability: Durability = "process") -> bool:
+        """Make the directory ``<root>/<store>``."""
+        folder = _parent(root, store)
+        with doing("make its directory", folder):
+            is_new = not folder.is_dir()
+            folder.mkdir(parents=True, exist_ok=True)
+            if durability == "power":
+                sync_directory(root)
+        return is_new
+
+    def drop_parent(self, root: Path, store: str) -> bool:
+        """Remove the directory ``<root>/<store>`` if it is empty."""
+        try:
+            _parent(root, store).rmdir()
+        except OSError:
+            return False
+        return True
 
     def children(self, root: Path, store: str) -> list[str]:
         """The directories under ``<root>/<store>``, where Kafka has a store's segments, sorted.
@@ -199,11 +226,23 @@ def _leads_to_directory(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _holds_databases(folder: Path) -> bool:
+def _is_parent(root: Path, folder: Path) -> bool:
+    """Whether a directory is a store's with segments: by its databases, by their names, or empty.
+
+    A segment whose making was interrupted has the name only.
+    """
     try:
-        return any(map(is_database, folder.iterdir()))
+        is_empty = True
+        for entry in folder.iterdir():
+            is_empty = False
+            of_store = _SEGMENT.fullmatch(entry.name.removeprefix(folder.name))
+            if is_database(entry) or (of_store and entry.is_dir()):
+                return True
     except PermissionError:
         return True  # nobody can say that it does not; who looks into it is told
+    # Of no store is kstore's own scratch, and what lies beside a store of this name.
+    ours = folder.name.startswith(_OURS) or is_database(root / _FOLDER / folder.name)
+    return is_empty and not ours
 
 
 def _parent(root: Path, store: str) -> Path:

@@ -22,7 +22,7 @@ from kstore_rocksdb.options import NativeOptions, RocksDBOptions
 from kstore_rocksdb.readonly import with_scratch
 from kstore_rocksdb.wal import logs_beyond_gap, set_aside
 
-__all__ = ["is_database", "open_for_reading", "open_for_writing", "was_database"]
+__all__ = ["is_database", "open_for_reading", "open_for_writing", "sync_directory", "was_database"]
 
 _CURRENT = "CURRENT"
 
@@ -69,7 +69,7 @@ def open_for_writing(
         root, families = _open(path, native, AccessType.read_write())
         if durability == "power":  # RocksDB sees to what is in the directory
             for folder in (path.parent, path.parent.parent):
-                _sync_directory(folder)
+                sync_directory(folder)
     except BaseException as error:
         locks.release(claimed)
         if not is_locked(error):  # or it is another process that is making this database
@@ -130,7 +130,7 @@ def open_for_reading(
         raise _none_at(path) from error  # files were missing because it was being dropped
 
 
-def _sync_directory(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
     """Make the names in a directory durable."""
     fd = os.open(directory, os.O_RDONLY)
     try:

@@ -85,11 +85,11 @@ def copy_scratch(scratch: Path, target: Path) -> None:
 
 
 def moment(source: Path) -> tuple[str, int]:
-    """Which manifest is current and how long it is."""
+    """Which manifest is current and how long it is; -1 where there is no such file."""
     current = (source / "CURRENT").read_text(errors="replace").rstrip("\n")
     try:
         return current, (source / current).stat().st_size
-    except OSError:
+    except (OSError, ValueError):  # a zero byte is in no name
         return current, -1
 
 

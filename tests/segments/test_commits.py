@@ -363,10 +363,12 @@ def test_a_discarded_life_leaves_no_segment(tmp_path, engine):
     state = open_state(tmp_path, engine=engine)
     state.open(window_spec()).put(b"k", b"v", window_start=5)
     state.close()
+    assert engine.children(tmp_path, "w") == []
     with open_state(tmp_path, engine=engine, read_only=True) as state:
-        assert state.stores() == []
-        with pytest.raises(StateError, match="no store 'w'"):
-            state.open(window_spec())
+        assert state.stores() == ["w"]
+        assert list(state.open(window_spec()).all()) == []
+        with pytest.raises(StateError, match="no store 'x'"):
+            state.open(window_spec(name="x"))
 
 
 def test_two_stores_of_one_name_are_refused(tmp_path, engine):

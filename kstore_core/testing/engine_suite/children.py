@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kstore_core.engine import Database, Rows
+from kstore_core.engine import DURABILITY_LEVELS, Database, Rows
 from kstore_core.errors import EngineLockedError, UnsupportedError
 from kstore_core.testing.engine_suite.base import EnginePart, put, read, refuses
 from kstore_core.testing.engine_suite.opening import trace
@@ -58,6 +58,25 @@ class ChildPromises(EnginePart):
         )
         first.close()
         assert self.child("w.20").namespace("offsets").get(b"n") == b"1", "they persist"
+
+    def test_a_parent_is_known_before_its_first_child(self) -> None:
+        if not self.able.children:
+            return
+        for level in DURABILITY_LEVELS:
+            made = self.engine.make_parent(self.root, STORE, durability=level)
+            assert made, "make_parent() tells that the store is new"
+            assert self.new_engine().parents(self.root) == [STORE], "it has no child and is named"
+            assert self.engine.children(self.root, STORE) == [], "it has no child"
+            assert self.engine.stores(self.root) == []
+            assert not self.engine.make_parent(self.root, STORE), "it is not new any more"
+            assert self.engine.drop_parent(self.root, STORE), "drop_parent() tells what it has done"
+            assert self.engine.parents(self.root) == [], "make_parent() is undone"
+            assert not self.engine.drop_parent(self.root, STORE), "nothing is left to be undone"
+        self.engine.make_parent(self.root, STORE)
+        self.child("w.10", {b"k": b"v"}).close()
+        assert not self.engine.drop_parent(self.root, STORE), "a store with children stays"
+        assert read(self.child("w.10").namespace("default")) == [(b"k", b"v")]
+        assert self.engine.parents(self.root) == [STORE]
 
     def test_a_child_opens_as_a_store_does(self) -> None:
         if not self.able.children:
