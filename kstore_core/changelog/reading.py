@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from kstore_core.changelog.segment import Segment, list_segments, records
+from kstore_core.changelog.segment import Segment, heads, list_segments, records
 from kstore_core.changelog.tail import Tail
 from kstore_core.codec import RecordColumns
 from kstore_core.errors import CorruptionError
@@ -26,11 +26,17 @@ def read_log(directory: Path, from_offset: int, tail: Tail) -> Iterator[RecordCo
     """
     next_offset = from_offset
     while next_offset < tail.next_offset:
-        segment = _holding(list_segments(directory), next_offset)
+        segments = list_segments(directory)
+        segment = _holding(segments, next_offset)
         if segment is None:
             raise _missing(directory, next_offset, tail)
         begun_at = next_offset = max(next_offset, segment.base_offset)
         try:
+            gap = _gap_behind(segment, segments)
+            if gap is not None:
+                if list_segments(directory) == segments:
+                    raise _missing(directory, gap, tail)
+                continue  # compacted since they were listed
             for columns in records(segment, next_offset, _end_of(segment, tail)):
                 next_offset = max(next_offset, columns.next_offset)
                 if len(columns):
@@ -38,12 +44,24 @@ def read_log(directory: Path, from_offset: int, tail: Tail) -> Iterator[RecordCo
         except FileNotFoundError:
             continue  # compacted or expired since it was listed
         # A segment that was read to its end may have been replaced by one that goes on, in which
-        # case that is read from here on; but it cannot end inside of a later one.
-        after = _holding(list_segments(directory), next_offset)
-        if next_offset == begun_at or (
-            after is not None and segment.base_offset < after.base_offset < next_offset
-        ):
+        # case that is read from here on.
+        if next_offset == begun_at:
             raise _missing(directory, next_offset, tail)
+
+
+def _gap_behind(segment: Segment, segments: list[Segment]) -> int | None:
+    """Where a segment ends, if the next one begins elsewhere.
+
+    It is looked at before any record is read: of files that were swapped, records in the wrong
+    place would be restored before the gap is met.
+    """
+    after = next((one for one in segments if one.base_offset > segment.base_offset), None)
+    if after is None:
+        return None
+    end = segment.base_offset
+    for head in heads(segment):
+        end = head.last_offset + 1
+    return None if end == after.base_offset else end
 
 
 def _missing(directory: Path, offset: int, tail: Tail) -> CorruptionError:

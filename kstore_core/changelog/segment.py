@@ -25,8 +25,9 @@ __all__ = [
     "MAX_OFFSET_DELTA",
     "MERGED",
     "Segment",
-    "are_zeros",
     "batches",
+    "begun_before_zeros",
+    "ends_in_zeros",
     "fault_of",
     "heads",
     "list_segments",
@@ -46,7 +47,12 @@ MERGED = ".merged"
 
 _NAME = re.compile(r"(\d{20})\.log")
 _CHUNK_BYTES = 1024 * 1024
-_SUMMED_FROM, _CRC = 21, slice(17, 21)
+_SUMMED_FROM, _CRC, _LENGTH = 21, slice(17, 21), slice(8, 12)
+_BLOCK = 512
+"""The least that a disk writes or does not, in bytes."""
+
+_LEAST_ZEROS = 16
+"""Fewer at the start of a block are taken for the end of a batch, which often has some."""
 
 
 class Segment(NamedTuple):
@@ -131,7 +137,7 @@ def records(segment: Segment, from_offset: int, end: int | None = None) -> Itera
 def heads(segment: Segment, at: int = 0, *, verify: bool = False) -> Iterator[BatchHead]:
     """The heads of a segment's whole batches from byte `at` on.
 
-    Stops at a torn tail, and where nothing but zeros follow.
+    Stops at a torn tail, and where nothing but zeros follow, or a batch that ends in them.
 
     Raises
     ------
@@ -158,10 +164,10 @@ def _walk(segment: Segment, at: int, verify: bool) -> Iterator[tuple[BatchHead, 
                 with named(segment):
                     try:
                         head = read_batch_head(data, here, verify=verify, position=position)
-                    except CorruptionError:
-                        if are_zeros(file, position + here):
-                            return
-                        raise
+                    except (CorruptionError, UnsupportedError):
+                        if begun_before_zeros(file, segment, position + here, next_offset) is None:
+                            raise
+                        return
                     if head is None:
                         break
                     if not next_offset <= head.base_offset <= head.last_offset:
@@ -195,9 +201,7 @@ def fault_of(segment: Segment, rest: bytes, next_offset: int) -> str | None:
 
     None where they are: of the batch that comes next, not whole, with no sound one behind them.
     """
-    known = rest.rstrip(b"\0")[:8]
-    least, most = (int.from_bytes(known.ljust(8, fill), "big") for fill in (b"\0", b"\xff"))
-    if most < next_offset or least > segment.base_offset + MAX_OFFSET_DELTA:
+    if not _may_begin(segment, rest, next_offset):
         return f"its first bytes are none of a batch that begins at offset {next_offset}"
     if find_batch(rest, 1, min_offset=next_offset) is not None:
         return "by its length it ends behind the file, but a sound batch follows"
@@ -207,7 +211,48 @@ def fault_of(segment: Segment, rest: bytes, next_offset: int) -> str | None:
     return None
 
 
-def are_zeros(file: int, position: int) -> bool:
+def _may_begin(segment: Segment, rest: bytes, next_offset: int) -> bool:
+    """Whether bytes, of which zeros at the end may be missing ones, begin a batch that may come."""
+    known = rest.rstrip(b"\0")[:8]
+    least, most = (int.from_bytes(known.ljust(8, fill), "big") for fill in (b"\0", b"\xff"))
+    return most >= next_offset and least <= segment.base_offset + MAX_OFFSET_DELTA
+
+
+def begun_before_zeros(file: int, segment: Segment, position: int, next_offset: int) -> int | None:
+    """How many bytes of a batch a file has at a position, where zeros follow up to its end.
+
+    It is what a power cut leaves of a write that was not synced: blocks of the disk, then none.
+
+    Returns
+    -------
+    int or None
+        0 where there are zeros only; None where it is something else.
+    """
+    size = os.fstat(file).st_size
+    if not ends_in_zeros(file, size):
+        return 0 if _are_zeros(file, position) else None
+    if _are_zeros(file, position):
+        return 0
+    rest = os.pread(file, size - position, position)
+    begun = len(rest.rstrip(b"\0"))
+    length = int.from_bytes(rest[_LENGTH], "big", signed=True)
+    if (
+        size - -(-(position + begun) // _BLOCK) * _BLOCK < _LEAST_ZEROS
+        or (begun >= _LENGTH.stop and _LENGTH.stop + length <= begun)
+        or not _may_begin(segment, rest, next_offset)
+        or find_batch(rest, min_offset=next_offset) is not None
+    ):
+        return None
+    return begun
+
+
+def ends_in_zeros(file: int, size: int) -> bool:
+    """Whether what a file has of its last block of the disk is zeros, some of them at least."""
+    begin = max(size - _LEAST_ZEROS, 0) // _BLOCK * _BLOCK
+    return not os.pread(file, size - begin, begin).strip(b"\0")
+
+
+def _are_zeros(file: int, position: int) -> bool:
     """Whether a file has nothing but zeros from here on."""
     while data := os.pread(file, _CHUNK_BYTES, position):
         if data.strip(b"\0"):

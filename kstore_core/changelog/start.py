@@ -82,14 +82,11 @@ def written_fault(
     """
     if tail.next_offset > (segments[0].base_offset if segments else 0):
         return None
+    has = f"no whole batch, but {rest}" if rest else "no batch"
     if noted is not None:
-        has = f"{rest.size} bytes" if rest else "no bytes"
-        return f"{directory} has no whole batch and {has}, and records were written to it"
+        return f"{directory} has {has}, and records were written to it"
     if rest.kind == "zeros":
-        return (
-            f"{directory} has no whole batch and {rest.size} bytes, all of them zero: nothing "
-            "tells whether records were written to it"
-        )
+        return f"{directory} has {has}: nothing tells whether records were written to it"
     return None
 
 

@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
-from kstore_core.changelog.segment import Segment, are_zeros, fault_of, heads
+from kstore_core.changelog.segment import (
+    Segment,
+    begun_before_zeros,
+    ends_in_zeros,
+    fault_of,
+    heads,
+)
 from kstore_core.codec import read_batch_head
 from kstore_core.directories import sync_directory
 from kstore_core.errors import CorruptionError
@@ -50,23 +56,27 @@ class Rest:
     ----------
     kind : {"none", "torn", "zeros", "damaged"}
         There are none. Or they begin the batch that comes next, which was never committed. Or they
-        are zeros, as a power cut leaves them: the bytes do not tell what was written there. Or
-        they are something else.
+        are zeros, maybe behind the beginning of that batch, as a power cut leaves them: they do
+        not tell what was written there. Or they are something else.
     size : int
     why : str
         What is wrong with damaged ones.
+    begun : int
+        How many bytes of a batch there are in front of zeros.
     """
 
     kind: Literal["none", "torn", "zeros", "damaged"]
     size: int = 0
     why: str = ""
+    begun: int = 0
 
     def __bool__(self) -> bool:
         return self.size > 0
 
     def __str__(self) -> str:
         if self.kind == "zeros":
-            return f"{self.size} zero bytes, which a power cut leaves of what was not synced"
+            zeros = f"{self.size - self.begun} zero bytes, which a power cut leaves"
+            return f"{self.begun} bytes of a batch and {zeros}" if self.begun else zeros
         return f"{self.size} bytes of a batch that was not written to its end"
 
     def check(self, tail: Tail) -> None:
@@ -97,6 +107,9 @@ def find_end(
     if after is None or after.segment != segment:
         after = Tail(segment, 0, segment.base_offset)
     tail = after
+    with segment.path.open("rb") as file:
+        # Of a batch that ends in zeros only its checksum tells whether all of it was written.
+        verify = verify or ends_in_zeros(file.fileno(), os.fstat(file.fileno()).st_size)
     while True:
         for head in heads(segment, tail.position, verify=verify):
             tail = Tail(segment, head.at + head.size, head.last_offset + 1)
@@ -111,10 +124,11 @@ def _rest_of(tail: Tail) -> Rest | None:
         size = os.fstat(file.fileno()).st_size - tail.position
         if size <= 0:
             return Rest("none")
-        if are_zeros(file.fileno(), tail.position):
+        begun = begun_before_zeros(file.fileno(), tail.segment, tail.position, tail.next_offset)
+        if begun is not None:
             # The head of a batch, its offset and its length, may begin with some.
-            begins = size < _LENGTH_END and not any(tail.next_offset.to_bytes(8)[:size])
-            return Rest("torn" if begins else "zeros", size)
+            is_head = size < _LENGTH_END and not any(tail.next_offset.to_bytes(8)[:size])
+            return Rest("torn", size) if is_head else Rest("zeros", size, begun=begun)
         file.seek(tail.position)
         rest = file.read()
     if read_batch_head(rest) is not None:
@@ -138,7 +152,8 @@ def cut_rest(tail: Tail) -> Path:
     with path.open("r+b") as file:
         there = sorted(_numbers(path))
         kept = path.with_name(f"{path.name}{CUT}{there[-1] if there else 0}")
-        if not there or not _same(file, tail.position, kept):
+        is_cut = os.fstat(file.fileno()).st_size <= tail.position
+        if not (there and (is_cut or _same(file, tail.position, kept))):
             kept = path.with_name(f"{path.name}{CUT}{there[-1] + 1 if there else 1}")
             draft = path.with_name(path.name + CUT.rstrip("-"))
             try:

@@ -10,7 +10,7 @@ from kstore_core.changelog.segment import Segment, batches, list_segments
 from kstore_core.changelog.start import noted_start, start_fault, written_fault
 from kstore_core.changelog.tail import CUT, Rest, Tail, find_end
 from kstore_core.codec import decode_record_columns
-from kstore_core.errors import CorruptionError, FormatError
+from kstore_core.errors import CorruptionError, FormatError, UnsupportedError
 from kstore_core.offsets import Partition
 from kstore_core.verify.findings import Counts, Severity
 from kstore_core.verify.rows import Fault
@@ -68,7 +68,7 @@ def check_log(
                     yield counted
             tail, rest = find_end(segment, tail, verify=True)
             rest.check(tail)
-        except (CorruptionError, FormatError) as error:
+        except (CorruptionError, FormatError, UnsupportedError) as error:
             rest = Rest("damaged")
             why = str(error)
             named = why if str(segment.path) in why else f"{segment.path}: {why}"
@@ -102,7 +102,7 @@ def check_end(log: Path, contains: Mapping[Partition, int]) -> Iterator[tuple[Se
         try:
             tail, rest = find_end(segments[-1], verify=True)
             rest.check(tail)
-        except CorruptionError as error:
+        except (CorruptionError, UnsupportedError) as error:
             yield "corrupt", Fault("log", str(error))
             return
     yield from _end(log, contains, tail, rest, written_fault(log, noted, segments, tail, rest))

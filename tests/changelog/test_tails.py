@@ -63,17 +63,15 @@ def test_a_log_that_has_lost_all_that_it_had(log_file: Path, tmp_path: Path) -> 
     for left in (b"", bytes(len(data)), data[:1], data[: ends_of(data)[1] - 1]):
         log_file.write_bytes(left)
         with (
-            pytest.raises(
-                InconsistentStateError, match=r"no whole batch and .* were written to it"
-            ),
+            pytest.raises(InconsistentStateError, match=r"no (whole )?batch.* were written to it"),
             open_log(tmp_path / "log"),
         ):
             pass
-        with pytest.raises(InconsistentStateError, match="no whole batch"):
+        with pytest.raises(InconsistentStateError, match=r"no (whole )?batch"):
             read_whole(tmp_path / "log")
         assert log_file.read_bytes() == left
     log_file.unlink()
-    with pytest.raises(InconsistentStateError, match="no whole batch and no bytes"):
+    with pytest.raises(InconsistentStateError, match="no batch, and records were"):
         open_log(tmp_path / "log")
 
 
@@ -96,7 +94,7 @@ def test_zeros_alone_tell_nothing(log_file: Path, tmp_path: Path) -> None:
     log_file.write_bytes(bytes(size))
     for read_only in (True, False):
         with (
-            pytest.raises(InconsistentStateError, match=f"{size} bytes, all of them zero: nothing"),
+            pytest.raises(InconsistentStateError, match=f"{size} zero bytes, .*: nothing tells"),
             open_log(tmp_path / "log", read_only=read_only) as log,
         ):
             contents(log)

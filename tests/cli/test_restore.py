@@ -236,6 +236,46 @@ def test_another_log_is_refused(run, logged, tmp_path):
     assert json.loads(ran.err)["error"] == "InconsistentStateError"
 
 
+def only_file(logged):
+    (file,) = (logged / "logs" / f"{TOPIC}-1").glob("*.log")
+    return file
+
+
+def test_a_log_that_is_zeroed_is_not_empty(run, logged):
+    """Into the store or into a new one, verified or looked at: nobody calls it sound or empty."""
+    file, root = only_file(logged), logged / "app" / "0_1"
+    zeros = bytes(file.stat().st_size)
+    file.write_bytes(zeros)
+    options = ("--shape", "key-value", "--format", "timestamped", "--engine", "rocksdb")
+    for arguments in ((root, "s"), (logged / "new" / "0_1", "s")):
+        more = options if arguments[0] != root else ()
+        ran = run("restore", *arguments, "--from", file.parent, *more)
+        assert (ran.code, ran.out) == (4, "")
+        assert f"{len(zeros)} zero bytes" in ran.err
+        assert "Nothing was changed" in ran.err
+    assert not (logged / "new").exists()
+    for looked in ("verify", "doctor"):
+        ran = run(looked, root, "--changelog", logged / "logs")
+        assert ran.code == 4
+        assert "the store contains it up to offset 29" in ran.out
+    assert run("doctor", root).code == 0, "without the log there is nothing to say"
+    assert file.read_bytes() == zeros
+
+
+def test_a_log_of_half_a_batch_is_not_empty(run, logged):
+    file = only_file(logged)
+    file.write_bytes(file.read_bytes()[:50])
+    (file.parent / ".kstore.start").unlink()
+    options = ("--shape", "key-value", "--engine", "rocksdb")
+    ran = run("restore", logged / "new", "s", "--from", file.parent, *options)
+    assert (ran.code, ran.out) == (1, "")
+    assert "no whole batch, but 50 bytes of a batch that was not written to its end" in ran.err
+    assert not (logged / "new").exists()
+    (logged / "new").mkdir()
+    ran = run("restore", logged / "new", "s", "--from", file.parent, *options)
+    assert (ran.code, ran.out) == (1, "")
+
+
 def test_interrupted(run, logged, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt

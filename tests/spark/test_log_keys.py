@@ -257,3 +257,23 @@ def test_headers_without_a_key_are_refused(header: object) -> None:
     with pytest.raises(SpecError, match="1 of 3 records have a header that is null or has a null"):
         ShardLog.of(rows, spec)
     assert len(ShardLog.of(rows.slice(2), spec)) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "most"),
+    [
+        ("partition", -1, 2**31 - 1),
+        ("partition", 2**31, 2**31 - 1),
+        ("offset", -5, 2**63 - 1),
+    ],
+)
+def test_partitions_and_offsets_that_no_topic_has_are_refused(
+    name: str, number: int, most: int
+) -> None:
+    columns = {"topic": ["in"] * 3, "partition": [0, 1, 2], "offset": [7, 8, 9]}
+    columns[name][1] = number
+    rows = pa.table({"key": [b"a", b"b", b"c"], "value": [b"1"] * 3, **columns})
+    message = rf"1 of 3 records have the {name} {number}; 0 to {most} are those of a topic"
+    with pytest.raises(SpecError, match=message):
+        ShardLog.of(rows, stores.key_value("names"))
+    assert len(ShardLog.of(rows.slice(2), stores.key_value("names"))) == 1

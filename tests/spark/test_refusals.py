@@ -71,6 +71,11 @@ def test_columns_that_do_not_fit_are_named(
         (GOOD.replace("timestamp_millis(id)", "id - 1"), {}, "cannot hold the time -1 ms"),
         (GOOD + ", 5 partition", {}, r"10 records have the partition 5, .*partitions=2"),
         (GOOD + ", -1 partition", {}, "have the partition -1"),
+        (
+            GOOD + ", 'in' topic, -1 partition, id offset",
+            {"partition_by": "key"},
+            "records have the partition -1; 0 to 2147483647 are those of a topic",
+        ),
         (GOOD + ", cast(null as int) partition", {}, "10 of 10 records have no partition"),
         (
             GOOD + ", 1 partition",
