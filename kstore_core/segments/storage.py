@@ -66,7 +66,9 @@ class ChildStorage:
         does not store the time.
         """
         children = [child for _, child in sorted(self._segments.live.items(), reverse=True)]
-        record = merged_record(_record_of(child.wake()) for child in children[:_LOOKED_AT])
+        record = merged_record(
+            _record_of(child.wake(), self._spec.name) for child in children[:_LOOKED_AT]
+        )
         if record.stream_time is not None:
             record.stream_time = max(record.stream_time, children[0].id * self._interval)
         self._stream_time = record.stream_time
@@ -209,10 +211,10 @@ def _read_child(engine: Engine, root: Path, store: str, name: str) -> StoreRecor
     except FileNotFoundError:  # it has been dropped meanwhile, or was never finished
         return StoreRecord()
     with closing(database):
-        return _record_of(database)
+        return _record_of(database, store)
 
 
-def _record_of(database: Database | None) -> StoreRecord:
+def _record_of(database: Database | None, store: str) -> StoreRecord:
     if database is None or OFFSETS not in database.namespaces():
         return StoreRecord()
-    return read_record(database.namespace(OFFSETS))
+    return read_record(database.namespace(OFFSETS), f"the store {store!r} in {database.path}")
