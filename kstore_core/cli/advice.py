@@ -20,7 +20,7 @@ _READ_OR_WAIT = re.compile(r"(, wait with lock_timeout_s=…)?, or open it with 
 _ARGUMENT = re.compile(r"\b[a-z_]+=(True|False)?[,;] (?=--)")
 """One of Python's, before the option that it is on the command line."""
 _COMMAND = re.compile(
-    r"\bkstore (?P<name>[a-z]+)(?P<words>(?: (?:'[^']*'|\"[^\"]*\"|\.(?!\s)|[^\s'\";,.])+)*)"
+    r"\bkstore (?P<name>[a-z]+)(?P<words>(?: (?:'[^']*'|\"[^\"]*\"|\.(?!\s|$)|[^\s'\";,.])+)*)"
 )
 """A command up to the end of its sentence."""
 _NEXT = {"doctor": "verify", "inspect": "verify", "dump": "verify", "get": "verify"}
