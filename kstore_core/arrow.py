@@ -1,6 +1,6 @@
 """Columns of serialised keys and values, as columns of the type that their serde names.
 
-Needs pyarrow (``pip install 'kstore[arrow]'``), which is imported when a function is called.
+Needs pyarrow (``pip install 'pyarrow>=18'``), which is imported when a function is called.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def drain(
         A row cannot be converted; it and those after it stay as they are.
     """
     found = check_namespaces(database, target, shape)
-    record = read_record(database.namespace(OFFSETS))
+    record = read_record(database.namespace(OFFSETS), f"the store {store!r} in {database.path}")
     moved: dict[str, int] = {}
     while (step := _next_step(database, target)) is not None:
         older, newer = step

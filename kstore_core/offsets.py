@@ -15,7 +15,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kstore_core.engine import Namespace, Rows
-from kstore_core.errors import CorruptionError, FormatError
+from kstore_core.errors import (
+    CorruptionError,
+    FormatDowngradeError,
+    FormatError,
+    SpecError,
+)
 from kstore_core.notes import note_entries, note_name
 from kstore_core.position import decode_position, encode_position, merge_positions
 from kstore_core.spec import StoredSpec, StoreSpec
@@ -147,47 +152,68 @@ class Entries:
         return self.notes is not None and None in self.notes.values()
 
 
-def read_record(namespace: Namespace) -> StoreRecord:
+def read_record(namespace: Namespace, where: str = "a store") -> StoreRecord:
     """Everything that the namespace says.
+
+    Parameters
+    ----------
+    namespace : Namespace
+    where : str
+        The store and the path of its database, for an error.
 
     Raises
     ------
     CorruptionError
         An entry that cannot be one.
+    FormatDowngradeError
+        A newer kstore described the store.
     """
-    return parse_entries(
-        pair for keys, values in namespace.scan() for pair in zip(keys, values, strict=True)
-    )
+    pairs = (pair for keys, values in namespace.scan() for pair in zip(keys, values, strict=True))
+    return parse_entries(pairs, where)
 
 
-def parse_entries(entries: Iterable[tuple[bytes, bytes]]) -> StoreRecord:
+def parse_entries(entries: Iterable[tuple[bytes, bytes]], where: str) -> StoreRecord:
     """What entries of the offsets namespace say, in the order of their keys.
 
     Raises
     ------
-    CorruptionError
-        An entry that cannot be one.
+    CorruptionError, FormatDowngradeError
+        As for :func:`read_record`.
     """
     record = StoreRecord()
     for key, value in entries:
         record.digest = kafka_digest([(key, value)], record.digest)
-        if key == POSITION:
-            record.position = _position(value)
-        elif key == SPEC:
-            record.spec = StoredSpec.parse(value)
-        elif key == STREAM_TIME:
-            record.stream_time = _long(key, value)
-        elif key == COMMIT:
-            record.commit = value
-        elif key == SEGMENTS:
-            record.segments = value
-        elif (name := note_name(key)) is not None:
-            record.notes[name] = value
-        elif key != STATUS:
-            partition = _partition(key)
-            if partition is not None:
-                record.offsets[partition] = _long(key, value)
+        try:
+            _read_entry(record, key, value)
+        except (FormatError, SpecError) as error:
+            raise CorruptionError(
+                f"the entry {key.decode(errors='backslashreplace')!r} in the offsets namespace "
+                f"of {where} is damaged: {error}. Nothing was changed; restore the store from "
+                "its changelog"
+            ) from error
+        except FormatDowngradeError as error:
+            raise FormatDowngradeError(f"{where}: {error}") from error
     return record
+
+
+def _read_entry(record: StoreRecord, key: bytes, value: bytes) -> None:
+    """Add what an entry says; FormatError or SpecError where it cannot be one."""
+    if key == POSITION:
+        record.position = decode_position(value)
+    elif key == SPEC:
+        record.spec = StoredSpec.parse(value)
+    elif key == STREAM_TIME:
+        record.stream_time = _long(value)
+    elif key == COMMIT:
+        record.commit = value
+    elif key == SEGMENTS:
+        record.segments = value
+    elif (name := note_name(key)) is not None:
+        record.notes[name] = value
+    elif key != STATUS:
+        partition = _partition(key)
+        if partition is not None:
+            record.offsets[partition] = _long(value)
 
 
 def kafka_digest(entries: Iterable[tuple[bytes, bytes]], digest: int = 0) -> int:
@@ -231,22 +257,9 @@ def merged_record(records: Iterable[StoreRecord]) -> StoreRecord:
     return merged
 
 
-def _position(value: bytes) -> dict[str, dict[int, int]]:
-    try:
-        return decode_position(value)
-    except FormatError as error:
-        raise CorruptionError(
-            f"the position in the offsets namespace is damaged: {error}; "
-            "restore the store from its changelog"
-        ) from error
-
-
-def _long(key: bytes, value: bytes) -> int:
+def _long(value: bytes) -> int:
     if len(value) != _LONG.size:
-        raise CorruptionError(
-            f"the entry {key!r} of the offsets namespace has {len(value)} bytes, not 8; "
-            "restore the store from its changelog"
-        )
+        raise FormatError(f"it has {len(value)} bytes, not 8")
     number: int = _LONG.unpack(value)[0]
     return number
 
@@ -256,10 +269,7 @@ def _partition(key: bytes) -> Partition | None:
     if not (topic and _NUMBER.fullmatch(number) and int(number) < 2**31):
         if key.startswith(_OURS):
             return None  # a newer kstore's entry
-        raise CorruptionError(
-            f"the entry {key!r} of the offsets namespace names no partition; "
-            "restore the store from its changelog"
-        )
+        raise FormatError("it names no partition")
     return topic, int(number)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from kstore_core.engine import DURABILITY_LEVELS, Capabilities, Engine, EngineOptions
 from kstore_core.errors import EngineUnavailableError, UnknownEngineError
+from kstore_core.extras import EXTRAS, install
 from kstore_core.hookspecs import ENGINES
 from kstore_core.plugins import (
     NOT_A_PLUGINS,
@@ -100,9 +101,10 @@ def engine_class(name: str) -> type[Engine]:
         raise
     except BaseException as error:
         own = found.distribution == "kstore"
-        command = f"install 'kstore[{name}]'" if own else f"install --upgrade {found.distribution}"
+        upgrade = f"pip install --upgrade {found.distribution}"
+        command = install(name) if own and name in EXTRAS else upgrade
         raise EngineUnavailableError(
-            f"the engine {found} cannot be loaded: {reason(error)}. {advice(f'Try: pip {command}')}"
+            f"the engine {found} cannot be loaded: {reason(error)}. {advice(f'Try: {command}')}"
         ) from error
     _loaded[name] = registrar.engines[name]
     return _loaded[name]

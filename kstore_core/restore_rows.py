@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, cast
@@ -9,7 +10,7 @@ from typing import Any, cast
 from kstore_core.changelog import from_log
 from kstore_core.clock import StreamClock, segment_id
 from kstore_core.codec import RecordColumns, latest_records
-from kstore_core.errors import FormatError
+from kstore_core.errors import FormatError, SpecError
 from kstore_core.keys import KeySchema, rows_of
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import Write
@@ -66,6 +67,8 @@ class RowRestorer:
         self._clock = clock
         self._format = spec.format
         self._schema: KeySchema | None = None
+        self._refuses_numbers = spec.shape == "window" and not spec.retain_duplicates
+        self._name = spec.name
         if clock is not None:
             self._log_schema = rows_of(spec.shape, time_ordered=False).schema
             self._schema = rows_of(spec.shape, time_ordered=spec.time_ordered).schema
@@ -80,6 +83,8 @@ class RowRestorer:
         FormatError
             A record has no key, or none of a window or session; names its offset. Nothing was
             written.
+        SpecError
+            The log is that of a window store which retains duplicates, and this one does not.
         """
         keys, rows, late = self._rows_of(records)
         self._table.write(map(Write, keys, rows))
@@ -111,6 +116,8 @@ class RowRestorer:
 
     def _rows_of(self, records: RecordColumns) -> tuple[list[bytes], list[bytes | None], int]:
         """Keys and rows in the table's order, deletes among them; how many rows are too late."""
+        if self._refuses_numbers:
+            self._refuse_number(records)
         try:
             keys, rows = from_log(self._format, latest_records(records), schema=self._schema)
             if self._clock is None or self._schema is None:
@@ -119,6 +126,19 @@ class RowRestorer:
         except FormatError:
             self._refuse_keys(records)
             raise
+
+    def _refuse_number(self, records: RecordColumns) -> None:
+        """Refuse the log of a store that retains duplicates, by the number of its first record."""
+        key = next(iter(records.keys), None)
+        if key is None:
+            return
+        with suppress(FormatError):  # told of with its offset
+            if self._log_schema.split(key)[2] > 0:
+                raise SpecError(
+                    f"offset {records.offsets[0]} of the log is a numbered record, as where "
+                    f"duplicates are retained, and the store {self._name!r} retains none: pass "
+                    "retain_duplicates=True, --retain-duplicates"
+                )
 
     def _refuse_keys(self, records: RecordColumns) -> None:
         """Raise of the first record whose key is none of the store, by its offset in the log."""

@@ -171,7 +171,10 @@ class OneDatabase:
         """What the offsets namespace says."""
         if self._read_only and OFFSETS not in self.database.namespaces():
             return StoreRecord()
-        return read_record(self.database.namespace(OFFSETS))
+        return read_record(
+            self.database.namespace(OFFSETS),
+            f"the store {self._spec.name!r} in {self.database.path}",
+        )
 
     def open(self) -> Table:
         """The table of the rows; the database is marked as open."""

@@ -77,6 +77,7 @@ def upgrade(
     *,
     shape: Shape | None = None,
     time_ordered: bool | None = None,
+    value_format: str | ValueFormat | None = None,
     engine: str | Engine | None = None,
     options: Mapping[str, Any] | None = None,
     lock_timeout_s: float = 0,
@@ -102,6 +103,8 @@ def upgrade(
     time_ordered : bool, optional
         Whether the rows of a window or session store lie by time first; taken from the directory,
         or False where it does not tell.
+    value_format : str or ValueFormat, optional
+        What the store is, by a name as ``to``; taken from the directory where that tells it.
     engine, options, lock_timeout_s
         As in :func:`kstore_core.open_state`.
     batch_rows : int
@@ -156,7 +159,15 @@ def upgrade(
         for number, open_one in enumerate(found):
             with _opened(open_one) as database:
                 if done is None:
-                    family, before = kind_of(database, spec, shape, time_ordered, in_segments)
+                    family, before = kind_of(
+                        database,
+                        spec,
+                        shape,
+                        time_ordered,
+                        in_segments,
+                        shared=not engine.capabilities.children,
+                        value_format=value_format,
+                    )
                     done = Upgraded(store, before, _target(database, to, before, family))
                 moved, dropped = drain(
                     database,
@@ -248,17 +259,28 @@ def kind_of(
     shape: Shape | None,
     time_ordered: bool | None,
     in_segments: bool,
+    *,
+    shared: bool = False,
+    value_format: str | ValueFormat | None = None,
 ) -> tuple[str, ValueFormat]:
-    """The store's family, and the newest format that the stored spec and the namespaces tell of."""
+    """The store's family, and the newest format that the stored spec and the namespaces tell of.
+
+    Parameters
+    ----------
+    shared : bool
+        Whether segments may share the one database, so that windows and sessions may lie in it.
+    value_format : str or ValueFormat, optional
+        The store's where nothing tells it; the one that lies in its first namespace if left out.
+    """
     known = {f.namespace for f in FORMATS.values()}
     found = known & {DEFAULT, *database.namespaces()}
     where = f"the store at {database.path}"
     if spec is not None:
         families: tuple[str, ...] = (spec.family,)
-    elif not in_segments:
-        families = ("key_value", "versioned")
-    else:
+    elif in_segments or (shared and (shape in ("window", "session") or time_ordered)):
         families = ("window", "session", "time_ordered_window", "time_ordered_session")
+    else:
+        families = ("key_value", "versioned")
     able = [family for family in families if found <= {f.namespace for f in of_shape(family)}]
     asked = [
         family
@@ -284,8 +306,9 @@ def kind_of(
     seen = [f for f in kin if f.namespace in found - {DEFAULT}]
     if spec is not None:
         seen.append(spec.format)
-    oldest = [f for f in kin if f.namespace == DEFAULT]
-    return chosen, max(seen, key=lambda f: len(f.upgrades), default=oldest[-1])
+    told = named(value_format, chosen) if isinstance(value_format, str) else value_format
+    oldest = told or [f for f in kin if f.namespace == DEFAULT][-1]
+    return chosen, max(seen, key=lambda f: len(f.upgrades), default=oldest)
 
 
 def _is_ordered(family: str) -> bool:

@@ -11,8 +11,8 @@ import pytest
 import kstore_core
 
 ORDER = [
-    "types errors commands codec headers serdes html shown",
-    "engine formats ordered merged arrow metrics directories partition_time notes",
+    "types errors commands extras codec headers serdes html shown",
+    "engine scratch formats ordered merged arrow metrics directories partition_time notes",
     "staging tables dual opening hookspecs clock keys spec position offsets lock handle",
     "segments storage versioned changelog plugins registry migration recognition record_slot",
     "layers typed query restore_parts restore_rows restore_versions restore_log",
@@ -21,7 +21,7 @@ ORDER = [
     "spark plots cli demo",
 ]
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names.split()}
-FOR_PLUGINS = {"engine", "hookspecs", "types", "errors", "ordered"}
+FOR_PLUGINS = {"engine", "hookspecs", "types", "errors", "ordered", "scratch"}
 
 CORE = Path(kstore_core.__file__).parent
 PLUGINS = CORE.parent / "plugins"

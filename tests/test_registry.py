@@ -157,7 +157,7 @@ def test_an_engine_without_its_library_says_what_to_install(monkeypatch):
         if name.partition(".")[0] in ("kstore_rocksdb", "rocksdict"):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "rocksdict", None)
-    with pytest.raises(EngineUnavailableError, match=r"pip install 'kstore\[rocksdb\]'"):
+    with pytest.raises(EngineUnavailableError, match=r"pip install 'rocksdict>=0\.3"):
         make_engine("rocksdb")
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kstore_core.changelog.kafka_errors import REFUSED, UNREACHABLE, meaning
 from kstore_core.errors import EngineUnavailableError, KStoreError, SpecError
+from kstore_core.extras import install
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
@@ -228,7 +229,6 @@ def _load() -> ModuleType:
         import confluent_kafka
     except ImportError as error:
         raise EngineUnavailableError(
-            "topics of Kafka need confluent-kafka, which is not installed: "
-            "pip install 'kstore[kafka]'"
+            "topics of Kafka need confluent-kafka, which is not installed: " + install("kafka")
         ) from error
     return confluent_kafka

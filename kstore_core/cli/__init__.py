@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import sys
 
+from kstore_core.extras import install
+
 __all__ = ["main"]
 
 
@@ -16,7 +18,7 @@ def main() -> None:
         import click  # noqa: F401
         import rich  # noqa: F401
     except ModuleNotFoundError as error:
-        sys.exit(f"kstore: the command line needs {error.name}; try: pip install 'kstore[cli]'")
+        sys.exit(f"kstore: the command line needs {error.name}; try: {install('cli')}")
     from kstore_core.cli.app import kstore
 
     kstore.main(prog_name="kstore")

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
 import click
 
+from kstore_core.cli.advice import running, spoken
 from kstore_core.cli.contributed import contributed_commands
-from kstore_core.cli.errors import exit_code, spoken
+from kstore_core.cli.errors import CLOSED_PIPE, exit_code
 from kstore_core.cli.rendering import json_text, printable
 from kstore_core.errors import KStoreError
+from kstore_core.extras import install_module
 from kstore_core.plugins import PluginWarning
 
 __all__ = ["COMMANDS", "kstore"]
@@ -49,10 +55,22 @@ class Commands(click.Group):
     def main(self, *args: Any, **kwargs: Any) -> Any:
         with warnings.catch_warnings():
             warnings.showwarning = partial(_show_warning, warnings.showwarning, set())
-            return super().main(*args, **kwargs)
+            try:
+                return super().main(*args, **kwargs)
+            except BrokenPipeError:  # of an error message
+                _let_go_of_the_pipe()
+                sys.exit(CLOSED_PIPE)
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _a_closed_pipe_ends_it():
+            return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        as_json = "--json" in [*ctx._protected_args, *ctx.args]
+        with _a_closed_pipe_ends_it():
+            return self._invoke(ctx, [*ctx._protected_args, *ctx.args])
+
+    def _invoke(self, ctx: click.Context, typed: list[str]) -> Any:
+        as_json = "--json" in typed
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -61,30 +79,54 @@ class Commands(click.Group):
             if not as_json:
                 raise
             ctx.meta["kstore.json"] = True
-            _report(error, error.format_message(), ctx)
+            self._report(error, error.format_message(), ctx, typed)
         except KeyboardInterrupt:
             if not as_json:
                 raise
             ctx.meta["kstore.json"] = True
-            _report(click.Abort(), "interrupted", ctx)
+            self._report(click.Abort(), "interrupted", ctx, typed)
         except (KStoreError, OSError) as error:
-            _report(error, str(error), ctx)
+            self._report(error, str(error), ctx, typed)
         except ModuleNotFoundError as error:
             if ctx.invoked_subcommand not in COMMANDS or (error.name or "").startswith("kstore"):
                 raise
-            _report(error, f"{error}; try: pip install 'kstore[all]'", ctx)
+            hint = f"; try: {install_module(error.name)}" if install_module(error.name) else ""
+            self._report(error, f"{error}{hint}", ctx, typed)
         return None
 
+    def _report(self, error: Exception, message: str, ctx: click.Context, typed: list[str]) -> None:
+        """Say what happened, on stderr, and end with the exit code that it has."""
+        name = ctx.invoked_subcommand or ""
+        command = self.get_command(ctx, name) if name in COMMANDS else None
+        code, message = exit_code(error), spoken(message, running(name, command, typed[1:]))
+        if ctx.meta.get("kstore.json"):
+            document = {"error": type(error).__name__, "message": message, "exit_code": code}
+            click.echo(json_text(document), err=True)
+        else:
+            click.echo(f"kstore: {printable(message)}", err=True)
+        ctx.exit(code)
 
-def _report(error: Exception, message: str, ctx: click.Context) -> None:
-    """Say what happened, on stderr, and end with the exit code that it has."""
-    code, message = exit_code(error), spoken(message)
-    if ctx.meta.get("kstore.json"):
-        document = {"error": type(error).__name__, "message": message, "exit_code": code}
-        click.echo(json_text(document), err=True)
-    else:
-        click.echo(f"kstore: {printable(message)}", err=True)
-    ctx.exit(code)
+
+@contextmanager
+def _a_closed_pipe_ends_it() -> Iterator[None]:
+    """Whoever reads what is printed may stop when it has enough, which is no error."""
+    try:
+        yield
+    except BrokenPipeError:
+        _let_go_of_the_pipe()
+        raise click.exceptions.Exit(CLOSED_PIPE) from None
+
+
+def _let_go_of_the_pipe() -> None:
+    """Have nothing more said, also by the interpreter when it flushes at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            try:
+                stream.flush()
+            except BrokenPipeError:
+                os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def _show_warning(

@@ -39,12 +39,19 @@ def demo(ctx: click.Context, out: Path, transactions: int, currency: str) -> Non
 
     result = run(out, _progress, transactions=transactions, currency=currency.upper())
     write_page(result)
-    console = Console()
+    console = _Piped()
     if not console.is_terminal:
-        console = Console(width=160)
+        console = _Piped(width=160)
     print_report(console, result)
     if result.check.differences:
         ctx.exit(FINDINGS)
+
+
+class _Piped(Console):
+    """A console that leaves it to the command group what becomes of a pipe that was closed."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
 
 
 @contextmanager

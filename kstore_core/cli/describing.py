@@ -8,15 +8,19 @@ from typing import Any
 
 from kstore_core import formats, stores
 from kstore_core.cli.looking import Sight, seen_families, seen_format
+from kstore_core.cli.segments import SeenSegment
 from kstore_core.clock import segment_id
 from kstore_core.codec import segment_rows
 from kstore_core.errors import FormatError, SpecError
 from kstore_core.formats import ValueFormat, named
 from kstore_core.keys import rows_of
+from kstore_core.offsets import StoreRecord
+from kstore_core.segments.prefixes import ID_BYTES
 from kstore_core.spec import StoreSpec
+from kstore_core.tables import OFFSETS
 from kstore_core.versioned import LATEST_PREFIX
 
-__all__ = ["Described", "describe", "worded"]
+__all__ = ["Described", "describe", "described_by_options", "flag", "worded"]
 
 _ORDERED = "time_ordered_"
 _INTERVAL = "segment_interval_ms"
@@ -28,6 +32,14 @@ _TAKES = {
 }
 """What a store has of times; the interval has a default."""
 _FIXED = (_INTERVAL, "window_size_ms")
+_IN_SEGMENTS = ("window", "session")
+_INDEX = b"\x01"
+_CHOICES = {
+    "key_value": "--shape key-value",
+    "versioned": "--shape versioned with the --history-retention",
+    "window": "--shape window with the --retention and the --window-size",
+    "session": "--shape session with the --retention",
+}
 _MAKE: dict[str, Callable[..., StoreSpec]] = {
     "key_value": stores.key_value,
     "versioned": stores.versioned_key_value,
@@ -50,6 +62,10 @@ class Described:
         ``"spec"``, ``"namespaces"`` or ``"options"``.
     older : tuple of str
         The older formats that rows were seen in.
+    numbered : bool
+        Rows were seen that only a store which retains duplicates has, and the spec is of another.
+    unindexed : bool
+        Rows were seen, no index row among them, and the spec is of a store with an index.
     """
 
     spec: StoreSpec
@@ -57,6 +73,8 @@ class Described:
     value_serde: str
     known_from: str
     older: tuple[str, ...]
+    numbered: bool = False
+    unindexed: bool = False
 
 
 def describe(
@@ -65,6 +83,8 @@ def describe(
     shape: str | None = None,
     value_format: str | None = None,
     time_ordered: bool = False,
+    without_index: bool = False,
+    retain_duplicates: bool = False,
     key_serde: str | None = None,
     value_serde: str | None = None,
     **times: int | None,
@@ -74,7 +94,8 @@ def describe(
     Parameters
     ----------
     **times
-        Retention, window size and segment interval, by their names in a spec.
+        Retention, window size and segment interval, by their names in a spec. The retention of a
+        versioned store may be given as that of its history.
 
     Raises
     ------
@@ -87,37 +108,75 @@ def describe(
     family = _family(sight, shape, time_ordered)
     known = seen_format(sight, family)
     chosen = _format(sight, known, value_format, family)
-    for name in given:
-        if name not in _TAKES[family.removeprefix(_ORDERED)]:
+    if family == "versioned" and "retention_ms" in given and "history_retention_ms" not in given:
+        given["history_retention_ms"] = given.pop("retention_ms")
+    flags = {"retain_duplicates": family.endswith("window")} if retain_duplicates else {}
+    flags |= {"without_index": family.startswith(_ORDERED)} if without_index else {}
+    times_of = _TAKES[family.removeprefix(_ORDERED)]
+    for name, takes in {**{name: name in times_of for name in given}, **flags}.items():
+        if not takes:
             raise SpecError(
-                f"the store {sight.name!r} is a {worded(family)} store, so {_option(name)} says "
-                "nothing"
+                f"the store {sight.name!r} is a {worded(family)} store, so {flag(name)} says "
+                "nothing" + " without --time-ordered" * (name == "without_index")
             )
     stored = sight.record.spec
     if stored is None:
-        spec = _spec(sight, family, chosen, given)
+        spec = _spec(
+            sight, family, chosen, given, duplicates=retain_duplicates, indexed=not without_index
+        )
         source = "options" if known is None else "namespaces"
         key_serde, value_serde = key_serde or "bytes", value_serde or "bytes"
     else:
-        for name in _FIXED:
-            if given.get(name) not in (None, getattr(stored, name)):
+        said = {name: given.get(name, getattr(stored, name)) for name in _FIXED}
+        said["retain_duplicates"] = retain_duplicates or stored.retain_duplicates
+        said["indexed"] = stored.indexed and not without_index
+        for name, value in said.items():
+            if value != getattr(stored, name):
                 raise SpecError(
                     f"the store {sight.name!r} has {name}={getattr(stored, name)}, by its stored "
-                    f"spec; leave {_option(name)} out"
+                    f"spec; leave {flag(name)} out"
                 )
         of_bytes = replace(stored, key="bytes", value="bytes", format=chosen)
         spec, source = replace(of_bytes.spec(), **given), "spec"
         key_serde, value_serde = key_serde or stored.key, value_serde or stored.value
-    return Described(spec, key_serde, value_serde, source, tuple(sight.older_rows(chosen)))
+    older = tuple(sight.older_rows(chosen))
+    described = Described(spec, key_serde, value_serde, source, older)
+    return described if stored is not None else _with_rows(described, sight)
+
+
+def described_by_options(store: str, options: Mapping[str, Any]) -> StoreSpec:
+    """The spec of a store of which nothing is seen, or is to be.
+
+    Raises
+    ------
+    SpecError
+        The options do not say all of it, or contradict themselves.
+    """
+    shape = options["shape"]
+    segments = () if shape in _IN_SEGMENTS else None
+    if options["time_ordered"] and segments is None:
+        raise SpecError(f"a {shape} store has no order of time; leave out --time-ordered")
+    if options["without_index"] and not options["time_ordered"]:
+        raise SpecError("--without-index says nothing without --time-ordered")
+    given = {name for name, value in options.items() if value is not None}
+    given |= {"history_retention_ms"} if "retention_ms" in given else set()
+    wanted = [name for name in _TAKES[shape.replace("-", "_")] if name != _INTERVAL]
+    missing = " and a ".join(flag(name) for name in wanted if name not in given)
+    if missing:
+        raise SpecError(f"a {shape} store has a {missing}; add it, such as 30d")
+    return describe(Sight(store, {}, StoreRecord(), segments=segments), **options).spec
+
+
+def flag(name: str) -> str:
+    """The option of the command line for a field of a spec."""
+    return {"value_format": "--format", "indexed": "--without-index"}.get(
+        name, f"--{worded(name.removesuffix('_ms'))}"
+    )
 
 
 def worded(family: str) -> str:
     """A shape, or the name of an option, in words."""
     return family.replace(_ORDERED, "time-ordered ").replace("_", "-")
-
-
-def _option(name: str) -> str:
-    return f"--{worded(name.removesuffix('_ms'))}"
 
 
 def _family(sight: Sight, shape: str | None, time_ordered: bool) -> str:
@@ -138,14 +197,15 @@ def _family(sight: Sight, shape: str | None, time_ordered: bool) -> str:
         )
     if len(asked) == 1:
         return asked[0]
-    choices = "--shape key-value, or --shape versioned with the --history-retention"
-    if sight.segments is not None:
-        choices = "--shape window with the --retention and the --window-size, or --shape session "
-        choices += "with the --retention"
+    first, *others = map(worded, asked)
+    kinds = ", of a ".join(others[:-1])
+    also = f", of a {kinds}" * bool(kinds) + f" and of a {others[-1]} one"
+    plain = "" if seen_format(sight, asked[0]) else "plain "
+    choices = ", or ".join(_CHOICES[family.removeprefix(_ORDERED)] for family in asked)
     raise SpecError(
         f"the store {sight.name!r} keeps no spec, and its namespaces ({', '.join(sight.namespaces)}"
-        f") are those of a plain {worded(asked[0])} store and of a {worded(asked[1])} one: add "
-        f"{choices} that it was written with, such as 60s"
+        f") are those of a {plain}{first} store{also}: add {choices} that it was written with, "
+        "such as 60s"
     )
 
 
@@ -164,19 +224,25 @@ def _format(sight: Sight, known: ValueFormat | None, asked: str | None, family: 
 
 
 def _spec(
-    sight: Sight, family: str, value_format: ValueFormat, times: Mapping[str, Any]
+    sight: Sight,
+    family: str,
+    value_format: ValueFormat,
+    times: Mapping[str, Any],
+    *,
+    duplicates: bool,
+    indexed: bool,
 ) -> StoreSpec:
     """The spec that the options give, with keys and values of bytes."""
     shape, ordered = family.removeprefix(_ORDERED), family.startswith(_ORDERED)
-    missing = [_option(name) for name in _TAKES[shape] if name not in {*times, _INTERVAL}]
+    missing = [flag(name) for name in _TAKES[shape] if name not in {*times, _INTERVAL}]
     if missing:
         raise SpecError(
             f"the {worded(family)} store {sight.name!r} keeps no spec: add "
             f"{' and '.join(missing)} as it was written with, such as 60s or 30d, and "
             "--segment-interval if that was not Kafka's default"
         )
-    # A read finds every row without an index, and none where it looks for one that is not there.
-    order = {"time_ordered": True, "indexed": False} if ordered else {}
+    order: dict[str, Any] = {"time_ordered": True, "indexed": indexed} if ordered else {}
+    order |= {"retain_duplicates": True} if duplicates else {}
     spec = replace(_MAKE[shape](sight.name, **times, **order), format=value_format)
     interval = spec.segment_interval_ms
     if shape == "versioned" and not _fits(sight, interval):
@@ -184,7 +250,7 @@ def _spec(
             f"the rows of {sight.name!r} are not those of a versioned store with segments of "
             f"{interval} ms: --shape or --segment-interval is not what it was written with"
         )
-    for segment in sight.segments or ():
+    for segment in _segments(sight, shape, interval):
         assert interval is not None
         schema = rows_of(shape, time_ordered=ordered).schema
         if not segment.lies_at(interval, sight.name):
@@ -199,6 +265,44 @@ def _spec(
                 "with"
             )
     return spec
+
+
+def _segments(sight: Sight, shape: str, interval_ms: int | None) -> tuple[SeenSegment, ...]:
+    """The segments that were seen; where they share a database, the first one of each namespace."""
+    if sight.segments or shape not in _IN_SEGMENTS:
+        return sight.segments or ()
+    assert interval_ms is not None
+    found = []
+    for space, key in sight.first.items():
+        if space != OFFSETS:
+            start = int.from_bytes(key[:ID_BYTES], "big", signed=True) * interval_ms
+            last = sight.last.get(space, b"")[ID_BYTES:]
+            found.append(SeenSegment(start, 1, space, key[ID_BYTES:], last))
+    return tuple(found)
+
+
+def _with_rows(described: Described, sight: Sight) -> Described:
+    """What rows tell beyond namespaces and options.
+
+    Raises
+    ------
+    SpecError
+        There is an index, and the options deny it.
+    """
+    spec = described.spec
+    segments = [one for one in _segments(sight, spec.shape, spec.segment_interval_ms) if one.first]
+    if not segments:
+        return described
+    split = rows_of(spec.shape, time_ordered=spec.time_ordered).schema.split
+    numbered = spec.shape == "window" and any(split(one.first)[2] > 0 for one in segments)
+    has_index = any((one.last or b"").startswith(_INDEX) for one in segments)
+    if spec.time_ordered and has_index and not spec.indexed:
+        raise SpecError(f"the store {sight.name!r} has an index by key; leave --without-index out")
+    return replace(
+        described,
+        numbered=numbered and not spec.retain_duplicates,
+        unindexed=spec.indexed and not has_index,
+    )
 
 
 def _fits(sight: Sight, interval_ms: int | None) -> bool:

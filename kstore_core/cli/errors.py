@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 import click
 
+from kstore_core.cli.advice import spoken
 from kstore_core.errors import (
     CorruptionError,
     EngineLockedError,
@@ -17,24 +16,32 @@ from kstore_core.errors import (
     UnsupportedError,
 )
 
-__all__ = ["CORRUPT", "FINDINGS", "LOCKED", "USAGE", "NotFoundError", "exit_code", "spoken"]
+__all__ = [
+    "CLOSED_PIPE",
+    "CORRUPT",
+    "DAMAGE",
+    "FINDINGS",
+    "LOCKED",
+    "USAGE",
+    "NotFoundError",
+    "exit_code",
+    "spoken",
+]
 
 FINDINGS, USAGE, LOCKED, CORRUPT = 1, 2, 3, 4
+CLOSED_PIPE = 141
+"""As a shell tells of a process that SIGPIPE has ended: who read has read enough."""
+
+DAMAGE = (CorruptionError, InconsistentStateError, FormatError)
+"""Errors of a store that is not as it was written."""
 
 _EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
     (EngineLockedError, LOCKED),
-    (CorruptionError, CORRUPT),
-    (InconsistentStateError, CORRUPT),
+    *((kind, CORRUPT) for kind in DAMAGE),
     (SpecError, USAGE),
     (UnknownEngineError, USAGE),
     (UnsupportedError, USAGE),
-    (FormatError, CORRUPT),
 )
-
-
-_READ_OR_WAIT = re.compile(r"(, wait with lock_timeout_s=…)?, or open it with read_only=True")
-_ARGUMENT = re.compile(r"\b[a-z_]+=(True)?[,;] (?=--)")
-"""One of Python's, before the option that it is on the command line."""
 
 
 class NotFoundError(KStoreError):
@@ -46,8 +53,3 @@ def exit_code(error: Exception) -> int:
     if isinstance(error, click.UsageError):
         return USAGE
     return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), FINDINGS)
-
-
-def spoken(message: str) -> str:
-    """A message without what only Python can say: a command that writes can but be run again."""
-    return _ARGUMENT.sub("", _READ_OR_WAIT.sub(", and try again", message))

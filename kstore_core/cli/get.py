@@ -112,6 +112,6 @@ def _check_times(reader: Reader, times: dict[str, Any]) -> None:
     missing = [f"--{worded(name)}" for name in _TIMES[spec.shape] if times[name] is None]
     if missing and spec.shape != "versioned":
         raise SpecError(
-            f"{kind}, so a value is told by its key and {' and '.join(missing)}; kstore history "
-            "lists those of a key"
+            f"{kind}, so a value is told by its key and {' and '.join(missing)}; list those of "
+            "a key with: kstore history PATH STORE KEY"
         )

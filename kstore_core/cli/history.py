@@ -72,7 +72,7 @@ def _rows(
     if spec.shape == "key_value":
         raise SpecError(
             f"the store {spec.name!r} is a key-value store ({spec.format.name}), which keeps no "
-            "history; try kstore get"
+            "history; try: kstore get PATH STORE KEY"
         )
     if spec.shape == "versioned":
         return ((key, record) for record in reader.store.history(key, from_ts, to_ts))

@@ -8,14 +8,15 @@ from typing import Any
 import click
 
 from kstore_core.cli.describing import worded
-from kstore_core.cli.errors import NotFoundError
+from kstore_core.cli.errors import CORRUPT, NotFoundError, exit_code, spoken
 from kstore_core.cli.looking import Sight, look, open_to_read, seen_families, seen_format
 from kstore_core.cli.options import engine_option, json_option, path_argument
 from kstore_core.cli.output import print_fields, print_json
 from kstore_core.cli.places import places
-from kstore_core.cli.rendering import shown_duration, shown_time
+from kstore_core.cli.rendering import printable, shown_duration, shown_time
 from kstore_core.cli.segments import documents
-from kstore_core.errors import CorruptionError
+from kstore_core.errors import CorruptionError, KStoreError
+from kstore_core.state import StateDirectory
 
 __all__ = ["inspect"]
 
@@ -38,10 +39,11 @@ def inspect(path: Path, engine: str | None, as_json: bool) -> None:
     """Print which stores a directory holds, and what each of them is.
 
     Of a store that Spark wrote, PATH may be the root: then its shards are inspected. Exit code 1 if
-    there is no store, 4 if a segment is damaged: the others are printed all the same.
+    there is no store, 4 if a store or a segment is damaged: the others are printed all the same.
     """
     found = places(path)
-    directories = [_directory(directory, engine) for directory in found.directories]
+    errors: list[Exception] = []
+    directories = [_directory(directory, engine, errors) for directory in found.directories]
     if as_json:
         print_json({"path": str(path), "version": found.version, "directories": directories})
     else:
@@ -51,16 +53,38 @@ def inspect(path: Path, engine: str | None, as_json: bool) -> None:
             _print(directory)
     if not any(directory["stores"] for directory in directories):
         raise NotFoundError(f"{path} holds no store")
-    for store in (store for directory in directories for store in directory["stores"]):
-        for segment in store["segment_list"] or ():
-            if segment["damage"]:
-                raise CorruptionError(segment["damage"])
+    worst = max(errors, key=exit_code, default=None)
+    for error in errors:
+        if error is not worst and not as_json:
+            click.echo(f"kstore: {printable(spoken(str(error)))}", err=True)
+    if worst is not None:
+        raise worst
 
 
-def _directory(root: Path, engine: str | None) -> dict[str, Any]:
+def _directory(root: Path, engine: str | None, errors: list[Exception]) -> dict[str, Any]:
     with open_to_read(root, engine) as state:
-        rows = [_store(look(state, name, whole=True)) for name in state.stores()]
+        rows = [_looked_at(state, name, errors) for name in state.stores()]
         return {"path": str(root), "engine": state.engine.name, "stores": rows}
+
+
+def _looked_at(state: StateDirectory, name: str, errors: list[Exception]) -> dict[str, Any]:
+    """What a store is, or why that cannot be seen, which hides no other one."""
+    try:
+        sight = look(state, name, whole=True)
+        row = _store(sight)
+    except (KStoreError, OSError) as error:
+        errors.append(_named(error, state.path, name))
+        return _blank(name) | {"damage": spoken(str(error))}
+    found = [segment.damage for segment in sight.segments or () if segment.damage]
+    errors += [_named(CorruptionError(damage), state.path, name) for damage in found]
+    return row
+
+
+def _named(error: Exception, root: Path, store: str) -> Exception:
+    """The same error, of damage with the store's name."""
+    if exit_code(error) != CORRUPT:
+        return error
+    return CorruptionError(f"the store {store!r} in {root} is damaged: {error}")
 
 
 def _blank(name: str) -> dict[str, Any]:
@@ -79,6 +103,7 @@ def _blank(name: str) -> dict[str, Any]:
         "position": [],
         "segments": None,
         "segment_list": None,
+        "damage": None,
     }
 
 
@@ -177,8 +202,12 @@ def _segment(segment: dict[str, Any]) -> str:
 
 
 def _kind(store: dict[str, Any]) -> str:
+    if store["damage"]:
+        return f"damaged: {store['damage']}"
     if store["format"] is None and store["segments"] == 0:
         return f"a {store['shape']} store without segments: nothing was committed to it"
+    if store["format"] is not None and store["shape"] is None:
+        return f"{store['format']}, by its namespaces: reading it needs --shape"
     if store["format"] is None and store["segments"] is not None:
         return f"a {store['shape']} store, plain by its namespaces: reading it needs --shape"
     if store["format"] is None:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kstore_core import formats
-from kstore_core.cli.errors import NotFoundError
+from kstore_core.cli.errors import DAMAGE, NotFoundError
 from kstore_core.cli.segments import SeenSegment, shared_segments
-from kstore_core.engine import Database, Engine
-from kstore_core.errors import CorruptionError, SpecError
+from kstore_core.engine import Database, Engine, Namespace
+from kstore_core.errors import SpecError
 from kstore_core.formats import ValueFormat
 from kstore_core.lock import LOCK_FILE
 from kstore_core.migration import check_not_moving
@@ -38,12 +38,14 @@ class Sight:
         Its namespaces and about how many rows each has.
     record : StoreRecord
         Offsets, position, stream time and the stored spec.
-    first : dict of str to bytes
-        The first key of each namespace that holds rows at all.
+    first, last : dict of str to bytes
+        The first and the last key of each namespace that holds rows at all.
     first_rows : dict of str to bytes
-        The values of those keys, of a store in one database.
+        The values of the first keys, of a store in one database.
     segments : tuple of SeenSegment or None
         Those that were looked at, ascending; None where the store has none, as far as can be seen.
+    shared : bool
+        The engine gives segments no database of their own, so the store may have some all the same.
     """
 
     name: str
@@ -52,6 +54,8 @@ class Sight:
     first: dict[str, bytes] = field(default_factory=dict)
     segments: tuple[SeenSegment, ...] | None = None
     first_rows: dict[str, bytes] = field(default_factory=dict)
+    last: dict[str, bytes] = field(default_factory=dict)
+    shared: bool = False
 
     def older_rows(self, value_format: ValueFormat) -> dict[str, int]:
         """About how many rows an upgrade to ``value_format`` has not reached, by their format."""
@@ -107,7 +111,7 @@ def look(state: StateDirectory, store: str, *, whole: bool = False) -> Sight:
     if store in engine.parents(root):
         return _seen_by_segment(engine, root, store, whole=whole)
     with closing(engine.open(root, store, read_only=True)) as database:
-        sight = _seen(database, store)
+        sight = replace(_seen(database, store), shared=not engine.capabilities.children)
         spec = sight.record.spec
         if not whole or spec is None or spec.shape not in ("window", "session"):
             return sight
@@ -129,14 +133,17 @@ def _seen_by_segment(engine: Engine, root: Path, store: str, *, whole: bool) -> 
                 seen = _seen(database, store)
         except FileNotFoundError:  # it has been dropped meanwhile, or was never finished
             continue
-        except CorruptionError as error:
+        except DAMAGE as error:
             if not whole:
                 raise
             segments.append(SeenSegment(found[name], 0, name, damage=str(error)))
             continue
         rows = sum(count for space, count in seen.namespaces.items() if space != OFFSETS)
-        key = next((key for space, key in seen.first.items() if space != OFFSETS), None)
-        segments.append(SeenSegment(found[name], rows, name, key))
+        ends = [
+            next((key for space, key in keys.items() if space != OFFSETS), None)
+            for keys in (seen.first, seen.last)
+        ]
+        segments.append(SeenSegment(found[name], rows, name, *ends))
         counts.update(seen.namespaces)
         first |= seen.first
     namespaces = {space: counts[space] for space in sorted(counts)}
@@ -150,13 +157,13 @@ def _record(
     say."""
     try:
         return read_children(engine, root, store)
-    except CorruptionError:
+    except DAMAGE:
         if not whole:
             raise
     records = []
     for name in names:
         with (
-            suppress(FileNotFoundError, CorruptionError),
+            suppress(FileNotFoundError, *DAMAGE),
             closing(engine.open_child(root, store, name, read_only=True)) as database,
         ):
             records.append(_seen(database, store).record)
@@ -165,13 +172,28 @@ def _record(
 
 def _seen(database: Database, store: str) -> Sight:
     found = sorted(database.namespaces())
-    record = read_record(database.namespace(OFFSETS)) if OFFSETS in found else StoreRecord()
+    record = StoreRecord()
+    if OFFSETS in found:
+        where = f"the store {store!r} in {database.path}"
+        record = read_record(database.namespace(OFFSETS), where)
     namespaces = [database.namespace(name) for name in found]
     counts = {namespace.name: namespace.approximate_count() for namespace in namespaces}
     first = {namespace.name: namespace.first() for namespace in namespaces}
     keys = {name: row[0] for name, row in first.items() if row is not None}
+    ends = {} if record.spec is not None else _ends(namespaces)
     rows = {name: row[1] for name, row in first.items() if row is not None}
-    return Sight(store, counts, record, keys, first_rows=rows)
+    return Sight(store, counts, record, keys, first_rows=rows, last=ends)
+
+
+def _ends(namespaces: Iterable[Namespace]) -> dict[str, bytes]:
+    """The last keys, of a store that has to be described: who reads a damaged one is told later."""
+    ends = {}
+    for namespace in namespaces:
+        with suppress(*DAMAGE):
+            row = namespace.first(reverse=True)
+            if row is not None:
+                ends[namespace.name] = row[0]
+    return ends
 
 
 def seen_families(sight: Sight) -> list[str]:
@@ -181,9 +203,9 @@ def seen_families(sight: Sight) -> list[str]:
     """
     if sight.record.spec is not None:
         return [sight.record.spec.family]
-    families = ["key_value", "versioned"]
-    if sight.segments is not None:
-        families = ["window", "session", "time_ordered_window", "time_ordered_session"]
+    families = ["key_value", "versioned"] if sight.segments is None else []
+    if sight.shared or sight.segments is not None:
+        families += ["window", "session", "time_ordered_window", "time_ordered_session"]
     known = {f.namespace for f in formats.FORMATS.values()}
     found = known.intersection(sight.namespaces)
     able = [one for one in families if found <= {f.namespace for f in formats.of_shape(one)}]

@@ -122,7 +122,8 @@ def _given(
             if sight.record.spec is None:
                 if from_log is not None:
                     into = {**into, "shape": into["shape"] or "key-value"}
-                specs.append(describe(sight, **into).spec)
+                spec = describe(sight, **into).spec
+                specs.append(replace(spec, indexed=False))  # or as its rows tell
             elif name == store:
                 describe(sight, **into)  # refuses what contradicts it
         stored = look(state, store).record.spec

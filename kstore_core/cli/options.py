@@ -16,10 +16,8 @@ __all__ = [
     "json_option",
     "key_arguments",
     "path_argument",
-    "shape_option",
     "spec_options",
     "store_options",
-    "time_ordered_option",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -48,17 +46,6 @@ engine_option: Callable[[F], F] = click.option(
 )
 
 
-shape_option: Callable[[F], F] = click.option(
-    "--shape",
-    type=click.Choice(["key-value", "versioned", "window", "session"]),
-    help="Where the directory does not say.",
-)
-
-time_ordered_option: Callable[[F], F] = click.option(
-    "--time-ordered", is_flag=True, help="The rows of a window or session store lie by time first."
-)
-
-
 def store_options(command: F) -> F:
     """What a store is and how to read it, for a directory that does not say."""
     serde = click.Choice(sorted(BUILT_IN))
@@ -73,7 +60,8 @@ def store_options(command: F) -> F:
 
 
 def spec_options(command: F) -> F:
-    """What a store is, for a directory that does not say."""
+    """The description of a store, for a directory that does not say: every command that takes a
+    shape takes all of it, so one description serves them all."""
     for option in (
         click.option(
             "--segment-interval",
@@ -81,12 +69,15 @@ def spec_options(command: F) -> F:
             type=DURATION,
             help="Kafka's default for the retention if left out.",
         ),
+        click.option(
+            "--retain-duplicates", is_flag=True, help="Of a window store with many values a window."
+        ),
         click.option("--window-size", "window_size_ms", type=DURATION, help="Of a window store."),
         click.option(
             "--retention",
             "retention_ms",
             type=DURATION,
-            help="Of a window or session store: 60s, 30d.",
+            help="Of a window or session store, or of a history: 60s, 30d.",
         ),
         click.option(
             "--history-retention",
@@ -95,13 +86,24 @@ def spec_options(command: F) -> F:
             help="Of a versioned store: 60s, 30d.",
         ),
         click.option(
+            "--without-index", is_flag=True, help="Of a time-ordered store that has no index."
+        ),
+        click.option(
+            "--time-ordered",
+            is_flag=True,
+            help="The rows of a window or session store lie by time first.",
+        ),
+        click.option(
             "--format",
             "value_format",
             type=click.Choice(["plain", "timestamped", "headers"]),
-            help="What is stored with a value.",
+            help="What is stored with a value; with --shape, plain if left out.",
         ),
-        time_ordered_option,
-        shape_option,
+        click.option(
+            "--shape",
+            type=click.Choice(["key-value", "versioned", "window", "session"]),
+            help="Where the directory does not say.",
+        ),
     ):
         command = option(command)
     return command

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
@@ -22,27 +25,61 @@ def print_json(document: Any) -> None:
 
 
 def print_fields(fields: Sequence[tuple[str, str]], *, indent: int = 0) -> None:
-    """Names and values below each other."""
+    """Names and values below each other; on a terminal a value goes on below itself."""
     width = max(len(name) for name, _ in fields)
+    begin = indent + width + 2
     for name, value in fields:
         title = click.style(name.ljust(width), dim=True)
-        click.echo(f"{' ' * indent}{title}  {printable(value)}".rstrip())
+        first, *more = _folded(printable(value), begin)
+        click.echo(f"{' ' * indent}{title}  {first}".rstrip())
+        for line in more:
+            click.echo(" " * begin + line)
 
 
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Rows in aligned columns under their titles, as they come.
 
-    The first rows decide how wide a column is; a longer cell later on moves its own row only.
+    The first rows decide how wide a column is; a longer cell later on moves its own row only. On a
+    terminal that is too narrow for the first ones, each row is printed as fields, so that nothing
+    is broken where it does not end.
     """
     rest: Iterator[Sequence[str]] = iter(rows)
     measured = list(islice(rest, _MEASURED))
-    widths = [
-        min(_WIDEST, max(len(row[column]) for row in [titles, *measured]))
+    lengths = [
+        max(len(printable(row[column])) for row in [titles, *measured])
         for column in range(len(titles))
     ]
+    there = _columns()
+    if there is not None and sum(lengths) + 2 * (len(titles) - 1) > there:
+        for number, row in enumerate(chain(measured, rest)):
+            if number:
+                click.echo()
+            print_fields([*zip(titles, row, strict=True)])
+        return
+    widths = [min(_WIDEST, length) for length in lengths]
     click.secho(_line(titles, widths), dim=True)
     for row in chain(measured, rest):
         click.echo(_line([printable(cell) for cell in row], widths))
+
+
+def _columns() -> int | None:
+    """How wide the terminal is that is printed to; None where it is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _folded(text: str, begin: int) -> list[str]:
+    """Text in lines that fit from a column on, broken between words: a longer word stays whole."""
+    there = _columns()
+    if there is None:
+        return [text]
+    lines = textwrap.wrap(
+        text,
+        max(there - begin, 1),
+        break_long_words=False,
+        break_on_hyphens=False,
+        drop_whitespace=False,
+    )
+    return lines or [""]
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -145,8 +145,18 @@ def opened(root: Path, store: str, options: Mapping[str, Any]) -> Iterator[Reade
             click.echo(f"kstore: reading {store!r} as {_kind(described)}", err=True)
         for older in described.older:
             click.echo(f"kstore: {store!r} is being upgraded; rows are still {older}", err=True)
+        if described.numbered:
+            click.echo(
+                f"kstore: the rows of {store!r} are numbered, as where duplicates are retained; "
+                "say so with --retain-duplicates",
+                err=True,
+            )
+        spec = described.spec
+        if described.known_from != "spec":
+            # Every row is found without an index, and none where one that is missing is used.
+            spec = replace(spec, indexed=False)
         key, value = (_serde(name) for name in (described.key_serde, described.value_serde))
-        yield Reader(state.open(described.spec), described.spec, key, value)
+        yield Reader(state.open(spec), spec, key, value)
 
 
 def _kind(described: Described) -> str:

@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NO_TIME = -1
 _UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
@@ -76,9 +77,9 @@ def shown_value(value: Any) -> str:
         return "null"
     if isinstance(value, bytes):
         text = _text(value)
-        return "0x" + value.hex() if text is None else text
+        return "0x" + value.hex() if text is None else text or '""'
     if isinstance(value, str):
-        return printable(value)
+        return printable(value) or '""'
     return printable(json.dumps(value, ensure_ascii=False))
 
 
@@ -88,9 +89,14 @@ def shown_headers(headers: Iterable[tuple[str, bytes | None]]) -> str:
 
 
 def shown_time(milliseconds: int | None) -> str:
-    """A time for people, in UTC; milliseconds where no calendar reaches."""
+    """A time for people, in UTC; milliseconds where no calendar reaches.
+
+    Nothing is said of None; -1 is what Kafka has for a time that is not known.
+    """
     if milliseconds is None:
         return ""
+    if milliseconds == _NO_TIME:
+        return "unknown"
     try:
         moment = _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from kstore_core import formats
 from kstore_core.changelog import FileChangelog, KafkaChangelog
 from kstore_core.changelog.directory import is_topic_of, log_at, logs_of, other_store, partition_of
-from kstore_core.cli.arguments import DURATION, NEW_DIRECTORY
+from kstore_core.cli.arguments import NEW_DIRECTORY
 from kstore_core.cli.brokers import LOG, Brokers, client_settings, open_topic
+from kstore_core.cli.describing import describe, described_by_options, flag
 from kstore_core.cli.errors import NotFoundError
-from kstore_core.cli.options import engine_option, json_option, time_ordered_option
+from kstore_core.cli.looking import Sight, look
+from kstore_core.cli.options import engine_option, json_option, spec_options
 from kstore_core.cli.output import print_json
 from kstore_core.cli.progress import Bar, UnfinishedError, shown
 from kstore_core.cli.rendering import printable
@@ -22,18 +22,10 @@ from kstore_core.errors import SpecError, UnsupportedError
 from kstore_core.registry import make_engine
 from kstore_core.restore_log import RestoreProgress
 from kstore_core.restore_rows import Restored
-from kstore_core.spec import Shape, StoredSpec, StoreSpec
+from kstore_core.spec import StoreSpec
 from kstore_core.state import open_state
-from kstore_core.stores import key_value, session, versioned_key_value, window
 
 __all__ = ["log_of", "restore"]
-
-_SHAPES: dict[str, Shape] = {
-    "key-value": "key_value",
-    "versioned": "versioned",
-    "window": "window",
-    "session": "session",
-}
 
 
 @click.command()
@@ -58,24 +50,7 @@ _SHAPES: dict[str, Shape] = {
     is_flag=True,
     help="Restore from the LOG that is named though its topic does not end in -STORE-changelog.",
 )
-@click.option("--shape", type=click.Choice([*_SHAPES]), help="Of a store that is new.")
-@click.option(
-    "--format",
-    "value_format",
-    type=click.Choice(["plain", "timestamped", "headers"]),
-    help="What is stored with a value; plain if left out.",
-)
-@click.option(
-    "--retention",
-    "--history-retention",
-    type=DURATION,
-    help="Of windows, sessions or a history: 60s, 30d.",
-)
-@click.option("--window-size", type=DURATION, help="Of windows.")
-@click.option("--retain-duplicates", is_flag=True, help="Of windows with many values each.")
-@click.option("--segment-interval", type=DURATION, help="Kafka's for the retention if left out.")
-@time_ordered_option
-@click.option("--without-index", is_flag=True, help="Of a time-ordered store that has none.")
+@spec_options
 @engine_option
 @json_option
 def restore(
@@ -101,16 +76,17 @@ def restore(
         if new and engine is None:
             raise SpecError(f"there is no state directory {path}; to make one, name its --engine")
         if new:
-            _spec(store, None, options)  # or the directory would be made for nothing
+            _new(store, options)  # or the directory would be made for nothing
         if engine is not None and not make_engine(engine).capabilities.persistent:
             raise UnsupportedError(
                 f"the engine {engine!r} keeps nothing on disk, so what is restored would be gone "
                 "with this command; name another one"
             )
         with open_state(path, engine=engine) as state, shown(_bar) as show:
-            stored = state.stored_spec(store) if store in state.stores() else None
+            known = store in state.stores()
+            spec = _known(look(state, store), options) if known else _new(store, options)
             try:
-                done = state.restore(_spec(store, stored, options), log, listener=show)
+                done = state.restore(spec, log, listener=show)
             except KeyboardInterrupt:
                 raise UnfinishedError(
                     "interrupted; what was restored is committed. The same command goes on"
@@ -214,56 +190,46 @@ def log_of(source: Path, store: str, path: Path) -> tuple[str, int]:
     return mine[0]
 
 
-def _spec(store: str, stored: StoredSpec | None, options: dict[str, Any]) -> StoreSpec:
-    """What the store is: what it keeps of itself, or else what the options say.
+def _known(sight: Sight, options: dict[str, Any]) -> StoreSpec:
+    """The store as it says itself, or else as the options and what is seen of it say.
 
     Raises
     ------
     SpecError
-        Neither says it, or both do.
+        Neither says it, or both do; or its rows are those of another store.
     """
+    store, stored = sight.name, sight.record.spec
     given = [name for name, value in options.items() if value]
     if stored is not None:
         if given:
-            flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+            flags = ", ".join(map(flag, given))
             raise SpecError(f"the store {store!r} says itself what it is; leave out {flags}")
         return stored.of_bytes()
-    shape, retention, interval = options["shape"], options["retention"], options["segment_interval"]
-    if shape is None:
+    described = describe(sight, **options)
+    if described.numbered:
+        raise SpecError(
+            f"the rows of the store {store!r} are numbered, as where duplicates are retained: add "
+            "--retain-duplicates"
+        )
+    if described.unindexed:
+        raise SpecError(f"the store {store!r} has no index by key: add --without-index")
+    return described.spec
+
+
+def _new(store: str, options: dict[str, Any]) -> StoreSpec:
+    """The store as the options say.
+
+    Raises
+    ------
+    SpecError
+        They do not say all of it, or contradict themselves.
+    """
+    if options["shape"] is None:
         raise SpecError(
             f"the store {store!r} does not say what it is: add --shape and what belongs to it, "
             "--format, --retention, --window-size, --segment-interval, as it was written"
         )
-    order = _order(shape, ordered=options["time_ordered"], bare=options["without_index"])
-    wanted = {"window": ["retention", "window_size"], "key-value": []}.get(shape, ["retention"])
-    missing = [f"--{name.replace('_', '-')}" for name in wanted if options[name] is None]
-    if missing:
-        raise SpecError(f"a {shape} store has a {' and a '.join(missing)}; add it, such as 30d")
-    if shape == "key-value":
-        spec = key_value(store)
-    elif shape == "versioned":
-        spec = versioned_key_value(store, retention, interval)
-    elif shape == "window":
-        duplicates = options["retain_duplicates"]
-        spec = window(store, retention, options["window_size"], duplicates, interval, **order)
-    else:
-        spec = session(store, retention, interval, **order)
-    return replace(spec, format=formats.named(options["value_format"] or "plain", spec.family))
-
-
-def _order(shape: str, *, ordered: bool, bare: bool) -> dict[str, Any]:
-    """How the rows of a window or session store lie.
-
-    Raises
-    ------
-    SpecError
-        Only those may lie by time, and only rows by time have an index.
-    """
-    if ordered and shape not in ("window", "session"):
-        raise SpecError(f"a {shape} store has no order of time; leave out --time-ordered")
-    if bare and not ordered:
-        raise SpecError("--without-index says nothing without --time-ordered")
-    return {"time_ordered": True, "indexed": not bare} if ordered else {}
+    return described_by_options(store, options)
 
 
 def _document(

@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
+from kstore_core.cli.advice import spoken
 from kstore_core.clock import segment_id
 from kstore_core.engine import Database
 from kstore_core.errors import FormatError
@@ -31,8 +32,9 @@ class SeenSegment:
         About how many rows it has.
     name : str
         Of its database; empty where it has none of its own.
-    first : bytes or None
-        The first key in its database; None where it holds no row, or has none of its own.
+    first, last : bytes or None
+        The first and the last key in its database; None where it holds no row, or has none of its
+        own.
     damage : str or None
         Why its database cannot be read.
     """
@@ -41,6 +43,7 @@ class SeenSegment:
     rows: int
     name: str = ""
     first: bytes | None = None
+    last: bytes | None = None
     damage: str | None = None
 
     def lies_at(self, interval_ms: int, store: str) -> bool:
@@ -89,6 +92,6 @@ def documents(
             row["end"] = segment.start + interval
             if retention is not None and stream_time is not None:
                 row["expired"] = row["id"] < segment_id(stream_time - retention, interval)
-        row["damage"] = segment.damage
+        row["damage"] = segment.damage and spoken(segment.damage)
         found.append(row)
     return found

@@ -7,13 +7,9 @@ from typing import Any, cast
 
 import click
 
-from kstore_core.cli.options import (
-    engine_option,
-    json_option,
-    path_argument,
-    shape_option,
-    time_ordered_option,
-)
+from kstore_core.cli.describing import describe
+from kstore_core.cli.looking import look, open_to_read
+from kstore_core.cli.options import engine_option, json_option, path_argument, spec_options
 from kstore_core.cli.output import print_json
 from kstore_core.cli.places import refuse_shards
 from kstore_core.cli.progress import Bar, UnfinishedError, shown
@@ -22,6 +18,9 @@ from kstore_core.upgrade import Progress, Upgraded
 from kstore_core.upgrade import upgrade as upgrade_store
 
 __all__ = ["upgrade"]
+
+_ENOUGH = ("shape", "time_ordered")
+"""An upgrade needs no more than these; where more is described, it has to be what the store is."""
 
 
 @click.command()
@@ -32,18 +31,16 @@ __all__ = ["upgrade"]
     metavar="FORMAT",
     help="plain, timestamped, headers, or a format's full name; the newest if left out.",
 )
-@shape_option
-@time_ordered_option
+@spec_options
 @engine_option
 @json_option
 def upgrade(
     path: Path,
     store: str,
     to: str | None,
-    shape: str | None,
-    time_ordered: bool,
     engine: str | None,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Move every row of STORE that is still in an older format to a newer one.
 
@@ -51,6 +48,11 @@ def upgrade(
     is whole at every moment, and the next run goes on.
     """
     refuse_shards(path)
+    shape, time_ordered = options["shape"], options["time_ordered"]
+    value_format = None
+    if any(value for name, value in options.items() if name not in _ENOUGH):
+        with open_to_read(path, engine) as state:
+            value_format = describe(look(state, store), **options).spec.format
     moved = 0
     with shown(_bar) as show:
 
@@ -66,6 +68,7 @@ def upgrade(
                 to,
                 shape=cast("Shape | None", shape and shape.replace("-", "_")),
                 time_ordered=time_ordered or None,
+                value_format=value_format,
                 engine=engine,
                 progress=note,
             )

@@ -8,16 +8,14 @@ from typing import Any
 
 import click
 
-from kstore_core.cli.describing import describe
+from kstore_core.cli.describing import described_by_options
 from kstore_core.cli.errors import spoken
-from kstore_core.cli.looking import Sight
 from kstore_core.cli.options import json_option, path_argument, store_options
 from kstore_core.cli.output import print_json
 from kstore_core.cli.places import is_root
 from kstore_core.cli.progress import Bar, shown
 from kstore_core.cli.rendering import json_value, printable, shown_value
 from kstore_core.errors import SpecError
-from kstore_core.offsets import StoreRecord
 from kstore_core.spec import StoreSpec
 from kstore_core.verify import Finding, Progress, Verified
 from kstore_core.verify import verify as verify_directory
@@ -26,7 +24,6 @@ from kstore_core.verify.verifying import DEFAULT_AT_MOST
 __all__ = ["findings_document", "print_findings", "verify"]
 
 _COLOURS = {"corrupt": "red", "locked": "yellow", "finding": "yellow", "note": "cyan"}
-_IN_SEGMENTS = ("window", "session")
 
 
 @click.command()
@@ -97,8 +94,7 @@ def _spec(store: str | None, options: dict[str, Any]) -> StoreSpec | None:
         raise SpecError("options say what one store is; name the store")
     if options["shape"] is None:
         raise SpecError("the other options say nothing without --shape")
-    segments = () if options["shape"] in _IN_SEGMENTS else None
-    return describe(Sight(store, {}, StoreRecord(), segments=segments), **options).spec
+    return described_by_options(store, options)
 
 
 def _bar(progress: Progress) -> Bar:

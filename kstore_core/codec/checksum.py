@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kstore_core.errors import UnsupportedError
+from kstore_core.extras import install
 
 __all__ = ["crc32c"]
 
@@ -31,7 +32,7 @@ def _load() -> Callable[[bytes], int]:
     except ImportError as error:
         raise UnsupportedError(
             "record batches need google-crc32c for their checksum, which is not installed: "
-            "pip install 'kstore[changelog]'"
+            + install("changelog")
         ) from error
     _compute = value
     return value  # type: ignore[no-any-return]

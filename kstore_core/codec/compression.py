@@ -10,6 +10,7 @@ import zlib
 from typing import Any
 
 from kstore_core.errors import FormatError, UnsupportedError
+from kstore_core.extras import install
 
 __all__ = ["CODECS", "codec_id", "compress", "decompress"]
 
@@ -87,7 +88,7 @@ def _library(codec: int) -> Any:
     except ImportError as error:
         raise UnsupportedError(
             f"compression {CODECS[codec]!r} needs cramjam, which is not installed: "
-            "pip install 'kstore[changelog]'"
+            + install("changelog")
         ) from error
     return cramjam
 

@@ -17,6 +17,7 @@ from kstore_core.demo.job import Result, StepTime, Total
 
 __all__ = ["commands", "print_report"]
 
+_ANY_WIDTH = 10_000
 _TIME = "%Y-%m-%dT%H:%MZ"
 
 
@@ -29,17 +30,34 @@ def print_report(console: Console, result: Result) -> None:
     )
     console.print(f"Rates of the {result.source}. {result.java}", style="dim")
     console.print()
-    console.print(_totals(result.totals))
+    _print(console, _totals(result.totals))
     _off(console, result)
     console.print("\n[bold]A few joined rows, with the headers of the rate they were joined to[/]")
-    console.print(_rows(result.rows))
+    _print(console, _rows(result.rows))
     console.print("\n[bold]Speed[/]")
-    console.print(_steps(result.steps))
+    _print(console, _steps(result.steps))
     _check(console, result)
     console.print(f"\nPage, with a picture: {result.page}", soft_wrap=True, highlight=False)
     console.print(f"\n[bold]Try next[/], on the store that was just made in {result.root}:")
     for command in commands(result):
         console.print(f"  {command}", soft_wrap=True, highlight=False)
+
+
+def _print(console: Console, table: Table) -> None:
+    """A table, or where it is wider than the console each of its rows as names and values."""
+    needed = console.measure(table, options=console.options.update(width=_ANY_WIDTH)).maximum
+    if needed <= console.width:
+        console.print(table)
+        return
+    if table.title:
+        console.print(table.title, style="bold")
+    names = [column.header for column in table.columns]
+    for cells in zip(*(column.cells for column in table.columns), strict=True):
+        fields = Table.grid(padding=(0, 2, 0, 0))
+        for name, cell in zip(names, cells, strict=True):
+            fields.add_row(name, cell)
+        console.print(fields)
+        console.print()
 
 
 def commands(result: Result) -> list[str]:

@@ -48,7 +48,7 @@ def rocksdb_versions(engine: Engine, root: Path) -> Iterator[Finding]:
     if installed and written[:2] > installed[:2]:
         names = [".".join(map(str, version)) for version in (written, installed)]
         why = f"a store was written by RocksDB {names[0]}, and {names[1]} is installed"
-        remedy = "pip install --upgrade rocksdict, if the store cannot be opened"
+        remedy = "pip install --upgrade 'rocksdict>=0.3.29,<0.4', if the store cannot be opened"
         yield at("finding", "version", why, remedy)
 
 

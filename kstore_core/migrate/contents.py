@@ -11,6 +11,7 @@ from typing import Any
 
 from kstore_core.engine import Chunk, Engine
 from kstore_core.errors import EngineError
+from kstore_core.keys import rows_of
 from kstore_core.offsets import Entries, StoreRecord
 from kstore_core.plugins import wrap_table
 from kstore_core.spec import StoreSpec
@@ -40,6 +41,7 @@ class Contents:
     _table: Any
     _storage: Storage
     _staging: Staging
+    _spec: StoreSpec
 
     def rows(self) -> Iterator[Chunk]:
         """Chunks of all rows, in the table's order."""
@@ -59,6 +61,12 @@ class Contents:
     def has_index(self) -> bool:
         """Whether there is a row of an index by key: of a time-ordered store."""
         return next(self._table.scan(_INDEX_ROWS), None) is not None
+
+    def has_numbers(self) -> bool:
+        """Whether its first row is told from duplicates by a number: of a window store."""
+        keys, _ = next(self._table.scan(Bounds()), ([], []))
+        split = rows_of("window", time_ordered=self._spec.time_ordered).split
+        return any(split(key)[2] > 0 for key in keys[:1])
 
     def load(self, chunks: Iterator[Chunk]) -> None:
         """Load rows that ascend, some of them at a time."""
@@ -103,7 +111,7 @@ def opened(
     )
     try:
         record = storage.read_record()
-        yield Contents(record, wrap_table(storage.open(), spec), storage, staging)
+        yield Contents(record, wrap_table(storage.open(), spec), storage, staging, spec)
     except BaseException:
         with suppress(EngineError):  # such as of a full disk, which has been said
             storage.close()

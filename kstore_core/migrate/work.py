@@ -151,6 +151,14 @@ class Work:
                 f"the store {store!r} in {self._root} keeps no spec, as those that Kafka Streams "
                 "wrote: say what it is (spec=; --shape, --format and what belongs to them)"
             )
+        if given.shape == "window" and not given.retain_duplicates:
+            with opened(self._source, self._root, given) as contents:
+                if contents.has_numbers():
+                    raise SpecError(
+                        f"the rows of the store {store!r} in {self._root} are numbered, as where "
+                        "duplicates are retained: pass retain_duplicates=True, "
+                        "--retain-duplicates"
+                    )
         if given.time_ordered and not given.indexed:
             with opened(self._source, self._root, given) as contents:
                 return replace(given, indexed=contents.has_index())

@@ -2,7 +2,7 @@
 
 >>> from kstore_core.plots import plot_history, plot_windowed
 
-They draw with matplotlib (``pip install 'kstore[plots]'``), imported when something is drawn.
+They draw with matplotlib (``pip install 'matplotlib>=3.8'``), imported when something is drawn.
 """
 
 from kstore_core.plots.history import plot_history

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kstore_core.errors import EngineUnavailableError
+from kstore_core.extras import install
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,8 +43,7 @@ def axes_for(axes: Axes | None, height: float) -> Axes:
         from matplotlib import pyplot
     except ImportError as error:
         raise EngineUnavailableError(
-            "pictures are drawn with matplotlib, which is not installed. "
-            "Try: pip install 'kstore[plots]'"
+            f"pictures are drawn with matplotlib, which is not installed. Try: {install('plots')}"
         ) from error
     made: Axes = pyplot.subplots(figsize=(9, height), layout="constrained")[1]
     return made

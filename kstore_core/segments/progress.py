@@ -155,7 +155,9 @@ def decode_commit(data: bytes) -> SegmentCommit:
         if kind == _WITH_RECORD:
             (digest,) = _DIGEST.unpack(data[_COMMIT.size :])
             return SegmentCommit(number, digest, None)
-        return SegmentCommit(number, None, parse_entries(_pairs(data, _COMMIT.size)))
+        return SegmentCommit(
+            number, None, parse_entries(_pairs(data, _COMMIT.size), COMMIT.decode())
+        )
     except (struct.error, ValueError) as error:
         raise _damaged(COMMIT, data) from error
 

@@ -120,7 +120,7 @@ class ChildStorage:
                 self._spec.name,
                 segments.path,
                 names,
-                lambda number: _record_of(segments.live[number].wake()),
+                lambda number: _record_of(segments.live[number].wake(), self._spec.name),
                 looked_at=_LOOKED_AT,
             )
 
@@ -358,10 +358,10 @@ def _read_child(engine: Engine, root: Path, store: str, name: str) -> StoreRecor
     except FileNotFoundError:  # it has been dropped meanwhile, or was never finished
         return StoreRecord()
     with closing(database):
-        return _record_of(database)
+        return _record_of(database, store)
 
 
-def _record_of(database: Database | None) -> StoreRecord:
+def _record_of(database: Database | None, store: str) -> StoreRecord:
     if database is None or OFFSETS not in database.namespaces():
         return StoreRecord()
-    return read_record(database.namespace(OFFSETS))
+    return read_record(database.namespace(OFFSETS), f"the store {store!r} in {database.path}")

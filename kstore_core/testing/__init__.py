@@ -1,6 +1,7 @@
 """The contract kit: what every engine has to pass, for the authors of engines.
 
-Needs pytest and hypothesis: ``pip install 'kstore[testing]'``. See docs/extending/testing.md.
+Needs pytest and hypothesis: ``pip install 'pytest>=8.2' 'hypothesis>=6.100'``. See
+docs/extending/testing.md.
 
 A name loads its module when it is first used: writers that are killed by the hundred need neither.
 """

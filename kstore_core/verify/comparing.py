@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
@@ -12,8 +12,10 @@ from typing import Any, cast
 
 from kstore_core.changelog import FileChangelog
 from kstore_core.clock import segment_id
+from kstore_core.commands import command
 from kstore_core.engine import Chunk, Engine, Namespace
 from kstore_core.keys import rows_of
+from kstore_core.scratch import Scratch
 from kstore_core.serdes import BYTES
 from kstore_core.spec import StoredSpec, StoreSpec
 from kstore_core.state import open_state
@@ -47,26 +49,31 @@ def compare(
     topic, _, partition = log.name.rpartition("-")
     spec = _of_bytes(stored)
     with (
-        tempfile.TemporaryDirectory(prefix="kstore-verify-") as scratch,
+        Scratch("verify") as scratch,
         FileChangelog(log.parent, topic, int(partition), read_only=True) as changelog,
         open_state(root, engine=engine, read_only=True) as state,
     ):
         contains = state.offsets(spec.name).get((topic, int(partition)))
         end = changelog.high_watermark - 1
         if contains is None or contains != end:
-            yield (*_elsewhere(log, contains, end), None)
+            yield (*_elsewhere(spec.name, log, contains, end), None)
             return
-        with open_state(Path(scratch) / root.name, engine=engine) as restored:
+        with open_state(scratch / root.name, engine=engine) as restored:
             restored.restore(spec, changelog)
-            yield from _differences(state.open(spec), restored.open(spec), log)
+            ours, theirs = state.open(spec), restored.open(spec)
+            if theirs.stream_time is not None:
+                # A store that Kafka wrote keeps none, so it would show what has expired.
+                state._stores[spec.name].advance(theirs.stream_time)
+            yield from _differences(ours, theirs, log)
 
 
-def _elsewhere(log: Path, contains: int | None, end: int) -> tuple[Severity, Fault]:
+def _elsewhere(store: str, log: Path, contains: int | None, end: int) -> tuple[Severity, Fault]:
     if contains is None:
         return "note", Fault("compare", f"the store does not say how much of {log} it contains")
+    first = command("restore", "PATH", store, options=f"--from {shlex.quote(str(log))}")
     where = f"the store contains {log} up to offset {contains}, and it ends with {end}"
     if contains < end:
-        return "note", Fault("compare", f"{where}: bring it up to date with kstore restore first")
+        return "note", Fault("compare", f"{where}: bring it up to date with: {first}")
     return "corrupt", Fault("compare", f"{where}: it is another log, or has lost its end")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import ge
 
 from kstore_core.codec.row_pairs import RowPairs
+from kstore_core.commands import command
 from kstore_core.engine import Chunk, Database, Namespace
 from kstore_core.errors import FormatError, KStoreError
 from kstore_core.offsets import StoreRecord
@@ -15,7 +16,7 @@ from kstore_core.verify.chains import broken_chains
 from kstore_core.verify.entries import checked_entry, joined
 from kstore_core.verify.findings import Counts
 from kstore_core.verify.kinds import Kind
-from kstore_core.verify.rows import Fault, RowCheck, SegmentTime
+from kstore_core.verify.rows import LEFT_OUT, Fault, RowCheck, SegmentTime
 
 __all__ = ["DatabaseCheck", "Told"]
 
@@ -111,7 +112,8 @@ class DatabaseCheck:
             count = self._database.namespace(layout.older.namespace).approximate_count()
             self._note(
                 f"about {count} rows are still {layout.older.name}: an upgrade to {newest.name} "
-                "was begun, which moves them when they are used. Move all with kstore upgrade",
+                "was begun, which moves them when they are used. Move all with: "
+                + command("upgrade", "PATH", self._store),
                 layout.older.namespace,
             )
 
@@ -188,11 +190,23 @@ class DatabaseCheck:
             for link, why in broken_chains(rows):
                 self._tell(Fault("chain", why), None, link.stored_key)
         spec = self._kind.spec
-        if spec is not None and spec.indexed:
+        if spec is not None and spec.indexed and self._kind.described and not self._has_index(rows):
+            if rows:
+                self._tell(LEFT_OUT["no index"], None, None)
+        elif spec is not None and spec.indexed:
             pairs = self._kind.row_keys()[0].pairs
             assert pairs is not None
             for namespace in rows:
                 self._check_index(namespace, rows, pairs)
+
+    def _has_index(self, rows: Sequence[Namespace]) -> bool:
+        size = self._id_bytes
+        return any(
+            key[size:].startswith(_INDEX)
+            for namespace in rows
+            for keys, _ in namespace.scan()
+            for key in keys
+        )
 
     def _check_twice(self, namespace: Namespace, other: Namespace) -> None:
         """A row that an upgrade has moved is not in the older format as well."""

@@ -29,11 +29,14 @@ class Kind:
         What the store says, or who asked.
     width_ms : int
         At most how wide a segment is; 0 where nothing tells.
+    described : bool
+        The spec is the caller's, as the store keeps none. What rows contradict may be the spec.
     """
 
     families: tuple[str, ...]
     spec: StoredSpec | None = None
     width_ms: int = 0
+    described: bool = False
 
     @property
     def family(self) -> str | None:
@@ -85,6 +88,7 @@ def kind_of(
     *,
     has_children: bool,
     starts: Iterable[int] = (),
+    described: bool = False,
 ) -> Kind:
     """What a store is taken for.
 
@@ -97,9 +101,11 @@ def kind_of(
         Whether its segments have a database each.
     starts : iterable of int
         When these begin, ms.
+    described : bool
+        Whether the spec is the caller's.
     """
     if spec is not None:
-        return Kind((spec.family,), spec, spec.segment_interval_ms or 0)
+        return Kind((spec.family,), spec, spec.segment_interval_ms or 0, described)
     families = _IN_SEGMENTS if has_children else _IN_ONE
     known = {f.namespace for f in FORMATS.values()}
     found = known.intersection(namespaces)

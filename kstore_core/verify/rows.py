@@ -20,7 +20,7 @@ from kstore_core.serdes import BUILT_IN, BuiltInSerde
 from kstore_core.verify.kinds import Kind
 from kstore_core.versioned import LATEST_PREFIX
 
-__all__ = ["Fault", "RowCheck", "SegmentTime"]
+__all__ = ["LEFT_OUT", "Fault", "RowCheck", "SegmentTime"]
 
 _INDEX = b"\x01"
 
@@ -31,6 +31,29 @@ class Fault(NamedTuple):
     what: str
     why: str
     serious: bool = True
+
+
+LEFT_OUT = {
+    "duplicates": Fault(
+        "description",
+        "its number tells it from duplicates, and the store was described without: pass "
+        "retain_duplicates=True, --retain-duplicates",
+        serious=False,
+    ),
+    "index": Fault(
+        "description",
+        "it is a row of an index, and the store was described without one: indexed=False, "
+        "--without-index",
+        serious=False,
+    ),
+    "no index": Fault(
+        "description",
+        "the rows have no index, and the store was described with one: pass indexed=False, "
+        "--without-index",
+        serious=False,
+    ),
+}
+"""What a caller's description says wrongly of a sound store, as far as rows tell."""
 
 
 class SegmentTime(NamedTuple):
@@ -79,6 +102,10 @@ class RowCheck:
         self._key_serde = None if spec is None else BUILT_IN.get(spec.key)
         self._value_serde = None if spec is None else BUILT_IN.get(spec.value)
         self._numbered = spec is None or spec.retain_duplicates or spec.shape != "window"
+        self._denied = {"duplicates"} if kind.described and not self._numbered else set()
+        if kind.described and spec is not None and spec.time_ordered and not spec.indexed:
+            self._denied.add("index")
+        self._has_index = "index" in self._denied
 
     def check(self, key: bytes, value: bytes) -> Iterator[Fault]:
         """What is wrong with a row."""
@@ -88,10 +115,19 @@ class RowCheck:
         user_key: bytes | None = key
         is_index = False
         if self._candidates:
-            is_index = key[self._id_bytes :].startswith(_INDEX) and any(
-                one.pairs for one in self._candidates
-            )
+            is_index = self._is_index(key)
+            if is_index and "index" in self._denied:
+                self._denied.remove("index")
+                yield LEFT_OUT["index"]
             found = self._in_segment(key)
+            if isinstance(found, Fault) and "duplicates" in self._denied:
+                self._numbered = True
+                again = self._in_segment(key)
+                self._numbered = not isinstance(again, Fault)
+                if self._numbered:
+                    self._denied.remove("duplicates")
+                    found = again
+                    yield LEFT_OUT["duplicates"]
             if isinstance(found, Fault):
                 yield found
                 user_key = None
@@ -106,6 +142,11 @@ class RowCheck:
                 yield from self._check_value(value)
             return
         yield from self._check_value(value)
+
+    def _is_index(self, key: bytes) -> bool:
+        if not key[self._id_bytes :].startswith(_INDEX):
+            return False
+        return self._has_index or any(one.pairs for one in self._candidates)
 
     def _check_value(self, value: bytes) -> Iterator[Fault]:
         try:

@@ -109,6 +109,8 @@ def remedy(severity: Severity, fault: Fault, unit: Unit, job: Job) -> str:
         return f"read it as a user who may; see what is closed with: {command('doctor', root)}"
     if fault.what == "failed":
         return "verify it again; where it fails again, report it with this text"
+    if fault.what == "description":
+        return "describe it as it was written, and verify it again; if this is how, restore it"
     if fault.what == "two formats":
         return f"finish the upgrade with: {command('upgrade', root, unit.store)}"
     if severity == "corrupt" and job.spec is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kstore_core.engine import Database
-from kstore_core.errors import EngineLockedError, InconsistentStateError, KStoreError
+from kstore_core.errors import EngineLockedError, InconsistentStateError, KStoreError, SpecError
 from kstore_core.formats import by_name
 from kstore_core.offsets import StoreRecord, merged_record
 from kstore_core.segments.names import by_id, starts
@@ -116,7 +116,13 @@ class Worker:
                 record = progress.record
                 if progress.behind:
                     findings.add(self._finding(unit, "note", Fault("note", progress.behind)))
-        kind = kind_of(spec, counts, has_children=in_segments, starts=found.values())
+        kind = kind_of(
+            spec,
+            counts,
+            has_children=in_segments,
+            starts=found.values(),
+            described=record.spec is None,
+        )
         return Survey(kind, record, _older(kind, counts), read=is_empty or bool(records))
 
     # ------------------------------------------------------------ files and rows
@@ -188,12 +194,17 @@ class Worker:
             why = "the store keeps no spec, so it cannot be compared; say what it is with --shape"
             findings.add(self._finding(unit, "note", Fault("compare", why)))
             return
-        for found in compare(self._job.engine, self._job.root, kind.spec, log):
-            if isinstance(found, Counts):
-                self._send("counted", (found, "", None))
-            else:
-                severity, fault, key = found
-                findings.add(self._finding(unit, severity, fault, None, key))
+        try:
+            for found in compare(self._job.engine, self._job.root, kind.spec, log):
+                if isinstance(found, Counts):
+                    self._send("counted", (found, "", None))
+                else:
+                    severity, fault, key = found
+                    findings.add(self._finding(unit, severity, fault, None, key))
+        except SpecError as error:
+            if not kind.described:
+                raise
+            findings.add(self._finding(unit, "finding", Fault("description", str(error))))
 
     def _log_of(self, unit: Unit) -> Path | None:
         assert self._job.logs is not None

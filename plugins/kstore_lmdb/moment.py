@@ -7,7 +7,6 @@ environment does, which waits for those threads.
 
 from __future__ import annotations
 
-import tempfile
 import weakref
 from collections.abc import Mapping
 from threading import RLock
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import lmdb
 
+from kstore_core.scratch import Scratch
 from kstore_lmdb.errors import Reason
 
 if TYPE_CHECKING:
@@ -80,19 +80,20 @@ class Moment:
 
     def copy_aside(self, native: lmdb.Environment) -> None:
         """Move to a copy of the environment as of this moment, in a temporary directory."""
-        directory = tempfile.TemporaryDirectory(prefix="kstore-read-")
+        scratch = Scratch()
+        place = str(scratch.path)
         try:
-            native.copy(directory.name, compact=True, txn=self.transaction)
+            native.copy(place, compact=True, txn=self.transaction)
             self.copy = lmdb.Environment(
-                directory.name, readonly=True, lock=False, max_dbs=len(self.handles)
+                place, readonly=True, lock=False, max_dbs=len(self.handles)
             )
             handles = {
                 name: self.copy.open_db(name.encode(), create=False) for name in self.handles
             }
         except BaseException:
-            directory.cleanup()
+            scratch.remove()
             raise
-        self._discard = weakref.finalize(self, _discard, self.copy, directory)
+        self._discard = weakref.finalize(self, _discard, self.copy, scratch)
         self.begin(self.copy, handles)
 
     def end(self, reason: Reason) -> None:
@@ -116,6 +117,6 @@ class Moment:
         self.end(reason)
 
 
-def _discard(copy: lmdb.Environment, directory: tempfile.TemporaryDirectory[str]) -> None:
+def _discard(copy: lmdb.Environment, scratch: Scratch) -> None:
     copy.close()
-    directory.cleanup()
+    scratch.remove()

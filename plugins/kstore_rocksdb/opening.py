@@ -13,6 +13,7 @@ from rocksdict import AccessType, Cache, Rdict
 
 from kstore_core.engine import Durability
 from kstore_core.errors import CorruptionError
+from kstore_core.scratch import Scratch
 from kstore_rocksdb import living, locks
 from kstore_rocksdb.database import DEFAULT, RocksDBDatabase
 from kstore_rocksdb.errors import doing, is_locked, reraise
@@ -106,19 +107,19 @@ def open_for_reading(
         raise _none_at(path)
     native = NativeOptions(options, cache, read_only=True)
 
-    def use(scratch: Path) -> RocksDBDatabase:
+    def use(scratch: Scratch) -> RocksDBDatabase:
         check_manifest(path)
-        for log in logs_beyond_gap(scratch):
+        for log in logs_beyond_gap(scratch.path):
             log.unlink()
-        root, families = _open(scratch, native, AccessType.read_only(False))
+        root, families = _open(scratch.path, native, AccessType.read_only(False))
         return RocksDBDatabase(
             path,
             root,
             families,
             native,
             durability=durability,
-            scratch=scratch,
-            on_close=partial(_remove_scratch, scratch, os.open(scratch, os.O_RDONLY)),
+            scratch=scratch.path,
+            on_close=scratch.remove,
         )
 
     try:
@@ -137,12 +138,6 @@ def sync_directory(directory: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
-
-
-def _remove_scratch(scratch: Path, held: int) -> None:
-    """Remove what was read, which an open descriptor has shown to be in use until now."""
-    shutil.rmtree(scratch, ignore_errors=True)
-    os.close(held)
 
 
 def _none_at(path: Path) -> FileNotFoundError:

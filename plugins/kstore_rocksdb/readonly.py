@@ -12,7 +12,6 @@ only grow, one after the other: the newest is copied first, so what is copied is
 from __future__ import annotations
 
 import shutil
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from kstore_core.errors import EngineError
+from kstore_core.scratch import HELD, Scratch
 
 __all__ = ["KEPT", "copy_scratch", "moment", "with_scratch"]
 
@@ -28,7 +28,7 @@ KEPT = ".beyond-gap"
 
 _LINKED = (".sst", ".blob")
 _LOG = ".log"
-_SKIPPED = ("LOCK", "LOG", "OPTIONS-", "rocksdict-config.json")
+_SKIPPED = ("LOCK", "LOG", "OPTIONS-", "rocksdict-config.json", HELD)
 _ATTEMPTS = 50
 _PATIENCE_S = 30.0
 _PAUSE_S = 0.01
@@ -36,7 +36,7 @@ _PAUSE_S = 0.01
 Opened = TypeVar("Opened")
 
 
-def with_scratch(source: Path, use: Callable[[Path], Opened]) -> Opened:
+def with_scratch(source: Path, use: Callable[[Scratch], Opened]) -> Opened:
     """What ``use`` makes of a scratch directory for ``source``; the directory stays if it succeeds.
 
     Raises
@@ -50,10 +50,10 @@ def with_scratch(source: Path, use: Callable[[Path], Opened]) -> Opened:
     attempt = 0
     while attempt < _ATTEMPTS or time.monotonic() - begun < _PATIENCE_S:
         before = moment(source)
-        scratch = Path(tempfile.mkdtemp(prefix="kstore-read-"))
+        scratch = Scratch()
         done = False
         try:
-            _fill(scratch, source)
+            _fill(scratch.path, source)
             if moment(source) == before:
                 opened = use(scratch)
                 done = True
@@ -63,7 +63,7 @@ def with_scratch(source: Path, use: Callable[[Path], Opened]) -> Opened:
                 raise
         finally:
             if not done:
-                shutil.rmtree(scratch, ignore_errors=True)
+                scratch.remove()
         time.sleep(_PAUSE_S * min(attempt, 10))
         attempt += 1
     raise EngineError(

@@ -27,5 +27,5 @@ with contextlib.suppress(ImportError):  # without PySpark nobody looks
             def __init__(self, options: dict[str, str]) -> None:
                 raise ImportError(
                     f"kstore cannot be imported by Spark's Python ({_reason}); "
-                    "pip install 'kstore[spark,rocksdb]' there"
+                    "install it there, from a clone: pip install '.[spark,rocksdb]'"
                 )

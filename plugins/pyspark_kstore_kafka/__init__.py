@@ -23,5 +23,5 @@ with contextlib.suppress(ImportError):  # without PySpark nobody looks
             def __init__(self, options: dict[str, str]) -> None:
                 raise ImportError(
                     f"kstore cannot be imported by Spark's Python ({_reason}); "
-                    "pip install 'kstore[spark,kafka]' there"
+                    "install it there, from a clone: pip install '.[spark,kafka]'"
                 )

@@ -21,7 +21,7 @@ from kstore_core.cli.rendering import (
     ("data", "as_json", "as_text"),
     [
         (b"abc", "abc", "abc"),
-        (b"", "", ""),
+        (b"", "", '""'),
         ("Zürich €".encode(), "Zürich €", "Zürich €"),
         (b"\x00\xff", {"hex": "00ff"}, "0x00ff"),
         (b"a\x1b[31m", {"hex": "611b5b33316d"}, "0x611b5b33316d"),
@@ -85,7 +85,7 @@ def test_headers_keep_order_repeats_and_null():
         (0, "1970-01-01T00:00:00Z"),
         (1_421_334_000_000, "2015-01-15T15:00:00Z"),
         (1_421_334_000_001, "2015-01-15T15:00:00.001Z"),
-        (-1, "1969-12-31T23:59:59.999Z"),
+        (-1, "unknown"),
         (2**62, f"{2**62} ms"),
         (None, ""),
     ],

@@ -165,7 +165,8 @@ def test_a_damaged_segment_does_not_hide_the_others(run, minutes, damaged):
     (minutes / "w" / f"w.{damaged}" / "CURRENT").write_text("rubbish")
     ran = run("inspect", minutes, "--json")
     assert ran.code == 4
-    assert f"kstore inspect {minutes}" in ran.err
+    assert f"the store 'w' in {minutes} is damaged" in ran.err
+    assert f"kstore verify {minutes}" in ran.err
     (store,) = ran.document["directories"][0]["stores"]
     assert [row["start"] for row in store["segment_list"] if row["damage"]] == [damaged]
     assert [row["rows"] for row in store["segment_list"]].count(1) == 2

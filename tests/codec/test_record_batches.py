@@ -355,7 +355,7 @@ def test_a_library_that_is_missing_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.setattr("kstore_core.codec.checksum._compute", None)
-    with pytest.raises(UnsupportedError, match=rf"{remedy}.*pip install 'kstore\[changelog\]'"):
+    with pytest.raises(UnsupportedError, match=rf"{remedy}.*pip install 'google-crc32c"):
         encode_record_batch([LogRecord(0, 0, b"k", b"v")], compression=compression)
 
 

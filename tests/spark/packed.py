@@ -1,6 +1,6 @@
 """A virtual environment with kstore in one archive, made of what is installed here.
 
-It is what ``venv-pack`` makes of one with ``kstore[spark,rocksdb]``, but for what no test needs.
+It is what ``venv-pack`` makes of one with the extras ``spark,rocksdb``, but for what no test needs.
 """
 
 from __future__ import annotations

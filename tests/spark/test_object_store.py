@@ -285,5 +285,5 @@ def test_a_full_disk_of_this_machine_says_so(
 
 def test_without_s3fs_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "s3fs", None)
-    with pytest.raises(EngineUnavailableError, match=r"pip install 'kstore\[s3\]'"):
+    with pytest.raises(EngineUnavailableError, match=r"pip install 's3fs>=2025"):
         Root.at("s3://b/x")

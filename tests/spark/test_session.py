@@ -27,7 +27,7 @@ def test_importing_the_package_imports_neither_spark_nor_arrow() -> None:
 
 def test_without_pyspark_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    with pytest.raises(EngineUnavailableError, match=r"pip install 'kstore\[spark\]'"):
+    with pytest.raises(EngineUnavailableError, match=r"pip install 'pyspark>=4"):
         local_session()
 
 

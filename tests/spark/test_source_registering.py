@@ -54,7 +54,7 @@ except ImportError as error:
     name, message = python(code)
     assert name == "kstore"
     assert message.startswith("kstore cannot be imported by Spark's Python (ModuleNotFoundError: ")
-    assert message.endswith("pip install 'kstore[spark,rocksdb]' there")
+    assert message.endswith("from a clone: pip install '.[spark,rocksdb]'")
 
 
 def test_nobody_needs_pyspark_to_import_it() -> None:

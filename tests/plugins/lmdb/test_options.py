@@ -93,7 +93,7 @@ def test_the_registry_finds_it_or_says_what_to_install(present: bool) -> None:
     if present:
         assert output == "LMDBEngine\n"
     else:
-        assert "pip install 'kstore[lmdb]'" in output
+        assert "pip install 'lmdb>=3.0,<4'" in output
     assert kstore_lmdb.LMDBEngine is LMDBEngine
 
 

@@ -60,7 +60,7 @@ def test_the_registry_finds_it_or_says_what_to_install(present: bool) -> None:
     if present:
         assert output == "RocksDBEngine\n"
     else:
-        assert "pip install 'kstore[rocksdb]'" in output
+        assert "pip install 'rocksdict>=0.3.29,<0.4'" in output
         assert "rocksdict" in output
 
 

@@ -133,7 +133,7 @@ def test_settings_that_a_client_of_kstores_makes_itself_are_refused_as_options()
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
-    with pytest.raises(EngineUnavailableError, match=r"pip install 'kstore\[kafka\]'"):
+    with pytest.raises(EngineUnavailableError, match=r"pip install .*'confluent-kafka>=2"):
         KafkaOptions.of(LEAST).cluster()
 
 

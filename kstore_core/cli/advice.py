@@ -1,0 +1,105 @@
+"""What messages advise, seen from the command that is running: never to run that one again.
+
+An engine or a store does not know who asked, so its messages advise one command for all. Here, in
+the one place that knows what is running, they are made to fit: what only Python can say goes, the
+places of PATH, STORE and KEY are filled in, and a command that has just failed is not advised.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import click
+
+__all__ = ["Running", "running", "spoken"]
+
+_READ_OR_WAIT = re.compile(r"(, wait with lock_timeout_s=…)?, or open it with read_only=True")
+_ARGUMENT = re.compile(r"\b[a-z_]+=(True|False)?[,;] (?=--)")
+"""One of Python's, before the option that it is on the command line."""
+_COMMAND = re.compile(
+    r"\bkstore (?P<name>[a-z]+)(?P<words>(?: (?:'[^']*'|\"[^\"]*\"|\.(?!\s|$)|[^\s'\";,.])+)*)"
+)
+"""A command up to the end of its sentence."""
+_NEXT = {"doctor": "verify", "inspect": "verify", "dump": "verify", "get": "verify"}
+_NEXT |= {"history": "verify"}
+"""The command to look with once this one has failed; after any other one it is doctor."""
+_WRITERS = ("migrate", "restore", "upgrade")
+_PLACES = ("path", "store", "key")
+_PLACE = re.compile(r"(?<= )(PATH|STORE|KEY)(?![^ ])")
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """The command that is running.
+
+    Attributes
+    ----------
+    name : str
+    places : mapping of str to str
+        Its arguments ``path``, ``store`` and ``key``, as far as they were given.
+    options : frozenset of str
+        Those that were given.
+    """
+
+    name: str = ""
+    places: Mapping[str, str] = field(default_factory=dict)
+    options: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, ctx: click.Context) -> Running:
+        """The command whose context this is."""
+        given = {name: value for name, value in ctx.params.items() if value}
+        options = {one for param in ctx.command.params if param.name in given for one in param.opts}
+        places = {name: str(given[name]) for name in _PLACES if name in given}
+        return cls(ctx.info_name or "", places, frozenset(options))
+
+    def advice(self, name: str, words: str) -> str:
+        """An advised command that can be run as it stands, and is not the one that has failed."""
+        words = _PLACE.sub(self._place, words)
+        arguments = shlex.split(words)
+        if name != self.name or self._is_another(name, arguments):
+            return f"kstore {name}{words}"
+        path = next((one for one in arguments if not one.startswith("-")), None)
+        if path is None:
+            return "kstore --help"
+        dash = "-- " if path.startswith("-") else ""
+        return f"kstore {_NEXT.get(name, 'doctor')} {dash}{shlex.quote(path)}"
+
+    def _place(self, found: re.Match[str]) -> str:
+        text = self.places.get(found[0].lower())
+        return found[0] if text is None else shlex.quote(text)
+
+    def _is_another(self, name: str, arguments: list[str]) -> bool:
+        """Whether a command of the same name does something else."""
+        if any(one.startswith("--") and one not in self.options for one in arguments):
+            return True
+        places = [one for one in arguments if not one.startswith("-")][:2]
+        return name in _WRITERS and places != [self.places.get(name) for name in _PLACES[:2]]
+
+
+def running(name: str, command: click.Command | None, arguments: list[str]) -> Running:
+    """The command that failed, by what was typed."""
+    if command is None:
+        return Running(name)
+    with command.make_context(name, arguments, resilient_parsing=True) as ctx:
+        return Running.of(ctx)
+
+
+def spoken(message: str, command: Running | None = None) -> str:
+    """A message as the command line says it.
+
+    Parameters
+    ----------
+    message : str
+    command : Running, optional
+        The one of the current context if left out.
+    """
+    if command is None:
+        ctx = click.get_current_context(silent=True)
+        command = Running() if ctx is None else Running.of(ctx)
+    now = command
+    message = _ARGUMENT.sub("", _READ_OR_WAIT.sub(", and try again", message))
+    return _COMMAND.sub(lambda found: now.advice(found["name"], found["words"]), message)

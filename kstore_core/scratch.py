@@ -1,0 +1,139 @@
+"""Temporary directories of readers, which the next reader removes once their owner is dead.
+
+A directory is its owner's as long as that holds a lock on a file in it, which the kernel lets go of
+with the process, however it ended. Only directories with such a file are ever removed, so one whose
+owner does not know of the lock is left alone; ``kstore doctor`` tells of those.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import stat
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+__all__ = ["HELD", "Scratch", "reap"]
+
+HELD = ".kstore-reader"
+"""The file that the owner of a directory holds locked."""
+
+_NAME = re.compile(r"kstore-(read|verify)-[a-z0-9_]{8}")
+_REAP_EVERY_S = 60.0
+
+_reaped: float | None = None
+"""When this process has looked for directories of the dead, by the monotonic clock."""
+
+
+class Scratch:
+    """A new temporary directory, held until it is removed; what the dead have left goes first.
+
+    Parameters
+    ----------
+    purpose : {"read", "verify"}
+
+    Attributes
+    ----------
+    path : Path
+    """
+
+    __slots__ = ("_held", "_pid", "path")
+
+    def __init__(self, purpose: Literal["read", "verify"] = "read") -> None:
+        _reap_now_and_then()
+        self._pid = os.getpid()
+        self._held: int | None = None
+        while self._held is None:  # or one that reaps was here before it was held
+            self.path = Path(tempfile.mkdtemp(prefix=f"kstore-{purpose}-"))
+            try:
+                self._held = _hold(self.path / HELD, create=True)
+            except FileNotFoundError:
+                continue
+            except BaseException:
+                shutil.rmtree(self.path, ignore_errors=True)
+                raise
+
+    def __enter__(self) -> Path:
+        return self.path
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+    def remove(self) -> None:
+        """Remove the directory, and let go of it; nothing in a process that was forked off."""
+        held, self._held = self._held, None
+        if held is None:
+            return
+        if os.getpid() == self._pid:
+            _remove(self.path)
+        os.close(held)
+
+
+def reap() -> list[Path]:
+    """Remove what dead readers of this user have left in the temporary directory."""
+    removed = []
+    with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
+        names = [Path(entry.path) for entry in entries if _NAME.fullmatch(entry.name)]
+        for directory in filter(_is_mine, names):
+            with suppress(OSError):
+                held = _hold(directory / HELD)
+                if held is not None:
+                    _remove(directory)
+                    os.close(held)
+                    removed.append(directory)
+    return removed
+
+
+def _reap_now_and_then() -> None:
+    global _reaped
+    now = time.monotonic()
+    if _reaped is None or now - _reaped >= _REAP_EVERY_S:
+        _reaped = now
+        reap()
+
+
+def _is_mine(directory: Path) -> bool:
+    """Whether it is a directory, and no link to one, of this user."""
+    try:
+        status = directory.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+
+
+def _hold(file: Path, *, create: bool = False) -> int | None:
+    """A descriptor that holds the file locked; None where another one does, or had it.
+
+    Where the file system knows no locks, the descriptor of a file that is created holds nothing,
+    and nobody can hold a file that is there.
+    """
+    flags = os.O_CREAT | os.O_EXCL if create else 0
+    held = os.open(file, os.O_RDWR | os.O_NOFOLLOW | flags, 0o600)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Another one may have removed the directory between the two calls.
+        if os.path.samestat(os.fstat(held), file.lstat()):
+            return held
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except OSError:
+        if create:
+            return held
+    os.close(held)
+    return None
+
+
+def _remove(directory: Path) -> None:
+    """Remove a directory, what shows that it is held last: who is killed meanwhile leaves that."""
+    with suppress(OSError):
+        for entry in sorted(directory.iterdir(), key=lambda entry: entry.name == HELD):
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink(missing_ok=True)
+        directory.rmdir()
