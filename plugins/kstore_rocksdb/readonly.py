@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from kstore_core.errors import EngineError
+from kstore_core.interrupts import interruptible, uninterrupted
 
 __all__ = ["copy_scratch", "moment", "with_scratch"]
 
@@ -46,22 +47,24 @@ def with_scratch(source: Path, use: Callable[[Path], Opened]) -> Opened:
     begun = time.monotonic()
     attempt = 0
     while attempt < _ATTEMPTS or time.monotonic() - begun < _PATIENCE_S:
-        before = moment(source)
-        scratch = Path(tempfile.mkdtemp(prefix="kstore-read-"))
-        done = False
-        try:
-            _fill(scratch, source)
-            if moment(source) == before:
-                opened = use(scratch)
-                done = True
-                return opened
-        except Exception:
-            if moment(source) == before:
-                raise
-        finally:
-            if not done:
-                shutil.rmtree(scratch, ignore_errors=True)
-        time.sleep(_PAUSE_S * min(attempt, 10))
+        with uninterrupted():
+            before = moment(source)
+            scratch = Path(tempfile.mkdtemp(prefix="kstore-read-"))
+            done = False
+            try:
+                _fill(scratch, source)
+                if moment(source) == before:
+                    opened = use(scratch)
+                    done = True
+                    return opened
+            except Exception:
+                if moment(source) == before:
+                    raise
+            finally:
+                if not done:
+                    shutil.rmtree(scratch, ignore_errors=True)
+        with interruptible():
+            time.sleep(_PAUSE_S * min(attempt, 10))
         attempt += 1
     raise EngineError(
         f"rocksdb database {source} changed {attempt} times while it was being opened for "
