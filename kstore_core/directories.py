@@ -6,6 +6,8 @@ import contextlib
 import os
 from pathlib import Path
 
+from kstore_core.interrupts import uninterrupted
+
 __all__ = ["make_directory", "sync_directory"]
 
 
@@ -21,8 +23,9 @@ def make_directory(directory: Path, *, synced: bool) -> None:
 
 def sync_directory(directory: Path) -> None:
     """Make new and renamed files of a directory survive a power cut."""
-    file = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
+    with uninterrupted():
+        file = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)

@@ -29,6 +29,7 @@ from kstore_core.errors import (
     StateError,
     UnsupportedError,
 )
+from kstore_core.interrupts import uninterrupted
 from kstore_core.lock import DirectoryLock
 
 if TYPE_CHECKING:
@@ -124,22 +125,26 @@ class FileChangelog(LogHandle):
         if read_only:
             if not self.path.is_dir():
                 raise StateError(f"no changelog at {self.path}")
+            self._is_open()
         else:
             with explained(self.path):
                 make_directory(self.path, synced=durability == "power")
-            self._lock = DirectoryLock(self.path, "changelog", lock_timeout_s)
             try:
-                compaction.tidy(self.path)
-                self._writer = LogWriter(
-                    self.path,
-                    self._mended_tail(),
-                    segment_bytes=self.config.segment_bytes,
-                    durability=durability,
-                )
+                with uninterrupted():
+                    self._lock = DirectoryLock(self.path, "changelog", lock_timeout_s)
+                    compaction.tidy(self.path)
+                    self._writer = LogWriter(
+                        self.path,
+                        self._mended_tail(),
+                        segment_bytes=self.config.segment_bytes,
+                        durability=durability,
+                    )
+                    self._is_open()
             except BaseException:
-                self._lock.release()
+                self._open = False
+                if self._lock is not None:
+                    self._lock.release()
                 raise
-        self._is_open()
 
     @property
     def start_offset(self) -> int:
@@ -171,9 +176,9 @@ class FileChangelog(LogHandle):
             the disk refuses to make it last, the log is closed.
         """
         self._check_writer()
-        with self._sending():
+        with self._guard, uninterrupted():
             self._send_pending()
-            self._writer.sync()
+            self._while_kept(self._writer.sync)
             return self._writer.tail.next_offset
 
     def read(self, from_offset: int | None = None) -> Iterator[RecordColumns]:
@@ -231,18 +236,19 @@ class FileChangelog(LogHandle):
     def roll(self) -> None:
         """Write what waits and close the last segment, so that it can be compacted."""
         self._check_writer()
-        with self._sending():
+        with self._guard, uninterrupted():
             self._send_pending()
-            self._writer.roll()
+            self._while_kept(self._writer.roll)
 
     def close(self) -> None:
         """Let the next writer in; what waits is forgotten. Closing twice is fine."""
         self._open = False
         if self._lock is not None:
-            try:
-                self._writer.close()
-            finally:
-                self._lock.release()
+            with uninterrupted():
+                try:
+                    self._writer.close()
+                finally:
+                    self._lock.release()
 
     def _tail(self) -> Tail:
         """The end: the writer's own, or as a reader finds it, while it may be moving."""
@@ -273,21 +279,25 @@ class FileChangelog(LogHandle):
         segments = list_segments(self.path)
         return mend_tail(segments[-1]) if segments else Tail(Segment.at(self.path, 0), 0, 0)
 
-    @contextlib.contextmanager
-    def _sending(self) -> Iterator[None]:
-        """One thread at a time; after a sync that failed, none any more."""
-        with self._guard:
-            try:
-                yield
-            except EngineError:
-                if self._writer.lost:
-                    self.close()
-                raise
+    def _while_kept(self, write: Callable[[], None]) -> None:
+        """Write; where the disk has refused to sync, nobody writes any more."""
+        try:
+            write()
+        except EngineError:
+            if self._writer.lost:
+                self.close()
+            raise
 
     def _send_pending(self) -> None:
         if len(self._pending):
             data = encode_record_columns(
                 self._pending, batch_bytes=self._batch_bytes, compression=self.config.compression
             )
-            self._writer.write(data)
-            self._pending = RecordColumns()
+            pending, before = self._pending, self._writer.tail.next_offset
+            try:
+                self._pending = RecordColumns()
+                self._while_kept(lambda: self._writer.write(data))
+            except BaseException:
+                if self._writer.tail.next_offset == before:  # else all of it is written
+                    self._pending = pending
+                raise
