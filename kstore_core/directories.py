@@ -8,6 +8,8 @@ import os
 import resource
 from pathlib import Path
 
+from kstore_core.interrupts import uninterrupted
+
 __all__ = ["make_directory", "more_files", "sync_directory"]
 
 
@@ -34,8 +36,9 @@ def more_files(error: OSError) -> str | None:
 
 def sync_directory(directory: Path) -> None:
     """Make new and renamed files of a directory survive a power cut."""
-    file = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
+    with uninterrupted():
+        file = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)

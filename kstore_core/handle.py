@@ -8,6 +8,8 @@ from abc import abstractmethod
 from types import TracebackType
 from typing import NoReturn, Self
 
+from kstore_core.interrupts import uninterrupted
+
 __all__ = ["Handle"]
 
 
@@ -43,11 +45,12 @@ class Handle:
         trace: TracebackType | None,
     ) -> None:
         """Commit, unless by an exception; then close."""
-        try:
-            if kind is None and self._open and not self.read_only and self._pid == os.getpid():
-                self.commit()
-        finally:
-            self.close()
+        with uninterrupted():  # or the close would be left out
+            try:
+                if kind is None and self._open and not self.read_only and self._pid == os.getpid():
+                    self.commit()
+            finally:
+                self.close()
 
     def __del__(self) -> None:
         if self._open and self._pid == os.getpid():

@@ -9,11 +9,12 @@ import json
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kstore_core.errors import EngineLockedError, StateError, StorageFullError
+from kstore_core.interrupts import interruptible, uninterrupted
 
 __all__ = [
     "LOCK_FILE",
@@ -57,6 +58,8 @@ class DirectoryLock:
         The file cannot be made or written. Nothing is held then.
     """
 
+    _fd: int | None = None
+
     def __init__(
         self,
         directory: Path,
@@ -69,14 +72,15 @@ class DirectoryLock:
         self._pid: int | None = os.getpid()
         self._changes = 0
         self._digits_at: int | None = None
-        self._fd: int | None = None
         try:
-            self._take(time.monotonic() + timeout_s)
-            if check is not None:
-                check()
-            changes = _changes(_read(self.path))
-            self._changes = changes + changes % 2  # whoever was at it is dead
-            self._write()
+            with uninterrupted():
+                self._take(time.monotonic() + timeout_s)
+                if check is not None:
+                    check()
+                changes = _changes(_read(self.path))
+                self._changes = changes + changes % 2  # whoever was at it is dead
+                self._write()
+                _held.add(self)
         except EngineLockedError:
             raise
         except OSError as error:
@@ -85,7 +89,9 @@ class DirectoryLock:
         except BaseException:
             self._abandon()
             raise
-        _held.add(self)
+
+    def __del__(self) -> None:
+        self._abandon()  # an interrupt may have kept its owner from knowing of it
 
     def _take(self, deadline: float) -> None:
         while True:
@@ -103,7 +109,8 @@ class DirectoryLock:
                         "with lock_timeout_s=…, or open it with read_only=True",
                         pid=pid,
                     ) from None
-                time.sleep(_POLL_S)
+                with interruptible():
+                    time.sleep(_POLL_S)
                 continue
             if _is_still(self._fd, self.path):
                 return
@@ -115,14 +122,9 @@ class DirectoryLock:
         self._engine = engine
         self._write()
 
-    @contextlib.contextmanager
-    def change(self) -> Iterator[None]:
+    def change(self) -> contextlib.AbstractContextManager[None]:
         """Note that what is done within leaves several databases at different moments meanwhile."""
-        self._note()
-        try:
-            yield
-        finally:
-            self._note()
+        return _Change(self)
 
     def release(self) -> None:
         """Let others in. Releasing twice is fine."""
@@ -141,9 +143,13 @@ class DirectoryLock:
             finally:
                 self._abandon()
 
-    def _note(self) -> None:
+    def note(self, *, at_rest: bool) -> None:
+        """Note that a change begins, by an odd number, or that it has ended, by an even one.
+
+        One whose end an interrupt has kept from being noted is ended by the next.
+        """
         assert self._fd is not None
-        self._changes += 1
+        self._changes += 1 if self._changes % 2 == at_rest else 2
         if self._digits_at is None:
             self._write()
         else:  # a commit waits for this: a call of the system, and no more
@@ -164,6 +170,19 @@ class DirectoryLock:
         fd, self._fd = self._fd, None
         if fd is not None:
             os.close(fd)
+
+
+class _Change:
+    """Within it a change is under way."""
+
+    def __init__(self, lock: DirectoryLock) -> None:
+        self._lock = lock
+
+    def __enter__(self) -> None:
+        self._lock.note(at_rest=False)
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.note(at_rest=True)
 
 
 _held: weakref.WeakSet[DirectoryLock] = weakref.WeakSet()

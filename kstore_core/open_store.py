@@ -16,6 +16,7 @@ from kstore_core.changelog.directory import partition_of
 from kstore_core.clock import START, StreamClock
 from kstore_core.engine import Database, Durability, Engine
 from kstore_core.errors import StateError
+from kstore_core.interrupts import interruptible, uninterrupted
 from kstore_core.layers import CacheBudget, StoreMeasures
 from kstore_core.layers.logged import Journal
 from kstore_core.offsets import Entries, Partition, StoreRecord
@@ -102,7 +103,9 @@ class OpenStore:
             layers = StoreLayers(spec, self.home, stored, self._clock, mends=migrate_on_read)
             self._table = layers.table
             begun = time.perf_counter_ns()
-            restored = Restored() if log is None else self._restore(log, on_restore)
+            restored = Restored()
+            if log is not None:
+                restored = self._restore(log, on_restore)
             if log is not None:
                 self._journal = Journal(log, spec.format, staging, slot, layers.schema)
             self.store = layers.store(self._journal, None if read_only else shared_cache)
@@ -164,27 +167,33 @@ class OpenStore:
 
     def _restore(self, log: Changelog, listener: RestoreListener | None) -> Restored:
         where = (log.topic, log.partition)
-        self._staging.admitted += 1
-        try:
-            return restore_log(
-                self.spec,
-                self._table,
-                self._clock,
-                self.home.record.offsets.get(where),
-                log,
-                partial(self._commit_restored, where),
-                scratch=self._scratch,
-                listener=listener,
-            )
-        finally:
-            self._staging.admitted -= 1
+        with uninterrupted():
+            self._staging.admitted += 1
+            try:
+                with interruptible():  # it may take long
+                    return restore_log(
+                        self.spec,
+                        self._table,
+                        self._clock,
+                        self.home.record.offsets.get(where),
+                        log,
+                        partial(self._commit_restored, where),
+                        scratch=self._scratch,
+                        listener=listener,
+                    )
+            except BaseException:
+                self._storage.discard()  # the batch that was under way comes again
+                raise
+            finally:
+                self._staging.admitted -= 1
 
     def _commit_restored(
         self, where: Partition, offset: int, position: Mapping[str, Mapping[int, int]]
     ) -> None:
-        merge_positions(self.home.position, position)
-        self.home.moved = self.home.moved or bool(position)
-        self._commit({where: offset})
+        with uninterrupted():
+            merge_positions(self.home.position, position)
+            self.home.moved = self.home.moved or bool(position)
+            self._commit({where: offset})
 
     def face(self, state: object) -> Any:
         """The store as its user holds it, the same one for as long as somebody does."""
@@ -252,7 +261,8 @@ class OpenStore:
         What is noted for the changelog goes there first, so that it is never behind.
         """
         self.flush()
-        self._write(None, None)
+        with uninterrupted():
+            self._write(None, None)
 
     def _write(
         self,

@@ -63,6 +63,9 @@ class Storage(Protocol):
     def drop(self, expired: Sequence[Any]) -> None:
         """Let go of it: the commit has been made."""
 
+    def discard(self) -> None:
+        """Forget what is staged."""
+
     def close(self) -> None:
         """Let go of the files; what is staged is forgotten. Closing twice is fine."""
 
@@ -250,6 +253,11 @@ class OneDatabase:
 
     def drop(self, expired: Sequence[Any]) -> None:
         """Nothing is left to let go of."""
+
+    def discard(self) -> None:
+        """Forget what is staged."""
+        for namespace in () if self._stored is None else self._stored.namespaces:
+            namespace.clear()
 
     def close(self) -> None:
         """Mark the database as closed cleanly, and close it."""

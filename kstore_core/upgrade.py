@@ -9,8 +9,7 @@ store is.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,6 +19,7 @@ from kstore_core.draining import BATCH_ROWS, drain
 from kstore_core.engine import Database, Engine, Rows
 from kstore_core.errors import FormatDowngradeError, SpecError, StateError
 from kstore_core.formats import FORMATS, ValueFormat, named, of_shape
+from kstore_core.interrupts import interruptible, uninterrupted
 from kstore_core.offsets import CLOSED, OPEN, STATUS
 from kstore_core.opening import DEFAULT
 from kstore_core.segments.names import by_id, starts
@@ -156,31 +156,35 @@ def upgrade(
                 "upgraded; it takes the format that it is opened with"
             )
         in_segments = store in engine.parents(state.path)
-        for number, open_one in enumerate(found):
-            with _opened(open_one) as database:
-                if done is None:
-                    family, before = kind_of(
-                        database,
-                        spec,
-                        shape,
-                        time_ordered,
-                        in_segments,
-                        shared=not engine.capabilities.children,
-                        value_format=value_format,
-                    )
-                    done = Upgraded(store, before, _target(database, to, before, family))
-                moved, dropped = drain(
+
+        def work(left: int, database: Database) -> None:
+            nonlocal done, family
+            if done is None:
+                family, before = kind_of(
                     database,
-                    done.format,
-                    shape=family,
-                    store=store,
-                    segment_bytes=0 if in_segments else ID_BYTES,
-                    batch_rows=batch_rows,
-                    say=_Said(done, len(found) - number, progress),
+                    spec,
+                    shape,
+                    time_ordered,
+                    in_segments,
+                    shared=not engine.capabilities.children,
+                    value_format=value_format,
                 )
-                for older, count in moved.items():
-                    done.moved[older] = done.moved.get(older, 0) + count
-                done.dropped = sorted({*done.dropped, *dropped})
+                done = Upgraded(store, before, _target(database, to, before, family))
+            moved, dropped = drain(
+                database,
+                done.format,
+                shape=family,
+                store=store,
+                segment_bytes=0 if in_segments else ID_BYTES,
+                batch_rows=batch_rows,
+                say=_Said(done, left, progress),
+            )
+            for older, count in moved.items():
+                done.moved[older] = done.moved.get(older, 0) + count
+            done.dropped = sorted({*done.dropped, *dropped})
+
+        for left, open_one in zip(range(len(found), 0, -1), found, strict=True):
+            _with_opened(open_one, partial(work, left))
     assert done is not None
     return done
 
@@ -217,19 +221,20 @@ def _is_there(engine: Engine, root: Path, store: str, name: str) -> bool:
     return True
 
 
-@contextmanager
-def _opened(open_one: Callable[[], Database]) -> Iterator[Database]:
-    """A database of the store, marked as open for as long as it is."""
-    database = open_one()
-    try:
-        database.namespace(OFFSETS)
-        database.write({OFFSETS: Rows([STATUS], [OPEN])})
+def _with_opened(open_one: Callable[[], Database], work: Callable[[Database], None]) -> None:
+    """Do ``work`` on a database of the store, which is marked as open for as long as it is."""
+    with uninterrupted():
+        database = open_one()
         try:
-            yield database
+            database.namespace(OFFSETS)
+            database.write({OFFSETS: Rows([STATUS], [OPEN])})
+            try:
+                with interruptible():
+                    work(database)
+            finally:
+                database.write({OFFSETS: Rows([STATUS], [CLOSED])})
         finally:
-            database.write({OFFSETS: Rows([STATUS], [CLOSED])})
-    finally:
-        database.close()
+            database.close()
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ import pytest
 import kstore_core
 
 ORDER = [
-    "types errors commands extras codec headers serdes html shown",
+    "types errors commands extras interrupts codec headers serdes html shown",
     "engine scratch formats ordered merged arrow metrics directories partition_time notes",
     "staging tables dual opening hookspecs clock keys spec position offsets lock handle",
     "segments storage versioned changelog plugins registry migration recognition record_slot",
@@ -21,7 +21,7 @@ ORDER = [
     "spark plots cli demo",
 ]
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names.split()}
-FOR_PLUGINS = {"engine", "hookspecs", "types", "errors", "ordered", "scratch"}
+FOR_PLUGINS = {"engine", "hookspecs", "interrupts", "ordered", "scratch", "types", "errors"}
 
 CORE = Path(kstore_core.__file__).parent
 PLUGINS = CORE.parent / "plugins"

@@ -39,6 +39,7 @@ from kstore_core.codec import (
 )
 from kstore_core.directories import sync_directory
 from kstore_core.errors import CorruptionError
+from kstore_core.interrupts import interruptible, uninterrupted
 
 __all__ = ["Compacted", "compact", "tidy"]
 
@@ -227,25 +228,27 @@ def _rewrite(
     size = sum(segment.path.stat().st_size for segment in group)
     draft = target.path.with_name(target.path.name + DRAFT)
     marker = target.path.with_name(target.path.name + MERGED)
-    try:
-        gone, changed = _write_draft(draft, group, last, config, now_ms)
-        if not (changed or merged):
-            draft.unlink()
-            return Compacted()
-        if merged:
-            _write_synced(marker, json.dumps([s.base_offset for s in merged]).encode())
-        draft.replace(target.path)
-    except BaseException:
-        marker.unlink(missing_ok=True)  # first: without a draft it speaks of one in its place
-        draft.unlink(missing_ok=True)
-        raise
-    # From here on a crash leaves segments whose offsets the new one has as well, always the last
-    # ones of the group: a reader finds every offset, and `tidy` removes them.
-    sync_directory(target.path.parent)
-    for segment in merged:
-        segment.path.unlink()
-    marker.unlink(missing_ok=True)
-    return Compacted(gone, size - target.path.stat().st_size)
+    with uninterrupted():
+        try:
+            with interruptible():
+                gone, changed = _write_draft(draft, group, last, config, now_ms)
+            if not (changed or merged):
+                draft.unlink()
+                return Compacted()
+            if merged:
+                _write_synced(marker, json.dumps([s.base_offset for s in merged]).encode())
+            draft.replace(target.path)
+        except BaseException:
+            marker.unlink(missing_ok=True)  # first: without a draft it speaks of one in its place
+            draft.unlink(missing_ok=True)
+            raise
+        # From here on a crash leaves segments whose offsets the new one has as well, always the
+        # last ones of the group: a reader finds every offset, and `tidy` removes them.
+        sync_directory(target.path.parent)
+        for segment in merged:
+            segment.path.unlink()
+        marker.unlink(missing_ok=True)
+        return Compacted(gone, size - target.path.stat().st_size)
 
 
 def _write_draft(

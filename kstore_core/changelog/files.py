@@ -29,6 +29,7 @@ from kstore_core.errors import (
     StateError,
     UnsupportedError,
 )
+from kstore_core.interrupts import uninterrupted
 from kstore_core.lock import DirectoryLock
 
 __all__ = ["FileChangelog"]
@@ -120,27 +121,30 @@ class FileChangelog(LogHandle):
         self._clock = clock
         self._compacting = threading.Lock()
         self._seen: Tail | None = None
-        self._is_writing = False
         self._lock: DirectoryLock | None = None
         if read_only:
             if not self.path.is_dir():
                 raise StateError(f"no changelog at {self.path}")
+            self._is_open()
         else:
             with explained(self.path):
                 make_directory(self.path, synced=durability == "power")
-            self._lock = DirectoryLock(self.path, "changelog", lock_timeout_s)
             try:
-                compaction.tidy(self.path)
-                self._writer = LogWriter(
-                    self.path,
-                    *self._checked_end(),
-                    segment_bytes=self.config.segment_bytes,
-                    durability=durability,
-                )
+                with uninterrupted():
+                    self._lock = DirectoryLock(self.path, "changelog", lock_timeout_s)
+                    compaction.tidy(self.path)
+                    self._writer = LogWriter(
+                        self.path,
+                        *self._checked_end(),
+                        segment_bytes=self.config.segment_bytes,
+                        durability=durability,
+                    )
+                    self._is_open()
             except BaseException:
-                self._lock.release()
+                self._open = False
+                if self._lock is not None:
+                    self._lock.release()
                 raise
-        self._is_open()
 
     @property
     def start_offset(self) -> int:
@@ -189,9 +193,9 @@ class FileChangelog(LogHandle):
             the disk refuses to make it last, the log is closed.
         """
         self._check_writer()
-        with self._sending():
+        with self._guard, uninterrupted():
             self._send_pending()
-            self._writer.sync()
+            self._while_kept(self._writer.sync)
             return self._writer.tail.next_offset
 
     def read(self, from_offset: int | None = None) -> Iterator[RecordColumns]:
@@ -250,18 +254,19 @@ class FileChangelog(LogHandle):
     def roll(self) -> None:
         """Write what waits and close the last segment, so that it can be compacted."""
         self._check_writer()
-        with self._sending():
+        with self._guard, uninterrupted():
             self._send_pending()
-            self._writer.roll()
+            self._while_kept(self._writer.roll)
 
     def close(self) -> None:
         """Let the next writer in; what waits is forgotten. Closing twice is fine."""
         self._open = False
         if self._lock is not None:
-            try:
-                self._writer.close()
-            finally:
-                self._lock.release()
+            with uninterrupted():
+                try:
+                    self._writer.close()
+                finally:
+                    self._lock.release()
 
     def _end(self) -> tuple[Tail, Rest]:
         """The end: the writer's own, or as a reader finds it, while it may be moving."""
@@ -300,27 +305,25 @@ class FileChangelog(LogHandle):
         check_start(self.path, segments)
         return tail, rest
 
-    @contextlib.contextmanager
-    def _sending(self) -> Iterator[None]:
-        """One thread at a time; after a sync that failed, none any more."""
-        with self._guard:
-            try:
-                if self._is_writing:  # interrupted; what was written to the end waits no more
-                    if len(self._pending) and self._pending.offsets[0] < self.high_watermark:
-                        self._pending = RecordColumns()
-                    self._is_writing = False
-                yield
-            except EngineError:
-                if self._writer.lost:
-                    self.close()
-                raise
+    def _while_kept(self, write: Callable[[], None]) -> None:
+        """Write; where the disk has refused to sync, nobody writes any more."""
+        try:
+            write()
+        except EngineError:
+            if self._writer.lost:
+                self.close()
+            raise
 
     def _send_pending(self) -> None:
         if len(self._pending):
             data = encode_record_columns(
                 self._pending, batch_bytes=self._batch_bytes, compression=self.config.compression
             )
-            self._is_writing = True
-            self._writer.write(data)
-            self._pending = RecordColumns()
-            self._is_writing = False
+            pending, before = self._pending, self._writer.tail.next_offset
+            try:
+                self._pending = RecordColumns()
+                self._while_kept(lambda: self._writer.write(data))
+            except BaseException:
+                if self._writer.tail.next_offset == before:  # else all of it is written
+                    self._pending = pending
+                raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 from abc import abstractmethod
@@ -16,6 +15,7 @@ from kstore_core.errors import (
     UnsupportedError,
 )
 from kstore_core.handle import Handle
+from kstore_core.interrupts import uninterrupted
 
 if TYPE_CHECKING:
     from kstore_core.codec.headers import _HeadersLike
@@ -78,7 +78,7 @@ class LogHandle(Handle):
         self._check_writer()
         if key is None:
             raise TypeError("a changelog's record has a key, not None")
-        with self._sending():
+        with self._guard, uninterrupted():
             self._pending.append(self._next_offset(), timestamp, key, value, headers)
             if self._pending.payload_bytes > self._linger_bytes:
                 self._send_pending()
@@ -88,7 +88,7 @@ class LogHandle(Handle):
         self._check_writer()
         if records.null_keys:
             raise TypeError(f"{records.null_keys} records have no key; a changelog's have one")
-        with self._sending():
+        with self._guard, uninterrupted():
             self._pending.extend(records, self._next_offset())
             if self._pending.payload_bytes > self._linger_bytes:
                 self._send_pending()
@@ -102,10 +102,6 @@ class LogHandle(Handle):
     def _next_offset(self) -> int:
         """The offset of the next record that waits, among those that do."""
         return self._pending.next_offset
-
-    def _sending(self) -> contextlib.AbstractContextManager[object]:
-        """One thread at a time."""
-        return self._guard
 
     @abstractmethod
     def _send_pending(self) -> object:

@@ -19,6 +19,7 @@ from kstore_core.errors import (
     SpecError,
     StateError,
 )
+from kstore_core.interrupts import interruptible
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -95,9 +96,10 @@ class KafkaChangelog(LogHandle):
         try:
             if not read_only:
                 self._writer = PartitionWriter(self._cluster, topic, partition)
-            self._check_topic()
-            if not read_only:
-                self._wait_for_transactions()
+            with interruptible():  # brokers may be away
+                self._check_topic()
+                if not read_only:
+                    self._wait_for_transactions()
         except BaseException:
             self._let_go()
             raise
@@ -133,7 +135,7 @@ class KafkaChangelog(LogHandle):
             closed.
         """
         self._check_writer()
-        with self._sending():
+        with self._guard:
             end = self._send_pending()
         return self.high_watermark if end is None else end
 

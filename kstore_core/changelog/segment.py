@@ -263,11 +263,8 @@ def _are_zeros(file: int, position: int) -> bool:
 
 @contextmanager
 def _open(segment: Segment) -> Iterator[int]:
-    file = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        yield file
-    finally:
-        os.close(file)
+    with segment.path.open("rb", buffering=0) as file:  # an object, which never stays open
+        yield file.fileno()
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from kstore_core.record_slot cimport RecordSlot
 from kstore_core.staging cimport StagedNamespace, Staging, close_scan
 
 from kstore_core.errors import KeyTooLongError
+from kstore_core.interrupts import uninterrupted
 from kstore_core.layers.merging import merged_segments
 from kstore_core.merged import MergedScan
 from kstore_core.tables import Bounds, Write
@@ -453,7 +454,7 @@ cdef class Cached:
         """
         cdef list entries
         # One thread after the other: else an older row of a key could go down after a newer one.
-        with self._turn:
+        with self._turn, uninterrupted():
             entries = self._in_write_order()
             if entries:
                 self._settle(entries)

@@ -17,6 +17,7 @@ from kstore_core.changelog import Changelog, to_log
 from kstore_core.clock import StreamClock
 from kstore_core.errors import KStoreError, UncommittedLimitError
 from kstore_core.formats import ValueFormat
+from kstore_core.interrupts import interruptible, uninterrupted
 from kstore_core.keys import KeySchema
 from kstore_core.staging import Staging
 from kstore_core.tables import Bounds, Layer, Table, Write
@@ -118,23 +119,30 @@ class Journal:
 
         Where the log fails it keeps what it was given, and a later call sends it.
         """
-        with self._sending:  # one thread after the other: the log has changes in their order
-            changes, self._changes = self._changes, []
-            size, self.noted_bytes = self.noted_bytes, 0
+        # One thread after the other: the log has changes in their order.
+        with self._sending, uninterrupted():
+            changes, size = self._changes[:], self.noted_bytes
             if changes:
-                try:
-                    columns = map(list, zip(*changes, strict=True))
-                    records = to_log(self._format, *columns, schema=self._schema)
-                except BaseException:
-                    self._changes[:0] = changes
-                    self.noted_bytes += size
-                    raise
+                columns = map(list, zip(*changes, strict=True))
+                records = to_log(self._format, *columns, schema=self._schema)
                 self._is_sent = False
-                self.log.extend(records)
+                try:
+                    self.log.extend(records)
+                except Exception:
+                    self._forget(len(changes), size)  # it keeps what it could not send
+                    raise
+                # What is interrupted here is sent again, which restores the same.
+                self._forget(len(changes), size)
             if not self._is_sent:
-                self.next_offset = self.log.commit()
+                with interruptible():  # brokers may be away; what they have not got is sent again
+                    self.next_offset = self.log.commit()
                 self._is_sent = True
             return self.next_offset
+
+    def _forget(self, count: int, size: int) -> None:
+        """Forget the oldest changes: the log has them."""
+        del self._changes[:count]
+        self.noted_bytes -= size
 
     def close(self) -> None:
         """Forget what the log does not have: it may be another's, who goes on with it."""
@@ -185,9 +193,10 @@ class Logged(Layer):
         if not self._take_turn(False):
             self._wait_for_turn()
         try:
-            self.below.write(given)
-            for key, value, context in given:
-                self._note(key, value, context)
+            with uninterrupted():
+                self.below.write(given)
+                for key, value, context in given:
+                    self._note(key, value, context)
         finally:
             self._end_turn()
 

@@ -7,15 +7,15 @@ whoever comes next starts over; once it says ``swap`` whoever comes next finishe
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from kstore_core.changelog import Changelog
 from kstore_core.commands import command
 from kstore_core.engine import Engine
 from kstore_core.errors import SpecError, StateError
+from kstore_core.interrupts import interruptible, uninterrupted
 from kstore_core.lock import DirectoryLock
 from kstore_core.migrate.results import Listener, Migrated, MigrateProgress
 from kstore_core.migrate.swapping import discard, set_aside, swap
@@ -26,6 +26,8 @@ from kstore_core.spec import StoreSpec, check_name
 from kstore_core.state import open_state
 
 __all__ = ["drop_old", "migrate"]
+
+Result = TypeVar("Result")
 
 
 def migrate(
@@ -100,7 +102,8 @@ def migrate(
     """
     given = [spec] if isinstance(spec, StoreSpec) else spec or []
     specs = {one.name: one for one in given}
-    with _locked(path, options, lock_timeout_s) as (root, source, lock, plan):
+
+    def work(root: Path, source: Engine, lock: DirectoryLock, plan: Plan | None) -> list[Migrated]:
         tell = on_progress or (lambda progress: None)
         finished: list[Migrated] = []
         if plan is not None and plan.step == "swap":
@@ -121,14 +124,17 @@ def migrate(
                 )
             done = finished
         else:
-            work = Work(root, source, specs, tell, lossy=lossy)
-            done = work.run(store, to, engine, from_log, every_store, lock, drop_old=drop_old)
+            done = Work(root, source, specs, tell, lossy=lossy).run(
+                store, to, engine, from_log, every_store, lock, drop_old=drop_old
+            )
             done = finished if finished and not any(one.changed for one in done) else done
         for one in done if drop_old else ():
             tell(MigrateProgress(one.store, "drop"))
             discard(root, one.store)
             one.old = None
         return done
+
+    return _with_lock(path, options, lock_timeout_s, work)
 
 
 def drop_old(
@@ -150,7 +156,8 @@ def drop_old(
         Somebody else has the directory open for writing.
     """
     check_name(store)
-    with _locked(path, options, lock_timeout_s) as (root, engine, _, plan):
+
+    def work(root: Path, engine: Engine, lock: DirectoryLock, plan: Plan | None) -> bool:
         if plan is not None and plan.step == "swap":
             raise StateError(
                 f"a migration of {', '.join(plan.stores)} in {root} is to be finished before "
@@ -167,12 +174,18 @@ def drop_old(
                 )
         return found
 
+    return _with_lock(path, options, lock_timeout_s, work)
 
-@contextmanager
-def _locked(
-    path: str | os.PathLike[str], options: Mapping[str, Any] | None, timeout_s: float
-) -> Iterator[tuple[Path, Engine, DirectoryLock, Plan | None]]:
-    """The state directory, its engine, its lock, and the plan of a migration that was begun."""
+
+def _with_lock(
+    path: str | os.PathLike[str],
+    options: Mapping[str, Any] | None,
+    timeout_s: float,
+    work: Callable[[Path, Engine, DirectoryLock, Plan | None], Result],
+) -> Result:
+    """Do ``work`` with a state directory, its engine, its lock, and the plan of a migration, if one
+    was begun.
+    """
     root = Path(path).resolve()
     if not root.is_dir():
         raise StateError(f"no state directory at {path}")
@@ -183,8 +196,10 @@ def _locked(
     else:
         engine = make_engine(begun.before, options)
     check_on_disk(engine)
-    lock = DirectoryLock(root, engine.name, timeout_s)
-    try:
-        yield root, engine, lock, read_plan(root)
-    finally:
-        lock.release()
+    with uninterrupted():
+        lock = DirectoryLock(root, engine.name, timeout_s)
+        try:
+            with interruptible():
+                return work(root, engine, lock, read_plan(root))
+        finally:
+            lock.release()

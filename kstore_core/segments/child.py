@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from kstore_core.engine import Database, Rows
 from kstore_core.errors import EngineError, StorageFullError, StoreClosedError
+from kstore_core.interrupts import uninterrupted
 from kstore_core.offsets import CLOSED, OPEN, STATUS, sorted_rows
 from kstore_core.segments.segment import Segment
 from kstore_core.segments.sleeping import SleepingDatabase
@@ -89,6 +90,7 @@ class Child(Segment):
         self._asleep = SleepingDatabase(self, home.path / name)
         self._marked = False
         self._was_full = False
+        self._leaving = False
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
@@ -109,22 +111,25 @@ class Child(Segment):
     def wake(self, *, make: bool = False) -> Database | None:
         """The database, opened; None where there is none, and none is to be made."""
         with self.lock:
+            if self._leaving:  # by an interrupt that came in between
+                self._leave()
             if self.database is None and (self.exists or make):
-                try:
-                    database = self._home.open_database(self)
-                except FileNotFoundError:  # read-only, and the writer has dropped it
-                    self.exists = False
-                    return None
-                self.exists = True
-                self.database = database
-                self._stand_on(database)
+                with uninterrupted():
+                    try:
+                        self.database = self._home.open_database(self)
+                    except FileNotFoundError:  # read-only, and the writer has dropped it
+                        self.exists = False
+                        return None
+                    self.exists = True
+                    self._stand_on(self.database)
             return self.database
 
     def sleep(self) -> bool:
         """Close the database for now; tells whether that was possible, for nobody uses it."""
-        with self.lock:
+        with self.lock, uninterrupted():
             database = self.database
-            if database is None:
+            if database is None or self._leaving:
+                self._leave()
                 return True
             self._stand_on(self._asleep)
             try:
@@ -132,17 +137,24 @@ class Child(Segment):
                     return False
                 self.sync()
                 self._unmark(database)
-                self.database = None
+                self._leaving = True
             finally:
-                if self.database is not None:
+                if not self._leaving:
                     self._stand_on(database)
-            database.close()
+            self._leave()
             self.sealed = True
             return True
 
+    def _leave(self) -> None:
+        """Close a database on which nothing stands any more, or go on with that."""
+        if self.database is not None:
+            self.database.close()
+            self.database = None
+        self._leaving = False
+
     def write(self, batch: Mapping[str, Rows]) -> None:
         """Write to the namespaces, made where they are missing, at once: all of it or nothing."""
-        with self.lock:
+        with self.lock, uninterrupted():
             loses_tails = self._home.loses_tails
             if self._was_full and not loses_tails:
                 self._open_again()
@@ -184,7 +196,7 @@ class Child(Segment):
         """Let go of the database and of what is staged."""
         for namespace in self.namespaces:
             namespace.close()
-        database, self.database = self.database, None
+        database = self.database
         if database is not None:
             try:
                 # At the interpreter's exit the engine may have been closed already.
@@ -192,6 +204,7 @@ class Child(Segment):
                     self._unmark(database)
             finally:
                 database.close()
+                self.database = None
 
     def _open_again(self) -> None:
         """Close what a full disk may have left unable to write for good; it is opened when used."""

@@ -20,6 +20,7 @@ from typing import Any, cast
 from kstore_core.directories import sync_directory
 from kstore_core.engine import Database, Durability, Engine
 from kstore_core.errors import EngineError, InconsistentStateError
+from kstore_core.interrupts import uninterrupted
 from kstore_core.offsets import read_record
 from kstore_core.opening import check_namespaces, open_table
 from kstore_core.segments.child import Child
@@ -208,7 +209,7 @@ class ChildSegments:
 
     def expire(self, first_live: int) -> None:
         """Put the segments before ``first_live`` aside, without what is staged in them."""
-        with self.lock:
+        with self.lock, uninterrupted():
             self.first_live = first_live
             for number in sorted(number for number in self.live if number < first_live):
                 child = self.live.pop(number)
@@ -226,14 +227,15 @@ class ChildSegments:
         """Open its database, closing another one where too many are open."""
         self.rows.get_many([])  # raises where all have been closed: nobody would close this one
         self._make_room()
-        database = self._engine.open_child(
-            self._root,
-            self._spec.name,
-            child.name,
-            durability=self._durability,
-            read_only=self.read_only,
-        )
+        database: Database | None = None
         try:
+            database = self._engine.open_child(
+                self._root,
+                self._spec.name,
+                child.name,
+                durability=self._durability,
+                read_only=self.read_only,
+            )
             try:
                 check_namespaces(database, self._spec.format, self._spec.family)
             except InconsistentStateError:
@@ -242,7 +244,8 @@ class ChildSegments:
             self._check_progress(child, database)
             self._check_rows(child, database)
         except BaseException:
-            database.close()
+            if database is not None:
+                database.close()
             raise
         return database
 
@@ -351,7 +354,7 @@ class ChildSegments:
             self.lock = RLock()  # whoever held it is not in this process
             self.marks = False
             self._to_drop = []
-        with self.lock, ExitStack() as stack:
+        with self.lock, uninterrupted(), ExitStack() as stack:
             for child in self._to_drop:
                 stack.callback(self._drop, child)
             for child in self._all():

@@ -273,6 +273,12 @@ class ChildStorage:
             if other is not child:
                 other.sync()
 
+    def discard(self) -> None:
+        """Forget what is staged."""
+        for child in list(self._segments.live.values()):
+            for namespace in child.namespaces:
+                namespace.clear()
+
     def close(self) -> None:
         """Let go of the databases; what a commit has let go of is dropped."""
         try:

@@ -19,6 +19,7 @@ from typing import TypeVar
 from kstore_core.directories import sync_directory
 from kstore_core.engine import Database, Engine
 from kstore_core.errors import EngineError, SpecError, UnsupportedError
+from kstore_core.interrupts import interruptible, uninterrupted
 from kstore_core.lock import DirectoryLock, noted_changes
 from kstore_core.migration import check_not_moving
 from kstore_core.open_store import OpenStore
@@ -58,28 +59,29 @@ def write_checkpoint(
         check_not_moving(root, name)
     aside = dest.with_name(f".{dest.name}{_MARK}")
     aside.mkdir(parents=True, exist_ok=True)
-    lock = DirectoryLock(aside, engine.name)  # it will say the engine of the copy
-    try:
-        _clear(aside)
 
-        def place(path: Path) -> Path:
-            return aside / path.relative_to(root)
+    def place(path: Path) -> Path:
+        return aside / path.relative_to(root)
 
-        for name in engine.parents(root):
-            if name in names:  # also those that have no segments yet
-                engine.make_parent(aside, name)
-
-        for store in opened.values():
-            store.checkpoint(place)
-        _copy(engine, root, [name for name in names if name not in opened], place)
-        _sync(aside)
-        aside.rename(dest)
-    except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)
-        raise
-    finally:
-        lock.release()
-    sync_directory(dest.parent)
+    with uninterrupted():
+        lock = DirectoryLock(aside, engine.name)  # it will say the engine of the copy
+        try:
+            with interruptible():
+                _clear(aside)
+                for name in engine.parents(root):
+                    if name in names:  # also those that have no segments yet
+                        engine.make_parent(aside, name)
+                for store in opened.values():
+                    store.checkpoint(place)
+                _copy(engine, root, [name for name in names if name not in opened], place)
+                _sync(aside)
+            aside.rename(dest)
+        except BaseException:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
+        finally:
+            lock.release()
+        sync_directory(dest.parent)
     return names
 
 

@@ -14,6 +14,7 @@ from kstore_core.changelog import Changelog, check_changelog
 from kstore_core.committed import CommittedEngine, HeldView, Hold, Moments, SharedView
 from kstore_core.engine import Durability, Engine
 from kstore_core.errors import SpecError, StateError, UnsupportedError
+from kstore_core.interrupts import uninterrupted
 from kstore_core.layers import CacheBudget
 from kstore_core.lock import DirectoryLock
 from kstore_core.metrics import Metric, MetricsRegistry
@@ -138,7 +139,7 @@ class StateDirectory(StateHandle):
         self._check()
         if not isinstance(spec, StoreSpec):
             raise TypeError(f"a store is opened by a StoreSpec of kstore_core.stores, not {spec!r}")
-        with self._opening:
+        with self._opening, uninterrupted():
             self._check()
             known = self._stores.get(spec.name)
             if known is None:
@@ -409,7 +410,7 @@ class StateDirectory(StateHandle):
         check_offsets(offsets)
         check_notes(notes)
         self.flush()
-        with self._turn:
+        with self._turn, uninterrupted():  # an interrupt comes when it is whole
             self._check()
             with self._noted():
                 for store in list(self._stores.values()):
@@ -521,12 +522,13 @@ class StateDirectory(StateHandle):
         of what was inherited and changes nothing.
         """
         self._open = False
-        self.metrics.remove(self)
-        with contextlib.ExitStack() as stack:
-            if os.getpid() == self._pid:  # else whoever has the turn is not in this process
-                with self._opening:
-                    pass
-                stack.enter_context(self._turn)
+        turn: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
+        if os.getpid() == self._pid:  # else whoever has the turn is not in this process
+            with self._opening:
+                pass
+            turn = self._turn
+        with turn, uninterrupted(), contextlib.ExitStack() as stack:
+            stack.callback(self.metrics.remove, self)
             if self._lock is not None:
                 stack.callback(self._lock.release)
             for log in self._logs.opened:

@@ -13,6 +13,7 @@ from kstore_core.changelog import Changelog, Changelogs
 from kstore_core.directories import make_directory
 from kstore_core.engine import DURABILITY_LEVELS, Durability, Engine
 from kstore_core.errors import SpecError, StateError, StorageFullError, UnsupportedError
+from kstore_core.interrupts import uninterrupted
 from kstore_core.layers import CacheBudget
 from kstore_core.lock import DirectoryLock
 from kstore_core.metrics import REGISTRY, MetricsRegistry
@@ -134,7 +135,6 @@ def open_state(
         max_key_bytes=able.max_key_bytes,
         empty_keys=able.empty_keys,
     )
-    lock = None
     if able.persistent:
         if read_only and not root.is_dir():
             raise _missing(root)
@@ -145,21 +145,32 @@ def open_state(
                 raise StateError(f"{root} is not a directory: {error}") from error
             except OSError as error:
                 raise _unmade(error, root) from error
-            lock = DirectoryLock(root, made.name, lock_timeout_s, check)
-    return StateDirectory(
-        root,
-        made,
-        lock,
-        staging,
-        CacheBudget(cache_max_bytes),
-        metrics=metrics,
-        durability=durability,
-        read_only=read_only,
-        migrate_on_read=migrate_on_read,
-        partition_time=partition_time,
-        logs=logs,
-        on_restore=on_restore,
-    )
+    lock = state = None
+    try:
+        with uninterrupted():
+            if able.persistent and not read_only:
+                lock = DirectoryLock(root, made.name, lock_timeout_s, check)
+            state = StateDirectory(
+                root,
+                made,
+                lock,
+                staging,
+                CacheBudget(cache_max_bytes),
+                metrics=metrics,
+                durability=durability,
+                read_only=read_only,
+                migrate_on_read=migrate_on_read,
+                partition_time=partition_time,
+                logs=logs,
+                on_restore=on_restore,
+            )
+    except BaseException:  # an interrupt at the end of the section, above all: nobody has them
+        if state is not None:
+            state.close()
+        elif lock is not None:
+            lock.release()
+        raise
+    return state
 
 
 def _missing(root: Path) -> StateError:

@@ -15,6 +15,7 @@ import lmdb
 
 from kstore_core.engine import Database, Rows
 from kstore_core.errors import SpecError, UnsupportedError
+from kstore_core.interrupts import uninterrupted
 from kstore_lmdb import environment, living
 from kstore_lmdb.environment import Environment
 from kstore_lmdb.errors import Reason, closed, doing, dropped, foreign, forked
@@ -98,7 +99,7 @@ class LMDBDatabase(Database):
         """What is committed now, or for a reader was when it was opened."""
         moment = self._now
         if moment is None:
-            with self.guard:
+            with self.guard, uninterrupted():
                 self._check()
                 moment = self._now
                 if moment is None:
@@ -122,7 +123,7 @@ class LMDBDatabase(Database):
             LMDB has no place for such a name.
         """
         self._check()
-        with self._writing:
+        with self._writing, uninterrupted():
             self._check()
             if name not in self._namespaces:
                 if name == EMPTY or name not in self.moment().handles:
@@ -148,7 +149,7 @@ class LMDBDatabase(Database):
             raise UnsupportedError(
                 f"the namespace {DEFAULT!r} cannot be dropped; delete its rows instead"
             )
-        with self._writing:
+        with self._writing, uninterrupted():
             self._check()
             if name == EMPTY or name not in self._environment.handles:
                 raise KeyError(name)
@@ -177,7 +178,7 @@ class LMDBDatabase(Database):
     def write(self, batch: Mapping[str, Rows]) -> None:
         """Write to several namespaces, which exist, at once: all of it or nothing."""
         self._check(writing=True)
-        with self._writing:
+        with self._writing, uninterrupted():
             self._check()
             handles = self._environment.handles
             for name in batch:
@@ -226,7 +227,7 @@ class LMDBDatabase(Database):
     def close(self) -> None:
         """End scans and snapshots, then let go of the files."""
         living.notice_fork()
-        with self._writing:
+        with self._writing, uninterrupted():
             if self._ended is None:
                 with self.guard:
                     self._end(closed(self.path), Moment.end)

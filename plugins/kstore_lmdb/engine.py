@@ -16,6 +16,7 @@ from kstore_core.engine import (
     EngineOptions,
 )
 from kstore_core.errors import SpecError
+from kstore_core.interrupts import uninterrupted
 from kstore_lmdb.database import DEFAULT, LMDBDatabase
 from kstore_lmdb.environment import acquire, release
 from kstore_lmdb.errors import doing
@@ -124,12 +125,20 @@ class LMDBEngine(Engine):
 
 
 def _opened(path: Path, options: LMDBOptions, mode: Mode, lock: DataLock | None) -> LMDBDatabase:
-    shared = acquire(path, options, mode)
+    database = None
     try:
-        return LMDBDatabase(path, shared, options.format.max_key_bytes, lock)
+        with uninterrupted():
+            shared = acquire(path, options, mode)
+            try:
+                database = LMDBDatabase(path, shared, options.format.max_key_bytes, lock)
+            except BaseException:
+                release(shared)
+                raise
     except BaseException:
-        release(shared)
+        if database is not None:
+            database.close()
         raise
+    return database
 
 
 def _inside(root: Path, store: str) -> Path:

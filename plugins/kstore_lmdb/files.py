@@ -21,6 +21,7 @@ from lmdb import Environment
 from lmdb.verify import VerifyError, verify
 
 from kstore_core.errors import CorruptionError, SpecError
+from kstore_core.interrupts import uninterrupted
 from kstore_lmdb.errors import locked
 from kstore_lmdb.options import FORMATS, LMDBFormat
 
@@ -232,8 +233,9 @@ def _aside(path: Path) -> str:
 
 def sync_directory(directory: Path) -> None:
     """Make the names in a directory durable."""
-    fd = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    with uninterrupted():
+        fd = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)

@@ -14,6 +14,7 @@ import os
 import weakref
 from pathlib import Path
 
+from kstore_core.interrupts import uninterrupted
 from kstore_lmdb import living
 from kstore_lmdb.errors import locked
 
@@ -43,19 +44,25 @@ class DataLock:
         Somebody holds it; ``.pid`` says who, where the kernel tells.
     """
 
+    fd: int | None = None
+
     def __init__(self, path: Path, data: Path, *, shared: bool = False) -> None:
         access, kind = (os.O_RDONLY, fcntl.LOCK_SH) if shared else (os.O_RDWR, fcntl.LOCK_EX)
-        self.fd: int | None = os.open(data, access | os.O_CLOEXEC)
-        try:
-            fcntl.flock(self.fd, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            pid = _holder(self.fd)
-            self.abandon()
-            raise locked(path, pid, _SHARED if shared else _EXCLUSIVE) from None
-        except OSError:
-            self.abandon()
-            raise
-        _held.add(self)
+        with uninterrupted():
+            self.fd = os.open(data, access | os.O_CLOEXEC)
+            try:
+                fcntl.flock(self.fd, kind | fcntl.LOCK_NB)
+            except BlockingIOError:
+                pid = _holder(self.fd)
+                self.abandon()
+                raise locked(path, pid, _SHARED if shared else _EXCLUSIVE) from None
+            except OSError:
+                self.abandon()
+                raise
+            _held.add(self)
+
+    def __del__(self) -> None:
+        self.abandon()  # an interrupt may have kept its owner from knowing of it
 
     def release(self) -> None:
         """Let others in. Releasing twice is fine."""

@@ -10,13 +10,14 @@ from pathlib import Path
 
 from kstore_core.engine import Chunk, Database, Namespace, Rows, Snapshot
 from kstore_core.errors import ForkedHandleError, StoreClosedError, UnsupportedError
+from kstore_core.interrupts import uninterrupted
 from kstore_core.ordered import OrderedRows, OrderedScan, OrderedView
 
 __all__ = ["MemoryDatabase", "StoredRows"]
 
 
 class StoredRows:
-    """What outlives a close: the rows, and whether a writer holds them.
+    """What outlives a close: the rows, and the writer that holds them, for as long as it lives.
 
     The lock is held while a batch is written and while a view is taken, so that a view of one or
     of all namespaces has whole batches. Lookups take no lock.
@@ -24,7 +25,7 @@ class StoredRows:
 
     def __init__(self) -> None:
         self.namespaces: dict[str, OrderedRows] = {"default": OrderedRows()}
-        self.held = False
+        self.holder: Callable[[], MemoryDatabase | None] = lambda: None
         self.lock = threading.RLock()
 
 
@@ -170,6 +171,8 @@ class MemoryDatabase(Database):
         self._handles: dict[str, MemoryNamespace] = {}
         self._life = Life(path)
         self._snapshots: weakref.WeakSet[MemorySnapshot] = weakref.WeakSet()
+        if not read_only:
+            stored.holder = weakref.ref(self)
 
     def namespaces(self) -> list[str]:
         self._life.check()
@@ -208,7 +211,7 @@ class MemoryDatabase(Database):
             _check_bytes(self.path, (value for value in rows.values if value is not None))
             for lo, hi in rows.deleted_ranges:
                 _check_bytes(self.path, (lo,) if hi is None else (lo, hi))
-        with self._stored.lock:
+        with self._stored.lock, uninterrupted():
             for name, rows in batch.items():
                 _apply(rows, self._stored.namespaces[name])
 
@@ -256,13 +259,11 @@ class MemoryDatabase(Database):
         self._life.check()
 
     def close(self) -> None:
-        if self._life.over:
-            return
         self._life.over = True
         for snapshot in list(self._snapshots):
             snapshot.close()
-        if not self._read_only:
-            self._stored.held = False
+        if self._stored.holder() is self:
+            self._stored.holder = lambda: None
 
     def _check_writable(self) -> None:
         self._life.check()

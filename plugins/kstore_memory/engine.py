@@ -40,13 +40,11 @@ class MemoryEngine(Engine):
                 raise FileNotFoundError(f"no store {store!r} of {root} in this {self.name} engine")
             self._stored[path] = StoredRows()
         stored = self._stored[path]
-        if not read_only:
-            if stored.held:
-                raise EngineLockedError(
-                    f"the store {store!r} of {root} is open for writing; close it first",
-                    pid=os.getpid(),
-                )
-            stored.held = True
+        if not read_only and stored.holder() is not None:
+            raise EngineLockedError(
+                f"the store {store!r} of {root} is open for writing; close it first",
+                pid=os.getpid(),
+            )
         return MemoryDatabase(path, stored, self._stored, read_only=read_only)
 
 

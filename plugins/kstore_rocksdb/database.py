@@ -8,16 +8,18 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from rocksdict import Checkpoint, IngestExternalFileOptions, Rdict
+from rocksdict import Checkpoint, DbClosedError, IngestExternalFileOptions, Rdict
 
 from kstore_core.engine import Database, Durability, Rows
 from kstore_core.errors import UnsupportedError
+from kstore_core.interrupts import interruptible, uninterrupted
 from kstore_rocksdb import living
 from kstore_rocksdb.batch import native_batch
-from kstore_rocksdb.errors import Reason, closed, doing, dropped, forked, reraise
+from kstore_rocksdb.errors import Reason, closed, doing, dropped, exists_already, forked, reraise
 from kstore_rocksdb.loading import load
 from kstore_rocksdb.namespace import FamilyNamespace
 from kstore_rocksdb.options import OFFSETS, NativeOptions, write_options
@@ -49,6 +51,8 @@ class RocksDBDatabase(Database):
         Called once the files are let go of, but not in a forked child.
     """
 
+    _is_closed = True
+
     def __init__(
         self,
         path: Path,
@@ -63,6 +67,7 @@ class RocksDBDatabase(Database):
         self.path = path
         self.read_only = scratch is not None
         self._ended: Reason | None = None
+        self._closing: list[Rdict] | None = None
         self._root = root
         self._options = options
         self._durability = durability
@@ -73,6 +78,7 @@ class RocksDBDatabase(Database):
         self._moments: weakref.WeakSet[RocksDBSnapshot | SnapshotNamespace] = weakref.WeakSet()
         self._scratch = scratch
         self._on_close = on_close
+        self._is_closed = False  # from here on there is something to close
         for name in families:
             self._adopt(name)
         living.add(self)
@@ -82,7 +88,7 @@ class RocksDBDatabase(Database):
         return f"RocksDBDatabase({str(self.path)!r}, {kind}{', closed' if self._ended else ''})"
 
     def __del__(self) -> None:
-        if self._ended is None:
+        if not self._is_closed:
             try:
                 warnings.warn(
                     f"{self!r} was never closed", ResourceWarning, stacklevel=2, source=self
@@ -103,11 +109,11 @@ class RocksDBDatabase(Database):
             return found
         if self.read_only:
             raise KeyError(name)
-        with self._lock:
+        with self._lock, uninterrupted():
             self._check()
             if name not in self._namespaces:
                 with doing(f"create namespace {name!r}", self.path):
-                    self._root.create_column_family(name, self._options.family(name))
+                    self._create(name)
                     self._adopt(name)
             return self._namespaces[name]
 
@@ -126,7 +132,7 @@ class RocksDBDatabase(Database):
             raise UnsupportedError(
                 f"the namespace {DEFAULT!r} cannot be dropped; delete its rows instead"
             )
-        with self._lock:
+        with self._lock, uninterrupted():
             self._check()
             namespace = self._namespaces[name]
             with doing(f"drop namespace {name!r}", self.path):
@@ -137,14 +143,15 @@ class RocksDBDatabase(Database):
     def write(self, batch: Mapping[str, Rows]) -> None:
         """Write to several namespaces, which exist, at once: all of it or nothing."""
         self._check(writing=True)
-        with self._lock:
+        with self._lock, uninterrupted():
             self._check()
             namespaces = [self._namespaces[name] for name in batch]
             try:
                 with doing("write a batch", self.path):
                     attempt = 0
                     while not self._write_unless_stalled(namespaces, batch.values()):
-                        self._stalls.wait(attempt)
+                        with interruptible():  # nothing of it was written
+                            self._stalls.wait(attempt)
                         attempt += 1
             finally:
                 for namespace in namespaces:
@@ -168,7 +175,7 @@ class RocksDBDatabase(Database):
     def snapshot(self) -> RocksDBSnapshot:
         """One moment of all namespaces."""
         self._check()
-        with self._lock:
+        with self._lock, uninterrupted():
             self._check()
             if not self.read_only and self._root.latest_sequence_number() == 0:
                 self._leave_sequence_zero()
@@ -210,18 +217,22 @@ class RocksDBDatabase(Database):
     def close(self) -> None:
         """Flush, then free iterators, snapshots, families and the database, in this order."""
         living.notice_fork()
-        with self._lock:
-            if self._ended is not None:
+        failure: Exception | None = None
+        with self._lock, uninterrupted():
+            if self._is_closed:
                 return
-            natives = [namespace.native for namespace in self._flush_order()]
+            if self._closing is None:
+                families = [namespace.native for namespace in self._flush_order()]
+                self._closing = [*families, self._root]
             self._end(closed(self.path))
-            failure: Exception | None = None
-            for native in (*natives, self._root):
+            while self._closing:  # one that was interrupted goes on with the next call
                 try:
-                    _close(native, flush=not self.read_only and failure is None)
+                    _close(self._closing[0], flush=not self.read_only and failure is None)
                 except Exception as error:  # noqa: BLE001
                     failure = failure or error
+                del self._closing[0]
             self._on_close()
+            self._is_closed = True
         if failure is not None:
             reraise(failure, "close", self.path)
 
@@ -230,6 +241,7 @@ class RocksDBDatabase(Database):
         if self._ended is None:
             self._lock = threading.RLock()  # whoever held it is not in this process
             living.leak(self._root)
+            self._is_closed = True
             self._end(forked(self.path), leaked=True)
 
     def _check(self, *, writing: bool = False) -> None:
@@ -248,6 +260,14 @@ class RocksDBDatabase(Database):
         for moment in list(self._moments):
             moment.end(reason, leaked=leaked)
         self._namespaces = {}
+
+    def _create(self, name: str) -> None:
+        """Make a family, unless it was made already and nobody has come to know of it."""
+        try:
+            self._root.create_column_family(name, self._options.family(name))
+        except Exception as error:
+            if not exists_already(error):
+                raise
 
     def _adopt(self, name: str) -> None:
         native = self._root.get_column_family(name)
@@ -285,7 +305,7 @@ class RocksDBDatabase(Database):
                 return
 
     def _ingest(self, name: str, files: list[str]) -> None:
-        with self._lock:
+        with self._lock, uninterrupted():
             self._check()
             options = IngestExternalFileOptions()
             options.set_move_files(True)
@@ -295,14 +315,19 @@ class RocksDBDatabase(Database):
 
 
 def _close(native: Rdict, *, flush: bool) -> None:
-    """Flush and close one handle, waiting for calls of other threads that are still inside it."""
+    """Flush and close one handle, waiting for calls of other threads that are still inside it.
+
+    Closing twice is fine.
+    """
     try:
         if flush:
-            native.flush()
+            with suppress(DbClosedError):
+                native.flush()
     finally:
         while True:
             try:
-                native.close()
+                with suppress(DbClosedError):
+                    native.close()
             except RuntimeError as error:
                 if "borrowed" not in str(error):
                     raise

@@ -20,6 +20,7 @@ from kstore_core.engine import (
     EngineOptions,
 )
 from kstore_core.errors import EngineError, SpecError
+from kstore_core.interrupts import uninterrupted
 from kstore_rocksdb import locks
 from kstore_rocksdb.database import RocksDBDatabase
 from kstore_rocksdb.errors import doing
@@ -165,15 +166,12 @@ class RocksDBEngine(Engine):
         path = _child(root, store, child)
         if not path.is_dir():
             raise KeyError(child)
-        claimed = locks.claim(path)
-        try:
+        with uninterrupted(), locks.claim(path):
             doomed = root / _DOOMED
             shutil.rmtree(doomed, ignore_errors=True)  # of a process that was killed meanwhile
             doomed.mkdir(exist_ok=True)
             path.rename(doomed / child)
             shutil.rmtree(doomed)
-        finally:
-            locks.release(claimed)
 
     def rename_child(self, root: Path, store: str, child: str, name: str) -> None:
         """Rename ``<root>/<store>/<child>``."""
@@ -182,11 +180,8 @@ class RocksDBEngine(Engine):
             raise KeyError(child)
         if renamed.exists():
             raise FileExistsError(f"{renamed} exists; {path} keeps its name")
-        claimed = locks.claim(path)
-        try:
+        with uninterrupted(), locks.claim(path):
             path.rename(renamed)
-        finally:
-            locks.release(claimed)
 
     def open_directory(
         self, path: Path, *, durability: Durability = "process", read_only: bool = False

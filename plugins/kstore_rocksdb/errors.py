@@ -30,6 +30,7 @@ __all__ = [
     "closed",
     "doing",
     "dropped",
+    "exists_already",
     "forked",
     "inspect_command",
     "is_locked",
@@ -122,6 +123,11 @@ class doing:  # noqa: N801
         del trace  # or this frame would hold what translate lets go of
         if isinstance(error, Exception):
             reraise(error, self._action, self._path)
+
+
+def exists_already(error: BaseException) -> bool:
+    """Whether a native error means that there is a column family of this name."""
+    return "Column family already exists" in str(error)
 
 
 def is_locked(error: BaseException) -> bool:

@@ -9,18 +9,38 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from kstore_rocksdb.errors import locked
 
-__all__ = ["claim", "holder", "release"]
+__all__ = ["Claim", "claim", "forget", "holder"]
+
+
+class Claim:
+    """What one handle has reserved; one that nobody has any more is released."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Let another handle have it. Releasing twice is fine."""
+        with _guard:
+            if _claims.get(self._name) is self:
+                del _claims[self._name]
+
 
 _KERNEL_LOCKS = Path("/proc/locks")
-_claims: set[str] = set()
-_guard = threading.Lock()
+_claims: WeakValueDictionary[str, Claim] = WeakValueDictionary()
+_guard = threading.RLock()  # the collector may end a claim while it is held
 
 
-def claim(path: Path) -> str:
-    """Reserve ``path`` for one handle of this process; gives the claim to release.
+def claim(path: Path) -> Claim:
+    """Reserve ``path`` for one handle of this process, for as long as the claim is not released.
 
     Raises
     ------
@@ -34,20 +54,14 @@ def claim(path: Path) -> str:
         held, pid = holder(path / "LOCK")
         if held:
             raise locked(path, pid)
-        _claims.add(name)
-    return name
-
-
-def release(name: str) -> None:
-    """Give a claim back."""
-    with _guard:
-        _claims.discard(name)
+        claimed = _claims[name] = Claim(name)
+        return claimed
 
 
 def forget() -> None:
     """Drop all claims and the guard: they belong to the process that this one was forked from."""
     global _guard
-    _guard = threading.Lock()
+    _guard = threading.RLock()
     _claims.clear()
 
 

@@ -6,13 +6,13 @@ import errno
 import os
 import shutil
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 from rocksdict import AccessType, Cache, Rdict
 
 from kstore_core.engine import Durability
 from kstore_core.errors import CorruptionError
+from kstore_core.interrupts import uninterrupted
 from kstore_core.scratch import Scratch
 from kstore_rocksdb import living, locks
 from kstore_rocksdb.database import DEFAULT, RocksDBDatabase
@@ -59,33 +59,36 @@ def open_for_writing(
     """
     living.begin()
     claimed = locks.claim(path)
-    made = [folder for folder in (path, *path.parents) if not os.path.lexists(folder)]
+    made: list[Path] = []
+    root = database = None
     try:
-        _refuse_remains(path)
-        path.mkdir(parents=True, exist_ok=True)
-        clean_up(path)
-        check_manifest(path)
-        set_aside(path)
-        native = NativeOptions(options, cache)
-        root, families = _open(path, native, AccessType.read_write())
-        if durability == "power":  # RocksDB sees to what is in the directory
-            for folder in (path.parent, path.parent.parent):
-                sync_directory(folder)
+        with uninterrupted():
+            made += [folder for folder in (path, *path.parents) if not os.path.lexists(folder)]
+            _refuse_remains(path)
+            path.mkdir(parents=True, exist_ok=True)
+            clean_up(path)
+            check_manifest(path)
+            set_aside(path)
+            native = NativeOptions(options, cache)
+            root, families = _open(path, native, AccessType.read_write())
+            if durability == "power":  # RocksDB sees to what is in the directory
+                for folder in (path.parent, path.parent.parent):
+                    sync_directory(folder)
+            database = RocksDBDatabase(
+                path, root, families, native, durability=durability, on_close=claimed.release
+            )
     except BaseException as error:
-        locks.release(claimed)
+        if database is not None:
+            database.close()
+        elif root is not None:
+            root.close()
+        claimed.release()
         if not is_locked(error):  # or it is another process that is making this database
             _remove(path, made)
         if isinstance(error, Exception):
             reraise(error, "open it", path)
         raise
-    return RocksDBDatabase(
-        path,
-        root,
-        families,
-        native,
-        durability=durability,
-        on_close=partial(locks.release, claimed),
-    )
+    return database
 
 
 def open_for_reading(

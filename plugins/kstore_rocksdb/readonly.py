@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from kstore_core.errors import EngineError
+from kstore_core.interrupts import interruptible, uninterrupted
 from kstore_core.scratch import HELD, Scratch
 
 __all__ = ["KEPT", "copy_scratch", "moment", "with_scratch"]
@@ -49,22 +50,24 @@ def with_scratch(source: Path, use: Callable[[Scratch], Opened]) -> Opened:
     begun = time.monotonic()
     attempt = 0
     while attempt < _ATTEMPTS or time.monotonic() - begun < _PATIENCE_S:
-        before = moment(source)
-        scratch = Scratch()
-        done = False
-        try:
-            _fill(scratch.path, source)
-            if moment(source) == before:
-                opened = use(scratch)
-                done = True
-                return opened
-        except Exception:
-            if moment(source) == before:
-                raise
-        finally:
-            if not done:
-                scratch.remove()
-        time.sleep(_PAUSE_S * min(attempt, 10))
+        with uninterrupted():
+            before = moment(source)
+            scratch = Scratch()
+            done = False
+            try:
+                _fill(scratch.path, source)
+                if moment(source) == before:
+                    opened = use(scratch)
+                    done = True
+                    return opened
+            except Exception:
+                if moment(source) == before:
+                    raise
+            finally:
+                if not done:
+                    scratch.remove()
+        with interruptible():
+            time.sleep(_PAUSE_S * min(attempt, 10))
         attempt += 1
     raise EngineError(
         f"rocksdb database {source} changed {attempt} times while it was being opened for "
