@@ -117,6 +117,8 @@ class OpenStore:
                 self._journal = Journal(log, spec.format, staging, slot, layers.schema)
                 if left_out is not None:
                     self._take_back(self._journal, left_out)
+                elif restored.offsets is not None:
+                    self._journal.last = self._said(None, copy_position(position), None)
             self.store = layers.store(self._journal, None if read_only else shared_cache)
             if spec.metrics is not None:
                 self.home.measures = StoreMeasures(

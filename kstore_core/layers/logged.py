@@ -60,6 +60,8 @@ class Journal:
         Keys and values that wait.
     next_offset : int
         Of the log, behind what it has been sent.
+    last : Commit or None
+        What the log's last mark says, where that is known.
     """
 
     def __init__(
@@ -81,7 +83,7 @@ class Journal:
         self._changes: list[tuple[bytes, bytes | None, int, Any]] = []
         self._is_sent = True
         self._sending = RLock()
-        self._last: Commit | None = None
+        self.last: Commit | None = None
         self._is_begun = False  # what was sent waits for the mark of its commit
         self._void_from: int | None = None
         self._mark_time = _LONG_AGO if value_format.versioned else _UNKNOWN_TIME
@@ -164,7 +166,7 @@ class Journal:
         if changes:
             columns = map(list, zip(*changes, strict=True))
             rows = to_log(self._format, *columns, schema=self.schema)
-        last = self._last
+        last = self.last
         is_marked = (
             commit is None
             or bool(commit.offsets)
@@ -180,7 +182,7 @@ class Journal:
         if is_marked and commit is not None and (len(rows) or self._is_begun or commit != last):
             append_mark(records, commit, time)
         if len(records):
-            self._last = commit
+            self.last = commit
             self._void_from = None
             self._is_begun = is_marked and commit is None
         return records
