@@ -7,13 +7,17 @@ import tempfile
 import time
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from kstore_core.changelog import Changelog
-from kstore_core.changelog.directory import partition_of
+from kstore_core.changelog import Changelog, from_log
+from kstore_core.changelog.directory import is_topic_of, partition_of
+from kstore_core.changelog.marks import Commit
+from kstore_core.changelog.whole import without_marks
 from kstore_core.clock import START, StreamClock
+from kstore_core.codec import latest_records
 from kstore_core.engine import Database, Durability, Engine
 from kstore_core.errors import StateError
 from kstore_core.interrupts import interruptible, uninterrupted
@@ -32,6 +36,12 @@ from kstore_core.typed.store import StoreHome
 from kstore_core.versioned import VersionedTable
 
 __all__ = ["OpenStore"]
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+_TAKEN_BACK_BYTES = 16 * 1024 * 1024
+"""Keys and values that are gathered to be logged again at once."""
 
 
 class OpenStore:
@@ -75,6 +85,7 @@ class OpenStore:
         unique = "" if engine.capabilities.persistent else f"-{os.getpid()}-{id(self)}"
         self._scratch = place / f".kstore-restore-{spec.name}{unique}"
         self._journal: Journal | None = None
+        self._restored_from: set[Partition] = set()
         self.store: Any = None
         self._face: weakref.ref[Any] | None = None
         self._staging = staging
@@ -103,11 +114,15 @@ class OpenStore:
             layers = StoreLayers(spec, self.home, stored, self._clock, mends=migrate_on_read)
             self._table = layers.table
             begun = time.perf_counter_ns()
-            restored = Restored()
+            restored, left_out = Restored(), None
             if log is not None:
-                restored = self._restore(log, on_restore)
+                restored, left_out = self._restore(log, on_restore)
             if log is not None:
                 self._journal = Journal(log, spec.format, staging, slot, layers.schema)
+                if left_out is not None:
+                    self._take_back(self._journal, left_out)
+                elif restored.offsets is not None:
+                    self._journal.last = self._said(None, copy_position(position), None)
             self.store = layers.store(self._journal, None if read_only else shared_cache)
             if spec.metrics is not None:
                 self.home.measures = StoreMeasures(
@@ -155,7 +170,7 @@ class OpenStore:
                 "have been given; restore it before anybody opens it"
             )
         begun = time.perf_counter_ns()
-        restored = self._restore(log, listener)
+        restored, _ = self._restore(log, listener)
         if self.home.measures is not None:
             spent = time.perf_counter_ns() - begun
             self.home.measures.restored_records(restored.records, spent)
@@ -165,17 +180,21 @@ class OpenStore:
             self.store.table.find_segments()
         return restored
 
-    def _restore(self, log: Changelog, listener: RestoreListener | None) -> Restored:
+    def _restore(
+        self, log: Changelog, listener: RestoreListener | None
+    ) -> tuple[Restored, int | None]:
         where = (log.topic, log.partition)
+        stored = self.home.record.offsets.get(where)
         with uninterrupted():
+            self._restored_from.add(where)
             self._staging.admitted += 1
             try:
                 with interruptible():  # it may take long
-                    return restore_log(
+                    restored, left_out = restore_log(
                         self.spec,
                         self._table,
                         self._clock,
-                        self.home.record.offsets.get(where),
+                        stored,
                         log,
                         partial(self._commit_restored, where),
                         scratch=self._scratch,
@@ -186,14 +205,30 @@ class OpenStore:
                 raise
             finally:
                 self._staging.admitted -= 1
+        if stored is not None and self.home.record.offsets.get(where) == stored:
+            restored = replace(restored, offsets=self._inputs() or None)  # nothing was new
+        return restored, left_out
 
     def _commit_restored(
-        self, where: Partition, offset: int, position: Mapping[str, Mapping[int, int]]
+        self,
+        where: Partition,
+        offset: int,
+        position: Mapping[str, Mapping[int, int]],
+        commit: Commit | None,
     ) -> None:
         with uninterrupted():
+            offsets: dict[Partition, int | None] = {}
+            notes: dict[str, bytes | None] = {}
             merge_positions(self.home.position, position)
-            self.home.moved = self.home.moved or bool(position)
-            self._commit({where: offset})
+            if commit is not None:
+                merge_positions(self.home.position, commit.position)
+                offsets = {**dict.fromkeys(self._inputs()), **commit.offsets}
+                notes = {**dict.fromkeys(self.home.record.notes), **commit.notes}
+                if commit.stream_time is not None:
+                    self.advance(commit.stream_time)
+            moved = bool(position) or (commit is not None and bool(commit.position))
+            self.home.moved = self.home.moved or moved
+            self._commit({**offsets, where: offset}, notes or None)
 
     def face(self, state: object) -> Any:
         """The store as its user holds it, the same one for as long as somebody does."""
@@ -204,6 +239,44 @@ class OpenStore:
                 face = self.home.measures.face(face)
             self._face = weakref.ref(face)
         return face
+
+    def _inputs(
+        self, changed: Mapping[Partition, int | None] | None = None
+    ) -> dict[Partition, int]:
+        """The offsets of the input, with these changes: of all partitions but its changelog's."""
+        known = self.home.record.known_offsets
+        if changed is not None:
+            _apply(known, changed)
+        return {
+            at: offset
+            for at, offset in known.items()
+            if at not in self._restored_from and not is_topic_of(at[0], self.spec.name)
+        }
+
+    def _take_back(self, journal: Journal, offset: int) -> None:
+        """Have the log say that its records from an offset on are void: their commit never ended.
+
+        What they have superseded is logged again, as it is in the store, which has none of them:
+        else compaction, or a restore that knows no marks, would take them for what counts.
+        """
+        table = self._table
+        versions: VersionedTable | None = None
+        if self.spec.shape == "versioned":
+            assert self._clock is not None
+            assert self.spec.segment_interval_ms is not None
+            versions = VersionedTable(table, self.spec.segment_interval_ms, self._clock)
+        journal.leave_out(offset)
+        for columns in journal.log.read(offset):
+            records = latest_records(without_marks(columns))
+            keys, _ = from_log(self.spec.format, records, schema=journal.schema)
+            for key, timestamp in zip(keys, records.timestamps, strict=True):
+                if versions is None:
+                    journal.note_version(key, table.get(key), timestamp, None)
+                elif (version := versions.get(key)) is not None:
+                    journal.note_version(key, version[0], version[1], None)
+            if journal.noted_bytes > _TAKEN_BACK_BYTES:
+                journal.send()
+        self._commit(None)
 
     @property
     def database(self) -> Database | None:
@@ -241,6 +314,9 @@ class OpenStore:
         expired = self._storage.expired
         position = copy_position(home.position)
         try:
+            if self._journal is not None:
+                said = self._said(offsets, position, notes)
+                offsets = self._with_changelog(self._journal, offsets, said)
             # Kafka writes a position with the first commit, even an empty one.
             self._write(offsets, position if moved or home.record.position is None else None, notes)
         except BaseException:
@@ -262,7 +338,22 @@ class OpenStore:
         """
         self.flush()
         with uninterrupted():
-            self._write(None, None)
+            offsets = None
+            if self._journal is not None:
+                offsets = self._with_changelog(self._journal, None, None)
+            self._write(offsets, None)
+
+    def _said(
+        self,
+        offsets: Mapping[Partition, int | None] | None,
+        position: dict[str, dict[int, int]],
+        notes: Mapping[str, bytes | None] | None,
+    ) -> Commit:
+        """What the store contains once these offsets and notes are committed."""
+        kept = dict(self.home.record.notes)
+        _change(kept, notes or {})
+        observed = None if self._clock is None else self._clock.observed
+        return Commit(self._inputs(offsets), position, observed, kept)
 
     def _write(
         self,
@@ -270,8 +361,6 @@ class OpenStore:
         position: Mapping[str, Mapping[int, int]] | None,
         notes: Mapping[str, bytes | None] | None = None,
     ) -> None:
-        if self._journal is not None:
-            offsets = self._with_changelog(self._journal, offsets)
         observed = None if self._clock is None else self._clock.observed
         entries = Entries(
             offsets=offsets,
@@ -287,17 +376,16 @@ class OpenStore:
         self._written_stream_time = observed
         if offsets is not None:
             _apply(self.home.record.offsets, offsets)
-        for name, note in (notes or {}).items():
-            if note is None:
-                self.home.record.notes.pop(name, None)
-            else:
-                self.home.record.notes[name] = note
+        _change(self.home.record.notes, notes or {})
 
     def _with_changelog(
-        self, journal: Journal, offsets: Mapping[Partition, int | None] | None
+        self,
+        journal: Journal,
+        offsets: Mapping[Partition, int | None] | None,
+        commit: Commit | None,
     ) -> Mapping[Partition, int | None] | None:
         """These offsets, and that up to which the changelog has what is staged: all of it, now."""
-        next_offset = journal.send()
+        next_offset = journal.send(commit)
         where = (journal.log.topic, journal.log.partition)
         known = self.home.record.offsets
         if next_offset == 0 or (offsets is None and known.get(where) == next_offset - 1):
@@ -325,8 +413,13 @@ class OpenStore:
 def _apply(known: dict[Partition, int], offsets: Mapping[Partition, int | None]) -> None:
     if not offsets:
         known.clear()
-    for partition, offset in offsets.items():
-        if offset is None:
-            known.pop(partition, None)
+    _change(known, offsets)
+
+
+def _change(known: dict[_Key, _Value], changes: Mapping[_Key, _Value | None]) -> None:
+    """Set what is given; None removes."""
+    for key, value in changes.items():
+        if value is None:
+            known.pop(key, None)
         else:
-            known[partition] = offset
+            known[key] = value

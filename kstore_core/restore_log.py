@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kstore_core.changelog import Changelog
+from kstore_core.changelog.marks import Commit
+from kstore_core.changelog.whole import WholeCommits
 from kstore_core.clock import StreamClock
 from kstore_core.codec import RecordColumns
 from kstore_core.errors import FormatError, InconsistentStateError, SpecError
@@ -115,12 +117,12 @@ def restore_log(
     clock: StreamClock | None,
     stored: int | None,
     log: Changelog,
-    commit: Callable[[int, Mapping[str, Mapping[int, int]]], None],
+    commit: Callable[[int, Mapping[str, Mapping[int, int]], Commit | None], None],
     *,
     scratch: Path,
     listener: RestoreListener | None = None,
-) -> Restored:
-    """Restore what a changelog has beyond the stored offset.
+) -> tuple[Restored, int | None]:
+    """Restore what a changelog has beyond the stored offset, up to the end of a commit.
 
     Parameters
     ----------
@@ -133,10 +135,17 @@ def restore_log(
     log : Changelog
     commit : callable
         Commits what is staged with an offset, the last one that is then contained, and moves the
-        position on to another, that of those who wrote the records where these say it.
+        position on to another, that of those who wrote the records where these say it; with what
+        the log says that the store then contains, where it does.
     scratch : Path
         A folder that is made for the time being where a log does not fit into memory.
     listener : callable, optional
+
+    Returns
+    -------
+    Restored
+    int or None
+        The offset from which on records were left out, for their commit has not ended.
 
     Raises
     ------
@@ -148,6 +157,8 @@ def restore_log(
         Records or the log are damaged. Batches before that are restored, and committed.
     """
     begin, end = first_offset(stored, log, spec.name), log.high_watermark
+    is_known = stored is not None and stored != UNKNOWN_OFFSET
+    whole = WholeCommits(log, begin, begin if is_known else 0)
     read = 0
     noted = LoggedPositions()
 
@@ -160,7 +171,7 @@ def restore_log(
     def batches() -> Iterator[RecordColumns]:
         nonlocal read
         try:
-            for batch in log.read(begin):
+            for batch in whole:
                 noted.note(batch)
                 yield batch
                 read += len(batch)
@@ -170,30 +181,36 @@ def restore_log(
 
     restored = Restored()
     if begin >= end:
-        return restored
+        return restored, None
     tell(begin)
-    batch_bytes = BATCH_BYTES
+    next_offset = begin
+    versions: VersionRestorer | None = None
     if spec.shape == "versioned":
         assert clock is not None
         assert spec.segment_interval_ms is not None
-        versions = VersionedTable(table, spec.segment_interval_ms, clock)
-        into = VersionRestorer(spec, versions, BUILD_BYTES)
-        if into.is_empty:
-            with _said_of(spec, log):
-                restored = into.load(batches(), end - begin, scratch)
-            commit(end - 1, noted.until(end))
-            return restored
-        restore, batch_bytes = into.put, PUT_BYTES
-    else:
-        restore = RowRestorer(spec, table, clock).load
-    next_offset = begin
-    for records, next_offset in in_chunks(batches(), batch_bytes):
+        table = VersionedTable(table, spec.segment_interval_ms, clock)
+        versions = VersionRestorer(spec, table, BUILD_BYTES)
+    if versions is not None and versions.is_empty:
         with _said_of(spec, log):
-            restored += restore(records)
-        commit(next_offset - 1, noted.until(next_offset))
-    if next_offset < end:  # what the log ends with are no records of its own
-        commit(end - 1, {})
-    return restored
+            restored = versions.load(batches(), end - begin, scratch)
+    else:
+        if versions is None:
+            restore, batch_bytes = RowRestorer(spec, table, clock).load, BATCH_BYTES
+        else:
+            restore, batch_bytes = versions.put, PUT_BYTES
+        for records, next_offset in in_chunks(batches(), batch_bytes):
+            with _said_of(spec, log):
+                restored += restore(records)
+            commit(next_offset - 1, noted.until(next_offset), None)
+    # What the log ends with may be no records of its own, or marks.
+    upto = max(whole.next_offset, end) if whole.left_out is None else whole.left_out
+    if next_offset < upto or whole.commit is not None:
+        commit(upto - 1, noted.until(upto), whole.commit)
+    if next_offset < upto:
+        tell(upto)
+    if whole.commit is not None:
+        restored = replace(restored, offsets=whole.commit.offsets)
+    return restored, whole.left_out
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import itemgetter
@@ -12,6 +13,7 @@ from kstore_core.clock import StreamClock, segment_id
 from kstore_core.codec import RecordColumns, latest_records
 from kstore_core.errors import FormatError, SpecError
 from kstore_core.keys import KeySchema, rows_of
+from kstore_core.offsets import Partition
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import Write
 
@@ -33,15 +35,22 @@ class Restored:
         How many were too late for the store's history, and left out.
     rows : int
         How many physical rows were written.
+    offsets : mapping or None
+        The last offset of each input partition that the rows contain, exactly: where a takeover
+        goes on behind. None where that is not known.
     """
 
     records: int = 0
     late: int = 0
     rows: int = 0
+    offsets: Mapping[Partition, int] | None = None
 
     def __add__(self, other: Restored) -> Restored:
         return Restored(
-            self.records + other.records, self.late + other.late, self.rows + other.rows
+            self.records + other.records,
+            self.late + other.late,
+            self.rows + other.rows,
+            other.offsets,
         )
 
 

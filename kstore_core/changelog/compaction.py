@@ -1,7 +1,8 @@
 """Compaction: of records with equal keys the last is kept, and what has expired goes.
 
 As Kafka's cleaner does it: the last segment is left alone, offsets and their order stay, and a
-tombstone stays for a time after it was met first, which is noted in its batch (the delete horizon).
+tombstone stays for a time after it was met first, which is noted in its batch (the delete horizon);
+the last mark of a commit, which is one too, stays for good.
 Of every segment written the last batch is kept, empty if need be, so that no offset is missing
 between segments.
 """
@@ -16,6 +17,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
+from kstore_core.changelog.marks import MARK_KEY, is_commit, marks_in
 from kstore_core.changelog.segment import (
     DRAFT,
     MAX_OFFSET_DELTA,
@@ -175,11 +177,32 @@ def _newest_ms(segment: Segment) -> int:
 
 def _cleanable_end(directory: Path, active: Segment, lag_ms: int, now_ms: int) -> int:
     """The offset of the first segment that is not to be compacted yet."""
+    end = _open_since(directory, active)
     if lag_ms:
         for segment in _closed(directory, active):
             if _newest_ms(segment) > now_ms - lag_ms:
-                return segment.base_offset
-    return active.base_offset
+                return min(segment.base_offset, end)
+    return end
+
+
+def _open_since(directory: Path, active: Segment) -> int:
+    """The offset of the segment with the first record of a commit whose end is not in the log.
+
+    Its records may be void, so they take no other one's place; or else that of the active one.
+    """
+    since = active.base_offset
+    newest = [active] if active.path.exists() else []
+    for segment in [*_closed(directory, active), *newest][::-1]:
+        begun = ended = False
+        for columns in records(segment, 0):
+            for _, said in marks_in(columns):
+                begun = not is_commit(said)
+                ended = ended or not begun
+        if begun:
+            since = min(since, segment.base_offset)
+        if ended:
+            break
+    return since
 
 
 # ---------------------------------------------------------------- records
@@ -301,7 +324,8 @@ def _kept(
     horizon = head.delete_horizon_ms
     over = horizon is not None and horizon <= now_ms
     mask = bytes(
-        key is None or (offset >= last.get(key, offset) and not (over and tombstone))
+        key is None
+        or (offset >= last.get(key, offset) and not (over and tombstone and key != MARK_KEY))
         for key, offset, tombstone in zip(columns.keys, columns.offsets, tombstones, strict=True)
     )
     count = sum(mask)

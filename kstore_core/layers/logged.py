@@ -2,7 +2,8 @@
 
 A write is noted once it has been staged, so what is refused is never logged. The notes are sent
 together, before the rows that they tell of are written: a log is never behind its store, and what
-it is ahead by after a crash is restored when the store is opened. docs/restore.md tells the rules.
+it is ahead by after a crash is restored when the store is opened. Marks say where a commit begins
+and ends there, and what it contains of the input. docs/restore.md tells the rules.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from threading import RLock
 from typing import Any
 
 from kstore_core.changelog import Changelog, to_log
+from kstore_core.changelog.marks import Begin, Commit, append_mark
 from kstore_core.clock import StreamClock
+from kstore_core.codec import RecordColumns
 from kstore_core.errors import KStoreError, UncommittedLimitError
 from kstore_core.formats import ValueFormat
 from kstore_core.interrupts import interruptible, uninterrupted
@@ -27,6 +30,10 @@ from kstore_core.versioned import VersionedTable
 __all__ = ["Journal", "Logged", "LoggedVersions"]
 
 _UNKNOWN_TIME = -1
+
+_LONG_AGO = 1
+"""The time of a mark among versions, ms: a restore by Kafka Streams leaves out what is that old;
+and a log in Kafka has no records of 0."""
 
 
 class Journal:
@@ -49,10 +56,13 @@ class Journal:
     ----------
     log : Changelog
     slot : RecordSlot
+    schema : KeySchema or None
     noted_bytes : int
         Keys and values that wait.
     next_offset : int
         Of the log, behind what it has been sent.
+    last : Commit or None
+        What the log's last mark says, where that is known.
     """
 
     def __init__(
@@ -67,13 +77,17 @@ class Journal:
         self.noted_bytes = 0
         self.next_offset = log.high_watermark
         self._format = value_format
-        self._schema = schema
+        self.schema = schema
         self._staging = staging
         self._max_bytes = staging.max_bytes if staging.max_bytes >= 0 else sys.maxsize
         self.slot = slot
         self._changes: list[tuple[bytes, bytes | None, int, Any]] = []
         self._is_sent = True
         self._sending = RLock()
+        self.last: Commit | None = None
+        self._is_begun = False  # what was sent waits for the mark of its commit
+        self._void_from: int | None = None
+        self._mark_time = _LONG_AGO if value_format.versioned else _UNKNOWN_TIME
 
     def make_room(self, size: int) -> None:
         """Refuse `size` more bytes, or have all stores write what they hold, where it is too much.
@@ -114,17 +128,25 @@ class Journal:
                 headers = record.headers.copy()
         self._changes.append((key, value, timestamp, headers))
 
-    def send(self) -> int:
+    def leave_out(self, offset: int) -> None:
+        """Have the next records say that those from an offset on are void: nobody ended them."""
+        self._void_from, self._is_begun = offset, True
+
+    def send(self, commit: Commit | None = None) -> int:
         """Send what is noted; returns `next_offset` once the log has it as durably as it is asked.
 
         Where the log fails it keeps what it was given, and a later call sends it.
+
+        Parameters
+        ----------
+        commit : Commit, optional
+            What the store contains with all that was noted. Left out, it is a part of a commit.
         """
         # One thread after the other: the log has changes in their order.
         with self._sending, uninterrupted():
             changes, size = self._changes[:], self.noted_bytes
-            if changes:
-                columns = map(list, zip(*changes, strict=True))
-                records = to_log(self._format, *columns, schema=self._schema)
+            records = self._records_of(changes, commit)
+            if len(records):
                 self._is_sent = False
                 try:
                     self.log.extend(records)
@@ -143,6 +165,35 @@ class Journal:
         """Forget the oldest changes: the log has them."""
         del self._changes[:count]
         self.noted_bytes -= size
+
+    def _records_of(
+        self, changes: list[tuple[bytes, bytes | None, int, Any]], commit: Commit | None
+    ) -> RecordColumns:
+        """Changes as the log's records, between marks where offsets of the input are known."""
+        records, rows = RecordColumns(), RecordColumns()
+        if changes:
+            columns = map(list, zip(*changes, strict=True))
+            rows = to_log(self._format, *columns, schema=self.schema)
+        last = self.last
+        is_marked = (
+            commit is None
+            or bool(commit.offsets)
+            or self._is_begun
+            or (last is not None and bool(last.offsets))
+        )
+        if len(rows) and not self._format.versioned:
+            self._mark_time = max(self._mark_time, max(rows.timestamps))
+        time = self._mark_time or _UNKNOWN_TIME
+        if is_marked and (len(rows) or self._void_from is not None):
+            append_mark(records, Begin(len(rows), self._void_from), time)
+        records.extend(rows, records.next_offset)
+        if is_marked and commit is not None and (len(rows) or self._is_begun or commit != last):
+            append_mark(records, commit, time)
+        if len(records):
+            self.last = commit
+            self._void_from = None
+            self._is_begun = is_marked and commit is None
+        return records
 
     def close(self) -> None:
         """Forget what the log does not have: it may be another's, who goes on with it."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from kstore_core.changelog import Changelog, check_changelog
+from kstore_core.changelog.whole import whole_end
 from kstore_core.codec import decode_latest
 from kstore_core.commands import command
 from kstore_core.engine import Chunk
@@ -40,7 +41,8 @@ def check_log(source: Place, log: Changelog) -> None:
         stored = old.record.offsets.get((log.topic, log.partition))
     if stored is None or stored == UNKNOWN:
         return
-    if first_offset(stored, log, source.spec.name) < log.high_watermark:
+    begin = first_offset(stored, log, source.spec.name)
+    if begin < log.high_watermark and begin < whole_end(log, stored):
         raise StateError(
             f"the store {source.spec.name!r} contains the log {log.topic}-{log.partition} up to "
             f"{stored}, and it has more, up to {log.high_watermark - 1}, so the two cannot be "

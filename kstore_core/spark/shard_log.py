@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kstore_core import arrow
+from kstore_core.changelog.marks import MARK_KEY
 from kstore_core.errors import SpecError
 from kstore_core.spark.columns import combined, millis, serialized
 from kstore_core.spark.log_keys import keys_of, user_keys
@@ -78,6 +79,7 @@ class ShardLog:
         def column(name: str) -> pa.Array | None:
             return combined(rows[name], name) if name in rows.column_names else None
 
+        rows = _without_marks(rows)
         _refuse_nulls(rows)
         headers = column("headers")
         if headers is not None:
@@ -230,6 +232,19 @@ class ShardLog:
     def stream_time(self) -> int:
         """The greatest time, -1 where there is none."""
         return int(_numpy(self.timestamps).max()) if self.timed and len(self.timestamps) else -1
+
+
+def _without_marks(rows: pa.Table) -> pa.Table:
+    """The records that a store has: a changelog has the marks of commits, too."""
+    if not {"key", "value"} <= set(rows.column_names):
+        return rows
+    keys = rows["key"]
+    text = pa.types.is_string(keys.type) or pa.types.is_large_string(keys.type)
+    if not (text or pa.types.is_binary(keys.type) or pa.types.is_large_binary(keys.type)):
+        return rows
+    mark = pa.scalar(MARK_KEY.decode() if text else MARK_KEY, keys.type)
+    is_mark = pc.fill_null(pc.and_(pc.equal(keys, mark), pc.is_null(rows["value"])), False)
+    return rows.filter(pc.invert(is_mark)) if pc.any(is_mark).as_py() else rows
 
 
 def _refuse_nulls(rows: pa.Table) -> None:

@@ -275,7 +275,7 @@ def test_a_changelog_makes_a_versioned_store(run, logged):
         (f"v{number}", 1000 * number, [["n", str(number)]]) for number in (1, 5, 9)
     ]
     with open_state(root) as state:
-        assert state.offsets("s") == {("in", 0): 11, ("app-s-changelog", 1): 11}
+        assert state.offsets("s") == {("in", 0): 11, ("app-s-changelog", 1): 13}
         assert state.stored_spec("s").value == "my.own"
     again = run(*asked, "--history-retention", "1h")
     assert (again.code, again.out) == (0, "s is that already; nothing was done\n")

@@ -56,7 +56,7 @@ def test_a_restored_store_is_the_store(kind: Kind, commits: list[list[Op]], size
                 write(kind, store, ops)
                 state.commit({("in", 0): 1})
             wanted = contents(kind, store)
-            offsets = {p: o for p, o in store.offsets().items() if p != ("in", 0)}
+            offsets = store.offsets()
         with open_state(root / "new", engine="memory", changelog=logs(root / "logs")) as state:
             store = state.open(spec)
             assert contents(kind, store) == wanted
@@ -168,7 +168,7 @@ def test_what_the_log_is_ahead_by_is_restored(
     with open_state(root, engine=engine, changelog=logs(tmp_path / "logs")) as state:
         store = state.open(spec)
         assert contents(kind, store) == wanted
-        assert store.offsets() == {("in", 0): 19, (changelog_topic(APPLICATION, "s"), 0): 39}
+        assert store.offsets() == {("in", 0): 39, (changelog_topic(APPLICATION, "s"), 0): 43}
 
 
 def _fail(*_: object) -> None:

@@ -4,7 +4,9 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 
+import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.processor.TaskId;
@@ -13,7 +15,10 @@ import org.apache.kafka.streams.query.Position;
 import org.apache.kafka.streams.state.StoreBuilder;
 
 import java.io.File;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 
 /** A store that is open in a task directory, with the task around it. */
 final class OpenStore {
@@ -108,11 +113,31 @@ final class OpenStore {
                 return state();
             case "state":
                 return state();
+            case "restore":
+                task.restore(records(request.node("records")));
+                return state();
             case "changelog":
                 return context.takeLogged();
             default:
                 return operations.run(operation, request);
         }
+    }
+
+    /** Records of the changelog: {offset, timestamp, key, value, headers} each. */
+    private List<ConsumerRecord<byte[], byte[]>> records(final JsonNode given) {
+        if (changelog == null) {
+            throw new BadRequest("a store without a changelog is not restored");
+        }
+        final List<ConsumerRecord<byte[], byte[]>> records = new ArrayList<>();
+        for (final JsonNode node : given) {
+            final Request record = new Request(node);
+            records.add(new ConsumerRecord<>(
+                changelog.topic(), changelog.partition(), record.number("offset"),
+                record.number("timestamp"), TimestampType.CREATE_TIME, 0, 0, record.bytes("key"),
+                record.bytes("value"), record.headers("headers"), Optional.empty()));
+            record.refuseUnread();
+        }
+        return records;
     }
 
     /** The offset committed in the store (-4: unknown, null: none) and the position of its contents. */

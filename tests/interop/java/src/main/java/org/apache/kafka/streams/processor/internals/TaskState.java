@@ -1,5 +1,6 @@
 package org.apache.kafka.streams.processor.internals;
 
+import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.utils.LogContext;
 import org.apache.kafka.common.utils.Time;
@@ -13,6 +14,7 @@ import org.slf4j.LoggerFactory;
 import java.io.File;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalLong;
 import java.util.Set;
 
 /**
@@ -64,6 +66,11 @@ public final class TaskState {
         final ProcessorTopology topology = new ProcessorTopology(
             List.of(), Map.of(), Map.of(), List.of(store), List.of(), Map.of(), Set.of(), Map.of());
         StateManagerUtil.registerStateStores(LOG, "", topology, manager, directory, context);
+    }
+
+    /** Restore records of the changelog, as the store changelog reader does. */
+    public void restore(final List<ConsumerRecord<byte[], byte[]>> records) {
+        manager.restore(manager.storeMetadata(changelog), records, OptionalLong.empty());
     }
 
     /** Send what a cache holds to the store below it. */

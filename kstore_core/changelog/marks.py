@@ -1,0 +1,151 @@
+"""Marks in a changelog: where what one commit sent begins, and what the commit contains.
+
+A mark is a record like others, a tombstone of a key that no store has, and what it says is in its
+header. A restore by Kafka Streams takes it for a delete of nothing: it leaves no row and no header
+behind, in no format. docs/decisions/commit-marks.md tells why.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kstore_core.codec import RecordColumns
+from kstore_core.errors import FormatError
+from kstore_core.offsets import Partition
+from kstore_core.position import copy_position
+
+__all__ = ["MARK_KEY", "Begin", "Commit", "Mark", "append_mark", "is_commit", "marks_in", "parse"]
+
+MARK_KEY = b"\0kstore.commit 8f0c5b1e27d94a63" + bytes(16)
+"""The key of all marks, so that compaction keeps the last one. Its end is that of a window's and of
+a session's key, with the times 0, which move no stream time."""
+
+_HEADER = "kstore.commit"
+_HEADER_BYTES = _HEADER.encode()
+_BEGIN, _COMMIT = b"B", b"C"
+_NUMBERS = struct.Struct(">qq")
+_NOTHING = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """The mark in front of the rows that are sent at once, of a commit or of a part of one.
+
+    Attributes
+    ----------
+    rows : int
+        How many records follow that belong to them.
+    without : int or None
+        From which offset on records in front of this mark are void: of a commit that a writer
+        which is gone had begun.
+    """
+
+    rows: int
+    without: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The mark behind the rows of a commit: what a store contains that has all records before it.
+
+    Attributes
+    ----------
+    offsets : dict
+        The last offset that is contained, of each input partition.
+    position : dict
+        The last offset that was applied, by topic and partition.
+    stream_time : int or None
+        Milliseconds.
+    notes : dict
+    """
+
+    offsets: dict[Partition, int] = field(default_factory=dict)
+    position: dict[str, dict[int, int]] = field(default_factory=dict)
+    stream_time: int | None = None
+    notes: dict[str, bytes] = field(default_factory=dict)
+
+
+Mark = Begin | Commit
+
+
+def append_mark(columns: RecordColumns, mark: Mark, timestamp: int) -> None:
+    """Add a mark behind the records that there are."""
+    said = _begin_bytes(mark) if isinstance(mark, Begin) else _commit_bytes(mark)
+    columns.append(columns.next_offset, timestamp, MARK_KEY, None, [(_HEADER, said)])
+
+
+def marks_in(columns: RecordColumns) -> Iterable[tuple[int, bytes]]:
+    """The marks among records, each by its index and its bytes, which `parse` reads."""
+    for index in columns.with_header_bytes(_HEADER_BYTES):
+        record = columns[index]
+        if record.key == MARK_KEY and record.value is None:
+            yield index, record.headers.value(_HEADER) or b""
+
+
+def is_commit(said: bytes) -> bool:
+    """Whether the bytes of a mark are those of a `Commit`."""
+    return said.startswith(_COMMIT)
+
+
+def parse(said: bytes) -> Mark:
+    """The mark of these bytes.
+
+    Raises
+    ------
+    FormatError
+        They are none, or a newer one.
+    """
+    try:
+        if said[:1] == _BEGIN:
+            rows, without = _NUMBERS.unpack(said[1:])
+            return Begin(rows, None if without == _NOTHING else without)
+        if said[:1] == _COMMIT:
+            return _commit_of(json.loads(said[1:]))
+    except (struct.error, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FormatError(f"the mark of a commit {said[:60]!r} cannot be read: {error}") from error
+    raise FormatError(
+        f"the mark of a commit {said[:60]!r} is of a kind that this version does not know; "
+        "a newer kstore wrote the log: upgrade this one"
+    )
+
+
+def _begin_bytes(begin: Begin) -> bytes:
+    without = _NOTHING if begin.without is None else begin.without
+    return _BEGIN + _NUMBERS.pack(begin.rows, without)
+
+
+def _commit_bytes(commit: Commit) -> bytes:
+    said: dict[str, Any] = {
+        "offsets": [[*at, offset] for at, offset in sorted(commit.offsets.items())],
+        "position": _listed(commit.position),
+    }
+    if commit.stream_time is not None:
+        said["stream_time"] = commit.stream_time
+    if commit.notes:
+        said["notes"] = {name: b64encode(note).decode() for name, note in commit.notes.items()}
+    return _COMMIT + json.dumps(said, separators=(",", ":"), sort_keys=True).encode()
+
+
+def _commit_of(said: dict[str, Any]) -> Commit:
+    position: dict[str, dict[int, int]] = {}
+    for topic, partition, offset in said["position"]:
+        position.setdefault(topic, {})[partition] = offset
+    return Commit(
+        {(topic, partition): offset for topic, partition, offset in said["offsets"]},
+        position,
+        said.get("stream_time"),
+        {name: b64decode(note) for name, note in said.get("notes", {}).items()},
+    )
+
+
+def _listed(position: Mapping[str, Mapping[int, int]]) -> list[list[Any]]:
+    return [
+        [topic, partition, offset]
+        for topic, offsets in copy_position(position).items()
+        for partition, offset in offsets.items()
+    ]
