@@ -311,9 +311,10 @@ def kind_of(
     seen = [f for f in kin if f.namespace in found - {DEFAULT}]
     if spec is not None:
         seen.append(spec.format)
-    told = named(value_format, chosen) if isinstance(value_format, str) else value_format
-    oldest = told or [f for f in kin if f.namespace == DEFAULT][-1]
-    return chosen, max(seen, key=lambda f: len(f.upgrades), default=oldest)
+    if isinstance(value_format, str):
+        value_format = named(value_format, chosen)
+    untold = value_format or [f for f in kin if f.namespace == DEFAULT][-1]
+    return chosen, max(seen, key=lambda f: len(f.upgrades), default=untold)
 
 
 def _is_ordered(family: str) -> bool:

@@ -294,7 +294,7 @@ def _with_rows(described: Described, sight: Sight) -> Described:
     if not segments:
         return described
     split = rows_of(spec.shape, time_ordered=spec.time_ordered).schema.split
-    numbered = spec.shape == "window" and any(split(one.first)[2] > 0 for one in segments)
+    numbered = spec.shape == "window" and any(split(one.first or b"")[2] > 0 for one in segments)
     has_index = any((one.last or b"").startswith(_INDEX) for one in segments)
     if spec.time_ordered and has_index and not spec.indexed:
         raise SpecError(f"the store {sight.name!r} has an index by key; leave --without-index out")

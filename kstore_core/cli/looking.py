@@ -139,11 +139,11 @@ def _seen_by_segment(engine: Engine, root: Path, store: str, *, whole: bool) -> 
             segments.append(SeenSegment(found[name], 0, name, damage=str(error)))
             continue
         rows = sum(count for space, count in seen.namespaces.items() if space != OFFSETS)
-        ends = [
+        first_key, last_key = (
             next((key for space, key in keys.items() if space != OFFSETS), None)
             for keys in (seen.first, seen.last)
-        ]
-        segments.append(SeenSegment(found[name], rows, name, *ends))
+        )
+        segments.append(SeenSegment(found[name], rows, name, first_key, last_key))
         counts.update(seen.namespaces)
         first |= seen.first
     namespaces = {space: counts[space] for space in sorted(counts)}

@@ -248,3 +248,29 @@ def test_a_history_takes_the_retention_by_either_name(run, home):
     )
     ran = run("dump", home.root, case, *options, "--history-retention", "20s", "--json")
     assert json.loads(ran.err)["exit_code"] == 2
+
+
+GOLDEN = {
+    "kv_plain": ("--shape", "key-value"),
+    "kv_timestamped": ("--shape", "key-value", "--format", "timestamped"),
+    "kv_headers": ("--shape", "key-value", "--format", "headers"),
+    "versioned": (
+        "--shape", "versioned", "--history-retention", "60s", "--segment-interval", "10s"
+    ),
+    "window_timestamped": (
+        "--shape", "window", "--format", "timestamped", "--retention", "5m", "--window-size", "10s"
+    ),
+    "window_headers": (
+        "--shape", "window", "--format", "headers", "--retention", "5m", "--window-size", "10s"
+    ),
+    "session_headers": ("--shape", "session", "--format", "headers", "--retention", "5m"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_what_kafka_wrote_is_sound_by_its_description(run, golden, name):
+    for arguments in (("inspect",), ("doctor",), ("verify",), ("verify", name, *GOLDEN[name])):
+        ran = run(arguments[0], golden(name), *arguments[1:])
+        assert ran.code == 0, ran.out
+        assert "corrupt" not in ran.out
+    assert run("dump", golden(name), name, *GOLDEN[name], "--json").documents
