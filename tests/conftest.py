@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from multiprocessing.util import Finalize
 from pathlib import Path
 
@@ -16,8 +17,9 @@ import pytest
 
 from tests.engines import ENGINES, Home, MakeHome
 from tests.installing import fresh, install, sample
+from tests.sound import assert_left_sound
 
-__all__ = ["engine", "fresh", "home", "install", "make_home", "sample"]
+__all__ = ["engine", "fresh", "home", "install", "left_sound", "make_home", "sample"]
 
 _SHARED_MEMORY = Path("/dev/shm")
 _ROOM_BYTES = 6 * 1024**3
@@ -124,3 +126,17 @@ def make_home(tmp_path: Path, engine: str) -> MakeHome:
 def home(make_home: MakeHome) -> Home:
     """An empty state directory on the engine of the test."""
     return make_home()
+
+
+@pytest.fixture
+def left_sound(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
+    """At the end of a test that passed, its state directories are sound.
+
+    For modules that upgrade, migrate, restore, copy or drop. A test that leaves a directory with
+    something to find says so with ``@pytest.mark.unsound``.
+    """
+    failed = request.session.testsfailed
+    yield
+    passed = request.session.testsfailed == failed
+    if passed and request.node.get_closest_marker("unsound") is None:
+        assert_left_sound(tmp_path, request.module.__name__.split(".")[1])

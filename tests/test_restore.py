@@ -16,6 +16,8 @@ from kstore_core.errors import SpecError
 from kstore_core.restore import Restored, restore
 from tests.engines import Home
 
+pytestmark = pytest.mark.usefixtures("left_sound")
+
 KEY_VALUE = [
     stores.key_value("s"),
     stores.timestamped_key_value("s"),

@@ -16,6 +16,8 @@ from kstore_core.registry import make_engine
 from tests.golden import manifest, unhex, unhex_headers, unpack
 from tests.test_directories import CHANGELOG, digest, rows, value_of
 
+pytestmark = pytest.mark.usefixtures("left_sound")
+
 TIMES = (300_000, 10_000, False, 150_000)
 HALF = "window_half_migrated_timestamped_to_headers"
 SPECS = {

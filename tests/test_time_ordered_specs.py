@@ -23,6 +23,8 @@ from kstore_core.spec import StoredSpec, StoreSpec
 from kstore_core.upgrade import upgrade
 from tests.engines import Home
 
+pytestmark = pytest.mark.usefixtures("left_sound")
+
 WINDOW, SESSION = (10_000, 10, False, 100), (10_000, 100)
 ORDERED: list[tuple[Callable[..., StoreSpec], tuple[Any, ...], formats.ValueFormat]] = [
     (stores.window, WINDOW, formats.PLAIN),

@@ -39,6 +39,8 @@ from tests.golden import manifest, unpack
 from tests.test_docs import run as run_page
 from tests.typed.homes import database_of
 
+pytestmark = pytest.mark.usefixtures("left_sound")
+
 PLAIN = stores.key_value("s")
 TIMESTAMPED = stores.timestamped_key_value("s")
 HEADERS = stores.timestamped_key_value_with_headers("s")
@@ -265,6 +267,7 @@ def test_a_directory_in_use_is_refused(home):
             run(home)
 
 
+@pytest.mark.unsound
 def test_a_store_of_another_kind_is_refused(home):
     fill(home, PLAIN)
     with database_of(home, "s") as database:
@@ -285,6 +288,7 @@ def test_a_spec_with_serdes_and_times_moves_as_it_is(home):
         assert state.open(after).get("k").value == 7
 
 
+@pytest.mark.unsound
 def test_a_row_that_cannot_be_converted_stops_there_and_loses_nothing(home):
     fill(home, TIMESTAMPED, 9)
     with database_of(home, "s") as database:

@@ -22,6 +22,7 @@ from kstore_core import ValueAndTimestamp, ValueTimestampHeaders, formats, store
 from kstore_core.testing.models import KeyValueModel, VersionedModel
 from kstore_core.upgrade import upgrade
 from tests.engines import ENGINES, Home
+from tests.sound import assert_sound
 from tests.typed.homes import database_of
 
 KEYS = st.binary(max_size=2) | st.sampled_from([b"k", b"k\x00", b"k\xff", b"\xff\xff"])
@@ -199,6 +200,8 @@ class UpgradeMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.state.close()
+        if self.engine != "memory":
+            assert_sound(self.home.path)
         shutil.rmtree(self.scratch)
 
 

@@ -37,6 +37,7 @@ from kstore_core.verify.units import Survey, is_forbidden
 
 __all__ = ["examine"]
 
+_CORRUPT = 4
 _ALLOW = "chown or chmod it, or look as a user who may read it"
 
 
@@ -87,10 +88,12 @@ def examine(
     except (EngineUnavailableError, UnknownEngineError) as error:
         found.findings.append(at("finding", "engine", str(error), "kstore engines"))
         return found
+    before = len(found.findings)
     try:
         found.findings += lock_file(root, made)
-        found.findings += rocksdb_versions(made, root)
         found.findings += _stores(made, root, None if changelog is None else Path(changelog))
+        sound = found.exit_code != _CORRUPT
+        found.findings[before:before] = rocksdb_versions(made, root, sound=sound)
     except PermissionError as error:
         found.findings.append(at("finding", "permissions", str(error), _ALLOW))
     return found

@@ -28,11 +28,20 @@ with tempfile.TemporaryDirectory() as root:
 """
 
 
-def rocksdb_versions(engine: Engine, root: Path) -> Iterator[Finding]:
+def rocksdb_versions(engine: Engine, root: Path, *, sound: bool) -> Iterator[Finding]:
     """Tell of a release that may not be able to read what a later one has written.
 
-    The binding does not say which RocksDB it is, so it is asked to write a database, in a process
-    of its own.
+    Kafka Streams brings another RocksDB than the binding does, and each reads what the other one
+    writes, so where all stores were read this is no fault. The binding does not say which RocksDB
+    it is, so it is asked to write a database, in a process of its own.
+
+    Parameters
+    ----------
+    engine : Engine
+    root : Path
+        The state directory.
+    sound : bool
+        Nothing was found to be corrupt.
     """
     written = newest(root)
     if engine.name != "rocksdb" or written is None:
@@ -48,8 +57,11 @@ def rocksdb_versions(engine: Engine, root: Path) -> Iterator[Finding]:
     if installed and written[:2] > installed[:2]:
         names = [".".join(map(str, version)) for version in (written, installed)]
         why = f"a store was written by RocksDB {names[0]}, and {names[1]} is installed"
-        remedy = "pip install --upgrade 'rocksdict>=0.3.29,<0.4', if the store cannot be opened"
-        yield at("finding", "version", why, remedy)
+        if sound:
+            yield at("note", "version", f"{why}, which reads it")
+        else:
+            remedy = "pip install --upgrade 'rocksdict>=0.3.29,<0.4', if the store cannot be opened"
+            yield at("finding", "version", why, remedy)
 
 
 def newest(root: Path) -> tuple[int, ...] | None:

@@ -12,7 +12,7 @@ import pytest
 
 from kstore_core.engine import Capabilities, Engine
 
-__all__ = ["Suite", "refuses"]
+__all__ = ["Suite", "files_are_sound", "refuses"]
 
 Raised = TypeVar("Raised", bound=BaseException)
 
@@ -61,6 +61,7 @@ class Suite:
         with ExitStack() as self._opened:
             yield
         gc.collect()  # what was dropped without a close warns within the test that did it
+        files_are_sound(self.engine, self.root)
 
     def new_engine(self) -> Engine:
         """Another engine with the options of this run."""
@@ -71,6 +72,24 @@ class Suite:
     def able(self) -> Capabilities:
         """What the engine says of itself; the suite asks nothing else."""
         return self.engine.capabilities
+
+
+def files_are_sound(engine: Engine, root: Path) -> None:
+    """Check that the engine finds no fault with the files of any store that was closed.
+
+    Whatever was written, dropped, compacted or killed: ``kstore verify`` and ``kstore doctor`` call
+    a store corrupt on the word of ``file_faults``.
+    """
+    if not root.is_dir():
+        return
+    in_children = engine.parents(root)
+    for store in {*engine.stores(root), *in_children}:
+        children = engine.children(root, store) if store in in_children else [None]
+        for child in children:
+            faults = [*engine.file_faults(root, store, child)]
+            assert not faults, (
+                f"file_faults of {store!r}, child {child!r}, which is sound: {faults}"
+            )
 
 
 def refuses(kind: type[Raised], use: Callable[[], object], what: str, *names: str) -> Raised:

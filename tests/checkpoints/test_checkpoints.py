@@ -27,6 +27,8 @@ from tests.checkpoints.writer import number_in, open_stores, write
 from tests.restoring.stores import contents, spec_of
 from tests.restoring.stores import write as write_ops
 
+pytestmark = pytest.mark.usefixtures("left_sound")
+
 ENGINES = ("lmdb", "rocksdb")
 
 
@@ -162,6 +164,7 @@ def test_only_commits_to_several_databases_are_noted(tmp_path):
     assert noted_changes(tmp_path) == (6, True)
 
 
+@pytest.mark.unsound
 def test_what_is_refused(tmp_path):
     root = tmp_path / "0_0"
     with open_state(root, engine="rocksdb") as state:

@@ -241,6 +241,7 @@ def test_a_lock_file_that_does_not_tell_the_engine(run, root, content, why):
 
 
 def test_an_older_rocksdb_than_the_one_that_wrote(tmp_path):
+    """Kafka's is often newer than the binding's: no fault of a store that can be read."""
     root = tmp_path / "0_0"
     make(root, "rocksdb")
     options = max((root / "rocksdb" / "orders").glob("OPTIONS-*"))
@@ -248,6 +249,11 @@ def test_an_older_rocksdb_than_the_one_that_wrote(tmp_path):
     options.write_text(options.read_text().replace("rocksdb_version=", "rocksdb_version=9"))
     version = found(root)["version"]
     assert "was written by RocksDB 99." in version.why
+    assert (version.severity, version.remedy) == ("note", "")
+    assert examine(root).exit_code == 0
+    (options.parent / "CURRENT").write_text("MANIFEST-999999")
+    version = found(root)["version"]
+    assert version.severity == "finding"
     assert "rocksdict" in version.remedy
 
 

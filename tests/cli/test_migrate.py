@@ -11,6 +11,8 @@ from kstore_core.migration import Plan, places
 from kstore_core.serdes import BuiltInSerde
 from tests.golden import unpack
 
+pytestmark = pytest.mark.usefixtures("left_sound")
+
 CUSTOM = BuiltInSerde("my.own", "binary", bytes, bytes)
 HEADERS = stores.timestamped_key_value_with_headers("s", key=serdes.UTF8, value=CUSTOM)
 
@@ -180,6 +182,7 @@ def test_a_directory_in_use_is_exit_code_3(run, root):
         assert json.loads(said)["message"].endswith("; close it there, and try again")
 
 
+@pytest.mark.unsound
 def test_a_plan_that_cannot_be_read_is_exit_code_4(run, root):
     Plan("copy", ("s",), "rocksdb", "rocksdb").write(root)
     for text in ("{", "[]", '{"version": 99}', '{"version": 1, "step": "copy"}'):

@@ -11,6 +11,8 @@ from kstore_core.cli import restore as command
 from kstore_core.restore_log import RestoreProgress
 from kstore_core.serdes import BuiltInSerde
 
+pytestmark = pytest.mark.usefixtures("left_sound")
+
 TOPIC = "app-s-changelog"
 CUSTOM = BuiltInSerde("my.own", "binary", bytes, bytes)
 

@@ -9,6 +9,8 @@ from kstore_core.cli import upgrade as command
 from kstore_core.upgrade import Progress
 from tests.golden import unpack
 
+pytestmark = pytest.mark.usefixtures("left_sound")
+
 HALF = "kv_half_migrated_timestamped_to_headers"
 HEADERS = stores.timestamped_key_value_with_headers
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop import results
-from tests.interop.harness import Harness, HarnessUnavailableError, build
+from tests.interop.harness import Harness, HarnessUnavailableError, build, with_newer_rocksdb
 from tests.interop.results import Cell
 
 
@@ -31,7 +31,25 @@ def kafka(classpath: str) -> Iterator[Harness]:
         yield harness
 
 
+@pytest.fixture(scope="session")
+def newer(classpath: str) -> Iterator[Harness]:
+    """A JVM with the same Kafka Streams over a newer RocksDB."""
+    with Harness(with_newer_rocksdb(classpath)) as harness:
+        yield harness
+
+
 @pytest.fixture
 def cell(kafka: Harness) -> Cell:
     """Holds the outcome of a block to results.json: ``with cell(kind, direction):``."""
-    return partial(results.cell, kafka.call("version")["kafka"])
+    return partial(results.cell, release_of(kafka))
+
+
+@pytest.fixture
+def newer_cell(newer: Harness) -> Cell:
+    """The same, of the newer RocksDB."""
+    return partial(results.cell, release_of(newer))
+
+
+def release_of(harness: Harness) -> str:
+    """What runs in the JVM."""
+    return results.release(**harness.call("version"))

@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,8 @@ JAVA_MAJOR = 17
 #: Start fast: a session of tests is over before the optimising compiler pays.
 JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8")
 BUILD_TIMEOUT_S = 600
+#: The directory of the newer RocksDB in a cache.
+NEWER = "newer"
 #: What Maven says where a repository cannot be reached, as against a source that does not compile.
 UNREACHABLE = re.compile(
     r"Could not (transfer|resolve|find artifact)|Unknown host|Connection (refused|timed out)"
@@ -114,15 +117,37 @@ def fingerprint_of(project: Path) -> str:
 
 
 def maven(cache: Path, classpath: Path) -> None:
-    """Download into `cache`/repository, compile into `cache`/build, write the classpath of both."""
-    shutil.rmtree(cache / "build", ignore_errors=True)
+    """Download into `cache`/repository, compile into `cache`/build, write the classpath of both.
+
+    The newer RocksDB goes into `cache`/newer.
+    """
+    for folder in ("build", NEWER):
+        shutil.rmtree(cache / folder, ignore_errors=True)
     run_maven(
         PROJECT / "pom.xml",
         cache,
         f"-Dinterop.build={cache / 'build'}",
         f"-Dmdep.outputFile={classpath}",
-        *("compiler:compile", "dependency:build-classpath"),
+        f"-Dartifact=org.rocksdb:rocksdbjni:{pinned('rocksdb.newer')}",
+        f"-DoutputDirectory={cache / NEWER}",
+        *("compiler:compile", "dependency:build-classpath", "dependency:copy"),
     )
+
+
+def pinned(name: str) -> str:
+    """A version that `java/pom.xml` has among its properties."""
+    found = ElementTree.parse(PROJECT / "pom.xml").findtext(f"./{{*}}properties/{{*}}{name}")
+    assert found, f"java/pom.xml has no {name}"
+    return found
+
+
+def with_newer_rocksdb(classpath: str) -> str:
+    """The classpath that `build` returned, with the newer RocksDB in place of the release's."""
+    classes, *jars = classpath.split(":")
+    (newer,) = (Path(classes).parents[1] / NEWER).glob("rocksdbjni-*.jar")
+    others = [jar for jar in jars if not Path(jar).name.startswith("rocksdbjni-")]
+    assert len(others) == len(jars) - 1
+    return ":".join([classes, *others, str(newer)])
 
 
 def run_maven(pom: Path, cache: Path, *arguments: str) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 from tests.interop.kinds import KINDS, Kind
 
-__all__ = ["COLUMNS", "RESULTS", "Cell", "cell", "embedded", "main", "recorded"]
+__all__ = ["COLUMNS", "RESULTS", "Cell", "cell", "embedded", "main", "recorded", "release"]
 
 RESULTS = Path(__file__).parent / "results.json"
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
@@ -40,13 +40,18 @@ Cell = Callable[..., AbstractContextManager[None]]
 
 
 def recorded() -> dict[str, dict[str, dict[str, str]]]:
-    """Outcomes by release, kind and direction."""
+    """Outcomes by what ran, kind and direction."""
     found: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8"))
     return found
 
 
+def release(*, kafka: str, rocksdb: str, **_: str) -> str:
+    """What ran, as the file and the page name it."""
+    return f"{kafka} with RocksDB {rocksdb}"
+
+
 @contextmanager
-def cell(release: str, kind: Kind, direction: str) -> Iterator[None]:
+def cell(ran: str, kind: Kind, direction: str) -> Iterator[None]:
     """Hold the outcome of the block to the one in the file, or write it there if asked to.
 
     Raises
@@ -59,21 +64,21 @@ def cell(release: str, kind: Kind, direction: str) -> Iterator[None]:
         yield
     except BaseException:
         if recording:
-            _record(release, kind, direction, "no")
+            _record(ran, kind, direction, "no")
         raise
     if recording:
-        _record(release, kind, direction, "yes")
+        _record(ran, kind, direction, "yes")
         return
-    said = recorded().get(release, {}).get(kind.name, {}).get(direction)
-    assert said == "yes", f"{RESULTS.name} says {said!r} of {release}, {kind.name}: {direction}"
+    said = recorded().get(ran, {}).get(kind.name, {}).get(direction)
+    assert said == "yes", f"{RESULTS.name} says {said!r} of {ran}, {kind.name}: {direction}"
 
 
-def _record(release: str, kind: Kind, direction: str, outcome: str) -> None:
+def _record(ran: str, kind: Kind, direction: str, outcome: str) -> None:
     with RESULTS.open("a+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
         held = json.loads(file.read() or "{}")
-        of_kind = held.setdefault(release, {}).setdefault(kind.name, {})
+        of_kind = held.setdefault(ran, {}).setdefault(kind.name, {})
         if of_kind.get(direction) != "no":  # of several upgrades to a kind the worst counts
             of_kind[direction] = outcome
         file.truncate(0)
@@ -83,12 +88,14 @@ def _record(release: str, kind: Kind, direction: str, outcome: str) -> None:
 def table() -> str:
     """The outcomes as Markdown: a table for each release, a row for each kind of store."""
     parts = []
-    for release, kinds in sorted(recorded().items(), reverse=True):
-        heads = [f"Kafka Streams {release}", *COLUMNS.values()]
+    for ran, kinds in sorted(recorded().items()):
+        tried = {column for outcomes in kinds.values() for column in outcomes}
+        columns = {column: head for column, head in COLUMNS.items() if column in tried}
+        heads = [f"Kafka Streams {ran}", *columns.values()]
         rows = [heads, ["---"] * len(heads)]
         for kind in KINDS:
             outcomes = kinds.get(kind.name, {})
-            rows.append([kind.name, *(outcomes.get(column, "") for column in COLUMNS)])
+            rows.append([kind.name, *(outcomes.get(column, "") for column in columns)])
         parts.append("".join(f"| {' | '.join(row)} |\n" for row in rows))
     return "\n".join(parts)
 

@@ -6,7 +6,6 @@ must give what the other gives, and at the end of every part the same rows must 
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,11 @@ from tests.interop.lives import (
 )
 from tests.interop.results import Cell
 from tests.interop.sides import Kafka, KStore, Operation, Side, data_rows
+from tests.sound import assert_sound
 
 STATE: Operation = {"op": "state"}
+LEFT = "index"
+"""What verify finds after Kafka: index rows whose rows were deleted."""
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
@@ -37,19 +39,38 @@ STATE: Operation = {"op": "state"}
 def test_a_directory_goes_to_the_other_side_and_back(
     kafka: Harness, tmp_path: Path, cell: Cell, first: str, kind: Kind
 ) -> None:
-    sides: dict[str, Side] = {"Kafka": Kafka(kafka), "kstore": KStore()}
     second = "kstore" if first == "Kafka" else "Kafka"
     with cell(kind, f"{first} writes, {second} goes on"):
-        for part in range(PARTS):
-            side = sides[second if part % 2 else first]
-            operations = [
-                STATE, *wake(kind, part), *reads(kind), *writes(kind, part), *reads(kind), STATE
-            ]  # fmt: skip
-            alone = sit(sides["Kafka"], kind, tmp_path / "alone", operations)
-            passed = sit(side, kind, tmp_path / "passed", operations)
-            assert not differing(side, kind, operations, alone, passed)
-            rows = partial(data_rows, kafka, kind, first_segment=first_segment(kind, part))
-            assert rows(tmp_path / "passed") == rows(tmp_path / "alone")
+        pass_on(kafka, kafka, tmp_path, kind, first, second)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("first", ["Kafka", "kstore"])
+def test_a_directory_goes_to_a_newer_rocksdb_and_back(
+    kafka: Harness, newer: Harness, tmp_path: Path, newer_cell: Cell, first: str, kind: Kind
+) -> None:
+    second = "kstore" if first == "Kafka" else "Kafka"
+    with newer_cell(kind, f"{first} writes, {second} goes on"):
+        pass_on(kafka, newer, tmp_path, kind, first, second)
+
+
+def pass_on(
+    kafka: Harness, other: Harness, scratch: Path, kind: Kind, first: str, second: str
+) -> None:
+    """Pass a directory between ``other`` and kstore, beside one that ``kafka`` has alone."""
+    sides: dict[str, Side] = {"Kafka": Kafka(other), "kstore": KStore()}
+    for part in range(PARTS):
+        side = sides[second if part % 2 else first]
+        operations = [
+            STATE, *wake(kind, part), *reads(kind), *writes(kind, part), *reads(kind), STATE
+        ]  # fmt: skip
+        alone = sit(Kafka(kafka), kind, scratch / "alone", operations)
+        passed = sit(side, kind, scratch / "passed", operations)
+        assert not differing(side, kind, operations, alone, passed)
+        live = first_segment(kind, part)
+        rows = data_rows(other, kind, scratch / "passed", first_segment=live)
+        assert rows == data_rows(kafka, kind, scratch / "alone", first_segment=live)
+        assert_sound(scratch / "passed", kind.spec, besides=LEFT)
 
 
 def sit(side: Side, kind: Kind, directory: Path, operations: list[Operation]) -> list[Any]:
@@ -119,6 +140,8 @@ def test_an_upgrade_is_finished_on_the_other_side(
             assert not differing(sides[name], kind, operations, alone, passed)
             rows = data_rows(kafka, newer, tmp_path / "passed")
             assert rows == data_rows(kafka, newer, tmp_path / "alone")
+            for directory in ("passed", "alone"):
+                assert_sound(tmp_path / directory, kind.spec, besides=LEFT)
             left.append(sum(1 for _, family, _, _ in rows if family == older.spec.format.namespace))
         assert left == sorted(left, reverse=True)
         if not newer.duplicates:  # of which a lookup moves none

@@ -16,6 +16,8 @@ from kstore_core.spec import StoreSpec
 from kstore_core.testing.kinds import EDGES, KINDS, Kind, Record
 from tests.restoring.stores import Op, contents, spec_of, write
 
+pytestmark = pytest.mark.usefixtures("left_sound")
+
 ENGINES = ("lmdb", "rocksdb")
 PAIRS = [
     (source, target)

@@ -6,6 +6,8 @@ import pytest
 
 from tests.environment.mounts import on_a_small_disk
 
+pytestmark = pytest.mark.usefixtures("left_sound")
+
 PROGRAM = "__import__('tests.migrating.full_disks', fromlist=['run']).run"
 
 

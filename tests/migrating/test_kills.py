@@ -9,6 +9,8 @@ import pytest
 
 from tests.migrating.killing import WAYS
 
+pytestmark = pytest.mark.usefixtures("left_sound")
+
 SWAP = ["set aside", "put in place", "finish"]
 STEPS = {
     "segments": ["copy", "verify", "plan", *SWAP],

@@ -15,6 +15,7 @@ from kstore_core.testing.running import quick
 from tests.migrating.test_contents import ENGINES, kept
 from tests.restoring.stores import contents, spec_of, write
 from tests.restoring.strategies import OPS
+from tests.sound import assert_sound
 
 FAMILIES = sorted({(kind.family, kind.indexed) for kind in KINDS})
 STEPS = st.lists(
@@ -39,3 +40,4 @@ def test_a_store_answers_the_same_wherever_it_goes(family, engine, steps):
             migrate(root, "s", to=kind.format, engine=engine, lossy=True, drop_old=True)
             with open_state(root) as state:
                 assert contents(kind, state.open(spec_of(kind))) == kept(kind, answered)
+            assert_sound(root)

@@ -18,6 +18,8 @@ from kstore_core.testing.kinds import Kind
 from tests.restoring.killed import KINDS, commit_for_ever, ops_of, restore, started
 from tests.restoring.stores import contents, logs, open_log, spec_of, write
 
+pytestmark = pytest.mark.usefixtures("left_sound")
+
 
 def replayed(kind: Kind, root: Path) -> object:
     """What the log says, put into a store in memory."""

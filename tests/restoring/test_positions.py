@@ -17,6 +17,8 @@ from tests.engines import ENGINES
 from tests.restoring.stores import APPLICATION, logs, open_log, spec_of, write
 from tests.restoring.test_round_trips import small_batches
 
+pytestmark = pytest.mark.usefixtures("left_sound")
+
 VERSION = ("v", b"\0")
 
 

@@ -23,6 +23,8 @@ from tests.engines import ENGINES
 from tests.restoring.stores import APPLICATION, Op, contents, logs, open_log, spec_of, write
 from tests.restoring.strategies import OPS
 
+pytestmark = pytest.mark.usefixtures("left_sound")
+
 
 @contextmanager
 def scratch() -> Iterator[Path]:

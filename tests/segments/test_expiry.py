@@ -13,6 +13,8 @@ from kstore_core.testing.faults import Faults, FaultyEngine
 from tests.segments.rows import records, row, rows_of, window_spec
 from tests.test_state import fingerprint
 
+pytestmark = pytest.mark.usefixtures("left_sound")
+
 SPEC = window_spec(retention_ms=20)
 FOREVER = window_spec()
 

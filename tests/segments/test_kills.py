@@ -14,6 +14,8 @@ from kstore_core import open_state
 from kstore_core.registry import engine_class
 from tests.segments.rows import kafkas_offset, window_spec
 
+pytestmark = pytest.mark.usefixtures("left_sound")
+
 PARTITION = ("app-w-changelog", 0)
 LIFE = """
 import sys

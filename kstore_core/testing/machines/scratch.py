@@ -10,6 +10,7 @@ from pathlib import Path
 from hypothesis.stateful import RuleBasedStateMachine
 
 from kstore_core.engine import Engine
+from kstore_core.testing.suite import files_are_sound
 
 __all__ = ["ScratchMachine"]
 
@@ -35,4 +36,9 @@ class ScratchMachine(RuleBasedStateMachine):
         self.engine = self.make_engine()
 
     def teardown(self) -> None:
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        """End the life; whoever overrides this closes first."""
+        try:
+            for root in [self.scratch, *filter(Path.is_dir, self.scratch.iterdir())]:
+                files_are_sound(self.engine, root)
+        finally:
+            shutil.rmtree(self.scratch, ignore_errors=True)

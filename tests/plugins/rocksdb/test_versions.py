@@ -1,0 +1,45 @@
+"""The versions that the pages name are those that are measured."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from kstore_rocksdb import RocksDBEngine
+from tests.golden import GOLDEN
+
+REPOSITORY = Path(__file__).parents[3]
+WRITTEN = re.compile(r"rocksdb_version=([\d.]+)")
+
+
+def test_the_page_of_the_engine_names_the_rocksdb_of_the_binding(tmp_path: Path) -> None:
+    page = (REPOSITORY / "docs" / "engines" / "rocksdb.md").read_text()
+    said = re.search(r"rocksdict ([\d.]+) contains RocksDB ([\d.]+) ", page)
+    assert said is not None
+    if version("rocksdict") != said[1]:
+        pytest.skip(f"the page is about rocksdict {said[1]}")
+    database = RocksDBEngine().open(tmp_path, "s")
+    database.close()
+    (written,) = {
+        found
+        for options in database.path.glob("OPTIONS-*")
+        for found in WRITTEN.findall(options.read_text())
+    }
+    assert written == said[2]
+
+
+def test_the_pages_name_the_rocksdb_that_was_recorded() -> None:
+    recorded = set()
+    for archive in (GOLDEN / "dirs").glob("*.tar.gz"):
+        with tarfile.open(archive) as files:
+            for member in files:
+                if "OPTIONS-" in member.name and (file := files.extractfile(member)) is not None:
+                    recorded.update(WRITTEN.findall(file.read().decode()))
+    (one,) = recorded
+    assert f"recorded with RocksDB {one}," in (REPOSITORY / "README.md").read_text()
+    page = (REPOSITORY / "docs" / "compatibility.md").read_text()
+    assert f"recorded, these with RocksDB {one};" in page.replace("\n", " ")
