@@ -10,10 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kstore_core import open_state, stores
+from kstore_core.cli.app import kstore
 from kstore_core.errors import (
     EngineUnavailableError,
     InconsistentStateError,
@@ -337,3 +339,42 @@ def test_any_bytes_for_a_lock_file(tmp_path_factory, content):
         pass
     lock.release()
     assert recorded_engine(root) == "rocksdb"
+
+
+@pytest.mark.parametrize("engine", OTHER)
+@pytest.mark.parametrize("damage", ["removed", "garbage", "of an unknown engine", "a directory"])
+def test_commands_recognise_the_engine(tmp_path, engine, damage):
+    root = tmp_path / "0_0"
+    fill(root, engine, SETS["both"])
+    damages(engine)[damage](root / LOCK_FILE)
+
+    def run(command: str, *arguments: object) -> tuple[int, str]:
+        given = [command, str(root), *map(str, arguments)]
+        ran = CliRunner().invoke(kstore, given, catch_exceptions=False)
+        return ran.exit_code, ran.output
+
+    code, said = run("inspect", "--json")
+    assert code == 0
+    (directory,) = json.loads(said)["directories"]
+    assert directory["engine"] == engine
+    assert {store["name"] for store in directory["stores"]} == {"keyed", "windows"}
+    assert run("verify")[0] == 0
+    assert run("doctor")[0] == (1 if damage == "a directory" else 0)
+    code, said = run("dump", "keyed")
+    assert (code, len(said.splitlines())) == (0, 1 + 20), "a head, and the rows"
+    assert run("checkpoint", tmp_path / "copy")[0] == 0
+    assert recorded_engine(tmp_path / "copy") == engine
+    for command in ("inspect", "verify", "dump", "doctor"):
+        arguments = ["keyed"] if command == "dump" else []
+        code, said = run(command, *arguments, "--engine", OTHER[engine])
+        assert code == (1 if command == "doctor" else 2), f"{command}: {said}"
+        assert repr(engine) in said
+
+
+@pytest.mark.parametrize("engine", OTHER)
+def test_a_directory_near_a_state_directory(tmp_path, engine):
+    fill(tmp_path / "app" / "0_0", engine, [KEYED])
+    (tmp_path / "app" / "0_0" / LOCK_FILE).unlink()
+    ran = CliRunner().invoke(kstore, ["inspect", str(tmp_path / "app")])
+    assert ran.exit_code == 2
+    assert f"did you mean {tmp_path / 'app' / '0_0'}?" in ran.output
