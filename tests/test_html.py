@@ -223,7 +223,7 @@ def test_a_row_that_cannot_be_read_leaves_the_rest(state):
         store = again.open(stores.key_value("numbers", key=serdes.UTF8, value=serdes.INT64))
         there = shown(store)
     assert "read-only" in there.text
-    assert "KeyValueStore cannot be shown: FormatError" in there.text
+    assert "KeyValueStore cannot be shown: SerdeFormatError" in there.text
 
 
 def test_a_state_directory_tells_its_stores_and_opens_none(state):

@@ -66,7 +66,7 @@ cdef class Points:
             The stored bytes are not of the store's format.
         """
         cdef bytes raw = self._look_up(self._values.raw_key(key))
-        return None if raw is None else self._values.read(raw, key)
+        return None if raw is None else self._values.value_of(raw, key)
 
     def put(self, key, value, *, timestamp=None, headers=None):
         """Set ``key`` to ``value``; None deletes.

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from kstore_core.errors import FormatError, SerdeError
 
-__all__ = ["serde_error"]
+__all__ = [
+    "SerdeFormatError",
+    "SerdeTypeError",
+    "SerdeUnicodeError",
+    "SerdeValueError",
+    "serde_error",
+]
 
 
-class _SerdeTypeError(SerdeError, TypeError):
+class SerdeTypeError(SerdeError, TypeError):
     """A serde raised a TypeError."""
 
 
-class _SerdeValueError(SerdeError, ValueError):
+class SerdeValueError(SerdeError, ValueError):
     """A serde raised a ValueError."""
 
 
-class _SerdeFormatError(SerdeError, FormatError):
+class SerdeFormatError(SerdeError, FormatError):
     """A serde raised a FormatError."""
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -23,10 +29,10 @@ class _SerdeFormatError(SerdeError, FormatError):
 
 
 def _format_error(message: str, offset: int | None) -> FormatError:
-    return _SerdeFormatError(message, offset=offset)
+    return SerdeFormatError(message, offset=offset)
 
 
-class _SerdeUnicodeError(SerdeError, UnicodeEncodeError):
+class SerdeUnicodeError(SerdeError, UnicodeEncodeError):
     """A serde raised a UnicodeEncodeError."""
 
     message = ""
@@ -42,13 +48,13 @@ def serde_error(error: Exception, where: str) -> Exception:
     """
     message = f"{where}: {error}"
     if type(error) is UnicodeEncodeError:
-        unencodable = _SerdeUnicodeError(*error.args)
+        unencodable = SerdeUnicodeError(*error.args)
         unencodable.message = message
         return unencodable
     if type(error) is FormatError:
         message += ". Open the store with the serde that wrote it"
-        return _SerdeFormatError(message, offset=error.offset)
+        return SerdeFormatError(message, offset=error.offset)
     if type(error) in (TypeError, ValueError):
-        return (_SerdeTypeError if type(error) is TypeError else _SerdeValueError)(message)
+        return (SerdeTypeError if type(error) is TypeError else SerdeValueError)(message)
     error.add_note(where)
     return error

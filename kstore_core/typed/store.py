@@ -114,7 +114,9 @@ class Store(Generic[K]):
         nobody holds either.
         """
         face = type(self).__new__(type(self))
-        face.__dict__.update(self.__dict__, _state=state, _inner=self)
+        # One by one: attributes of an object whose __dict__ was asked for are found more slowly.
+        for name, value in (*vars(self).items(), ("_state", state), ("_inner", self)):
+            setattr(face, name, value)
         face._share(self)
         return face
 

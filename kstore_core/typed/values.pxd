@@ -1,3 +1,4 @@
+cimport cython
 from libc.stdint cimport int64_t
 
 from kstore_core.record_slot cimport RecordSlot
@@ -10,6 +11,7 @@ cdef enum Kind:
     CUSTOM      # a user's serde, which sees the headers and may add to them
 
 
+@cython.final
 cdef class Side:
     cdef readonly object serde
     cdef Kind kind
@@ -20,8 +22,9 @@ cdef class Side:
     cdef bytes write(self, object value, object key)
     cdef object write_with(self, object value, object headers, object key)
     cdef object read(self, object data, object headers, object key)
-    cdef object _read(self, object data, object headers, object key)
-    cdef object _failed(self, object error, object key)
+    cdef object read_with(self, object data, object headers, object key)
+    cdef object _raised(self, object key)
+    cdef object failed(self, object error, object key)
 
 
 cdef class Values:
@@ -33,7 +36,7 @@ cdef class Values:
 
     cpdef bytes raw_key(self, object key)
     cpdef tuple row(self, object key, object value, object timestamp, object headers)
-    cpdef object read(self, bytes raw, object key=*)
+    cdef object value_of(self, bytes raw, object key)
     cpdef tuple item(self, bytes raw_key, object raw)
     cdef tuple _serialized(self, object key, object value, object headers)
     cdef int64_t _time(self, object timestamp) except? -1

@@ -1,8 +1,10 @@
 # cython: language_level=3
 """Between a user's values and stored bytes, one class a format: the only code that knows both."""
 
+cimport cython
 from cpython.bytes cimport PyBytes_CheckExact
-from cpython.unicode cimport PyUnicode_AsUTF8String
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF
 from libc.stdint cimport int64_t
 
 from kstore_core.codec.records cimport (
@@ -43,6 +45,10 @@ from kstore_core.types import to_millis
 
 __all__ = ["Side", "Values", "values_of"]
 
+cdef extern from "Python.h":
+    PyObject *PyObject_CallOneArg(object function, object argument)
+    PyObject *PyUnicode_AsUTF8String(object text)
+
 
 cdef dict _WITH_HEADERS = {
     "key_value": "stores.timestamped_key_value_with_headers",
@@ -52,6 +58,7 @@ cdef dict _WITH_HEADERS = {
 }
 
 
+@cython.final
 cdef class Side:
     """A serde, called the shortest way that its kind allows.
 
@@ -78,16 +85,18 @@ cdef class Side:
         self._encode = serde.encode
         self._decode = serde.decode
 
+    # Errors are looked for where a call has given nothing: a try block would cost each call more.
+
     cdef bytes write(self, object value, object key):
         """The bytes of a value; for the built-in serdes only. ``key`` is for messages."""
+        cdef PyObject *data
         if self.kind == AS_BYTES and PyBytes_CheckExact(value):
             return <bytes>value
-        try:
-            if self.kind == AS_TEXT and type(value) is str:
-                return PyUnicode_AsUTF8String(value)
-            return self._encode(value)
-        except Exception as error:
-            self._failed(error, key)
+        if self.kind == AS_TEXT and type(value) is str:
+            data = PyUnicode_AsUTF8String(value)
+        else:
+            data = PyObject_CallOneArg(self._encode, value)
+        return <bytes>made(self, data, key)
 
     cdef object write_with(self, object value, object headers, object key):
         """The bytes of a value, or None; for a user's serde, which sees the headers."""
@@ -96,26 +105,49 @@ cdef class Side:
             if data is not None and not PyBytes_CheckExact(data):
                 raise TypeError(f"it made {type(data).__name__} of a value, not bytes")
         except Exception as error:
-            self._failed(error, key)
+            self.failed(error, key)
         return data
 
     cdef object read(self, object data, object headers, object key):
         """The value of bytes; ``key`` is for messages."""
-        return data if self.kind == AS_BYTES else self._read(data, headers, key)
+        if self.kind == AS_BYTES:
+            return data
+        if self.kind != CUSTOM:
+            return made(self, PyObject_CallOneArg(self._decode, data), key)
+        return self.read_with(data, headers, key)
 
-    cdef object _read(self, object data, object headers, object key):
+    cdef object read_with(self, object data, object headers, object key):
+        """The value of bytes; for a user's serde, which sees the headers."""
         try:
-            if self.kind == CUSTOM:
-                return self.serde.deserialize(data, headers)
-            return self._decode(data)
+            return self.serde.deserialize(data, headers)
         except Exception as error:
-            self._failed(error, key)
+            self.failed(error, key)
 
-    cdef object _failed(self, object error, object key):
+    cdef object _raised(self, object key):
+        """Raise the error that is set, and say where."""
+        try:
+            raise_what_is_set()
+        except Exception as error:
+            self.failed(error, key)
+
+    cdef object failed(self, object error, object key):
         """Raise what the serde has raised, and say where."""
         at = "" if key is None else f" at the key {_short(key)}"
         told = serde_error(error, f"{self._of} failed{at}")
         raise told from (None if told is error else error)
+
+
+cdef inline object made(Side side, PyObject *new, object key):
+    """What a call has given: a reference of ours, or NULL and an error that is set."""
+    if new is NULL:
+        side._raised(key)
+    given = <object>new
+    Py_DECREF(given)
+    return given
+
+
+cdef int raise_what_is_set() except -1:
+    return -1
 
 
 cdef class Values:
@@ -201,17 +233,20 @@ cdef class Values:
         """The row of a put, ``(raw key, raw value)``; a raw value of None deletes."""
         raise NotImplementedError
 
-    cpdef object read(self, bytes raw, object key=None):
+    def read(self, bytes raw, key=None):
         """The value of a stored row; None where the serde makes nothing of it.
 
         ``key``, the user's or its bytes, is for messages.
         """
+        return self.value_of(raw, key)
+
+    cdef object value_of(self, bytes raw, object key):
         raise NotImplementedError
 
     cpdef tuple item(self, bytes raw_key, object raw):
         """The key and value of a stored row."""
         key = self.key.read(raw_key, Headers() if self.key.kind == CUSTOM else None, raw_key)
-        return key, self.read(raw, raw_key)
+        return key, self.value_of(raw, raw_key)
 
     def table(self, keys, raws):
         """Stored rows as the columns of a ``pyarrow.Table``."""
@@ -244,7 +279,7 @@ cdef class Values:
         try:
             return arrow.to_typed(side.serde, data)
         except Exception as error:
-            side._failed(error, None)
+            side.failed(error, None)
 
     def bare(self, record):
         """The value within a record, or None."""
@@ -265,7 +300,7 @@ cdef class PlainValues(Values):
             )
         return self._serialized(key, value, None if self._blind else self._context_headers())
 
-    cpdef object read(self, bytes raw, object key=None):
+    cdef object value_of(self, bytes raw, object key):
         return self.value.read(raw, Headers() if self.value.kind == CUSTOM else None, key)
 
     def columns(self, raws):
@@ -292,7 +327,7 @@ cdef class TimestampedValues(Values):
         )
         return raw_key, None if data is None else stamped(data, millis)
 
-    cpdef object read(self, bytes raw, object key=None):
+    cdef object value_of(self, bytes raw, object key):
         cdef ValueAndTimestamp record = timestamped_record(raw)
         if self.value.kind != AS_BYTES:
             record.value = self.value.read(
@@ -329,14 +364,14 @@ cdef class HeadersValues(Values):
         raw_key, data = self._serialized(key, value, headers)
         return raw_key, None if data is None else joined(data, headers, True, millis)
 
-    cpdef object read(self, bytes raw, object key=None):
+    cdef object value_of(self, bytes raw, object key):
         cdef ValueTimestampHeaders record = headers_record(raw)
         if self.value.kind != AS_BYTES:
             record.value = self.value.read(record.value, record.headers, key)
         return None if record.value is None else record
 
     cpdef tuple item(self, bytes raw_key, object raw):
-        record = self.read(raw, raw_key)
+        record = self.value_of(raw, raw_key)
         if self.key.kind != CUSTOM:
             return self.key.read(raw_key, None, raw_key), record
         headers = Headers() if record is None else record.headers
@@ -429,14 +464,14 @@ cdef class SessionHeadersValues(Values):
         raw_key, data = self._serialized(key, value, headers)
         return raw_key, None if data is None else encode_aggregation_with_headers(data, headers)
 
-    cpdef object read(self, bytes raw, object key=None):
+    cdef object value_of(self, bytes raw, object key):
         cdef AggregationWithHeaders record = aggregation_record(raw)
         if self.value.kind != AS_BYTES:
             record.aggregation = self.value.read(record.aggregation, record.headers, key)
         return None if record.aggregation is None else record
 
     cpdef tuple item(self, bytes raw_key, object raw):
-        record = self.read(raw, raw_key)
+        record = self.value_of(raw, raw_key)
         if self.key.kind != CUSTOM:
             return self.key.read(raw_key, None, raw_key), record
         headers = Headers() if record is None else record.headers

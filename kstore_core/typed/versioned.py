@@ -59,6 +59,7 @@ class VersionedStore(Store[K], Generic[K, R]):
 
     def __init__(self, spec: StoreSpec, table: VersionedTable, home: StoreHome) -> None:
         super().__init__(spec, home)
+        self._record_now = home.slot.of_a_write
         self.table = table
         self.clock = table.clock
         turn = self.clock.turn  # of a write, which looks before it writes
@@ -99,8 +100,12 @@ class VersionedStore(Store[K], Generic[K, R]):
         StateError
             The record of ``state.record(…)`` has ended in the task that started this one.
         """
-        record = self._slot.of_a_write()
-        millis = _version_time(timestamp, record)
+        record = self._record_now()
+        millis = (
+            timestamp
+            if type(timestamp) is int and 0 <= timestamp <= _MAX_TIME
+            else _version_time(timestamp, record)
+        )
         raw_key, raw = self._row(key, value, None, headers)
         if not self._take_turn(False):
             self._wait_for_turn()
@@ -118,7 +123,7 @@ class VersionedStore(Store[K], Generic[K, R]):
         A delete that comes too late does nothing and returns None. Where no timestamp is given, it
         is the input record's.
         """
-        record = self._slot.of_a_write()
+        record = self._record_now()
         millis = _version_time(timestamp, record)
         raw_key = self._raw_key(key)
         if not self._take_turn(False):

@@ -45,7 +45,7 @@ cdef class _Rows:
         """A stored row as its user has it."""
         cdef Values values = self.values
         if values.key.kind != CUSTOM:
-            key, value = values.key.read(raw_key, None, raw_key), values.read(raw, raw_key)
+            key, value = values.key.read(raw_key, None, raw_key), values.value_of(raw, raw_key)
         else:
             key, value = values.item(raw_key, raw)
         return windowed(key, start, end), value
@@ -71,7 +71,7 @@ cdef class WindowRows(_Rows):
         """The value of ``key`` in the window from ``start``, or None."""
         cdef int64_t first = window_start(start)
         cdef bytes raw = reads.find(self.values.raw_key(key), first, 0)
-        return None if raw is None else self.values.read(raw, key)
+        return None if raw is None else self.values.value_of(raw, key)
 
     cdef int64_t end_of(self, int64_t start):
         return start + self.size_ms if start <= INT64_MAX - self.size_ms else INT64_MAX
@@ -86,7 +86,7 @@ cdef class WindowRows(_Rows):
         """A stored row of one key as ``(window start, value)``."""
         cdef Parts parts
         cdef bytes raw_key = self.raw_key(row, 12, &parts)
-        return parts.first, self.values.read(raw, raw_key)
+        return parts.first, self.values.value_of(raw, raw_key)
 
     def table(self, rows, raws):
         """Stored rows as a ``pyarrow.Table``: key, start, end, and the columns of the value."""
@@ -114,7 +114,7 @@ cdef class SessionRows(_Rows):
     cdef object look_up(self, Reads reads, key, int64_t start, int64_t end):
         """The aggregate of a session, or None."""
         cdef bytes raw = reads.find(self.values.raw_key(key), end, start)
-        return None if raw is None else self.values.read(raw, key)
+        return None if raw is None else self.values.value_of(raw, key)
 
     cpdef tuple item(self, bytes row, object raw):
         """A stored row as ``(Windowed, aggregate)``."""
