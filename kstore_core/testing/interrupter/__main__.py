@@ -26,7 +26,7 @@ from kstore_core.testing.interrupter import (
     operations_of,
 )
 from kstore_core.testing.interrupter.aims import AIMS
-from kstore_core.testing.killer import combination, combinations
+from kstore_core.testing.killer import Combination, combination, combinations
 
 _TOGETHER = 6
 """How many interrupts one pattern of a directory serves."""
@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
         if not asked.operation or operation in asked.operation
     ]
     generator = random.Random(asked.seed)
-    by_operation: dict[tuple[str, str], list[tuple[str, object, str]]] = defaultdict(list)
+    by_operation: dict[tuple[str, str], list[tuple[str, Combination, str]]] = defaultdict(list)
     for turn in turns:
         by_operation[turn[0], turn[2]].append(turn)
     tallies: dict[str, Tally] = defaultdict(Tally)
@@ -61,7 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
         engine, one, operation = generator.choice(by_operation[keys[number % len(keys)]])
         seed = asked.seed + number
         root = Path(tempfile.mkdtemp(prefix="kstore-interrupter-", dir=asked.dir))
-        faulthandler.dump_traceback_later(_PATIENCE_S, exit=True, file=sys.__stderr__)
+        faulthandler.dump_traceback_later(_PATIENCE_S, exit=True, file=2)
         name = f"{engine} {one.shape} {operation}"
         interrupter = Interrupter(
             partial(make_engine, engine, asked.options),
