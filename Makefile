@@ -3,6 +3,7 @@
 #   make demo   27 years of exchange rates, restored by Spark, joined as of each transaction's time
 #   make test   every test
 #   make crash  kill writers, and look at what they leave: ROUNDS=, SEED=, ENGINE=
+#   make interrupt  raise KeyboardInterrupt in calls, and see that the process goes on: ROUNDS=, SEED=
 #   make fuzz   feed decoders with bytes that nobody wrote: RUNS=, SEED=
 #
 # Each makes .venv first where it is missing: a virtual environment with kstore, compiled in place, and
@@ -22,7 +23,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 SOURCES := pyproject.toml setup.py $(shell find kstore_core \( -name '*.pyx' -o -name '*.pxd' \))
 
-.PHONY: usage demo test crash fuzz
+.PHONY: usage demo test crash interrupt fuzz
 usage:
 	@sed -n 's/^#   make /  make /p' Makefile
 
@@ -35,6 +36,10 @@ test: $(READY)
 
 crash: $(READY)
 	$(BIN)/python -m kstore_core.testing.killer --rounds $(ROUNDS) --seed $(SEED) \
+	  $(addprefix --engine ,$(ENGINE)) $(ARGS)
+
+interrupt: $(READY)
+	$(BIN)/python -m kstore_core.testing.interrupter --rounds $(ROUNDS) --seed $(SEED) \
 	  $(addprefix --engine ,$(ENGINE)) $(ARGS)
 
 fuzz: $(READY)

@@ -16,7 +16,7 @@ import pytest
 
 from kstore_core import open_state, stores
 from kstore_core.errors import EngineLockedError, SpecError, StateError, StorageFullError
-from kstore_core.lock import LOCK_FILE, DirectoryLock, recorded_engine
+from kstore_core.lock import LOCK_FILE, DirectoryLock, noted_changes, recorded_engine
 
 HOLDER = """
 import sys, time
@@ -317,3 +317,26 @@ def test_a_close_that_was_interrupted_is_finished_by_another(tmp_path, monkeypat
             state.close()
     state.close()
     open_state(tmp_path).close()
+
+
+def test_a_lock_that_nobody_has_lets_others_in(tmp_path):
+    kept = DirectoryLock(tmp_path, "memory")
+    del kept
+    gc.collect()
+    DirectoryLock(tmp_path, "memory").release()
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_a_change_that_an_interrupt_has_not_noted_is_noted_by_the_next(tmp_path, missing):
+    """A number that is odd means that one is under way, however it came about."""
+    lock = DirectoryLock(tmp_path, "memory")
+    lock.note(at_rest=missing)
+    before = noted_changes(tmp_path)
+    assert before.at_rest == missing
+    with lock.change():
+        within = noted_changes(tmp_path)
+        assert not within.at_rest
+    after = noted_changes(tmp_path)
+    assert after.at_rest
+    assert before.number < within.number < after.number
+    lock.release()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kstore_core.testing.engine_suite import EngineSuite
     from kstore_core.testing.faults import Faults, FaultyEngine
+    from kstore_core.testing.interrupter import Interrupter, InterruptSuite, WedgedError
     from kstore_core.testing.killer import (
         Combination,
         CrashSuite,
@@ -46,6 +47,8 @@ __all__ = [
     "EngineSuite",
     "Faults",
     "FaultyEngine",
+    "InterruptSuite",
+    "Interrupter",
     "KeyValueMachine",
     "Killer",
     "SessionMachine",
@@ -53,6 +56,7 @@ __all__ = [
     "StoreSuite",
     "Tally",
     "VersionedMachine",
+    "WedgedError",
     "WindowMachine",
     "WrappedDatabase",
     "WrappedEngine",
@@ -68,6 +72,9 @@ _HOMES = {
     "EngineSuite": "engine_suite",
     "Faults": "faults",
     "FaultyEngine": "faults",
+    "InterruptSuite": "interrupter",
+    "Interrupter": "interrupter",
+    "WedgedError": "interrupter",
     "StoreSuite": "store_suite",
     "run_machine": "running",
     **{name: "machines" for name in __all__ if name.endswith("Machine")},
@@ -79,7 +86,10 @@ if "pytest" in sys.modules:
     sys.modules["pytest"].register_assert_rewrite(
         *(
             f"{__name__}.{name}"
-            for name in ("suite", "engine_suite", "store_suite", "machines", "processes", "killer")
+            for name in (
+                *("suite", "engine_suite", "store_suite", "machines", "processes"),
+                *("killer", "interrupter"),
+            )
         )
     )
 

@@ -294,3 +294,27 @@ def test_bad_arguments_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(EngineError, match="cannot be written"):
         open_log(tmp_path / "file")
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_what_an_interrupted_commit_has_written_is_not_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: bool
+) -> None:
+    with open_log(tmp_path) as log:
+        fill(log, 3)
+        log.append(b"k", b"v", 3)
+        write = log._writer.write
+
+        def interrupted(data: bytes) -> None:
+            if written:
+                write(data)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(log._writer, "write", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            log.commit()
+        monkeypatch.undo()
+        log.append(b"k", b"w", 4)
+        assert log.commit() == 5
+        assert [record.offset for record in contents(log)] == list(range(5))
+    assert [record.value for record in read_whole(tmp_path)][3:] == [b"v", b"w"]

@@ -1,0 +1,152 @@
+"""When an interrupt comes: at a step of Python's, counted, or at a time."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+from kstore_core.interrupts import uninterrupted
+
+__all__ = ["AIMS", "Aim", "AtStep", "AtTime", "Raised"]
+
+
+class Aim:
+    """Base of a context manager within which an interrupt comes, or steps are counted.
+
+    Attributes
+    ----------
+    hit : bool
+        It has come.
+    """
+
+    hit = False
+
+    def __repr__(self) -> str:
+        return type(self).__name__
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Let no interrupt come any more."""
+
+
+class AtStep(Aim):
+    """A signal at the n-th step of the main thread, an operation of Python's bytecode.
+
+    CPython itself looks for signals at fewer places.
+
+    Parameters
+    ----------
+    step : int or None
+        From 1; None only counts.
+
+    Attributes
+    ----------
+    steps : int
+        How many there were.
+    """
+
+    def __init__(self, step: int | None = None) -> None:
+        self.steps = 0
+        self._step = step
+        self._where = "nowhere"
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        self._before = sys.gettrace()
+        sys.settrace(self._enter_frame)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(self._before)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} {self._step} at {self._where}"
+
+    def _enter_frame(self, frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
+        if not self._counts(frame):
+            return None
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        return self._trace
+
+    def _counts(self, frame: FrameType) -> bool:
+        return frame.f_code.co_filename != __file__
+
+    def _trace(self, frame: FrameType, event: str, argument: object) -> Callable[..., Any]:
+        if event == "opcode":
+            self.steps += 1
+            if self.steps == self._step:
+                self.hit = True
+                self._where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+                sys.settrace(self._before)
+                self._interrupt()
+        return self._trace
+
+    def _interrupt(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+class Raised(AtStep):
+    """An exception from nowhere at the n-th step, Python's own library aside.
+
+    It does not ask whether signals are put off. Other threads may get such a one, by
+    ``PyThreadState_SetAsyncExc``.
+    """
+
+    def _counts(self, frame: FrameType) -> bool:
+        name = frame.f_globals.get("__name__", "")
+        return not (
+            name.partition(".")[0] in sys.stdlib_module_names
+            or name.startswith("kstore_core.testing")
+        )
+
+    def _interrupt(self) -> None:
+        raise KeyboardInterrupt
+
+
+class AtTime(Aim):
+    """A signal after so many seconds.
+
+    Parameters
+    ----------
+    seconds : float
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = max(seconds, 1e-6)
+        self._undo = ExitStack()
+
+    def __enter__(self) -> Self:
+        try:
+            with uninterrupted():
+                before = signal.signal(signal.SIGALRM, self._interrupt)
+                self._undo.callback(signal.signal, signal.SIGALRM, before)
+            signal.setitimer(signal.ITIMER_REAL, self._seconds)
+        except BaseException:  # it has come already
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with uninterrupted():  # or it comes when this has begun to undo
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            self._undo.close()
+
+    def _interrupt(self, *_: object) -> None:
+        self.hit = True
+        raise KeyboardInterrupt
+
+
+AIMS = ("step", "time")
+"""By a signal at a step; by one at a time. ``raised`` is for who asks."""

@@ -1,0 +1,205 @@
+"""The calls that are interrupted: what is there before, the call, and that it can be made again."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kstore_core.changelog import FileChangelog
+from kstore_core.engine import Capabilities
+from kstore_core.migrate import migrate
+from kstore_core.testing.interrupter.trial import Trial
+from kstore_core.testing.killer.combinations import Combination
+from kstore_core.testing.killer.subject import Subject
+from kstore_core.testing.kinds import EDGES
+from kstore_core.upgrade import upgrade
+
+__all__ = ["OPERATIONS", "Operation", "older_of", "operations_of"]
+
+_LATER = 100
+"""How many numbers of commits, and so half as many ms, let every segment expire."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A call.
+
+    Attributes
+    ----------
+    fits : callable
+        Whether a combination on an engine of these capabilities has it.
+    begin : callable
+        What comes before it.
+    call : callable
+        It, and again after an interrupt, whatever that has left.
+    check : callable
+        What else must be so once it has returned.
+    new : bool
+        There is no directory yet.
+    older : bool
+        The stores are made in an older format.
+    """
+
+    fits: Callable[[Combination, Capabilities], bool]
+    begin: Callable[[Trial], object]
+    call: Callable[[Trial], object]
+    check: Callable[[Trial], object] = lambda trial: None
+    new: bool = False
+    older: bool = False
+
+
+def _anything(chosen: Combination, able: Capabilities) -> bool:
+    return True
+
+
+def _is_logged(chosen: Combination, able: Capabilities) -> bool:
+    return chosen.logged and chosen.staging == "staged"
+
+
+def _is_restored(chosen: Combination, able: Capabilities) -> bool:
+    """Whether its stores may be restored when they have been opened."""
+    return _is_logged(chosen, able) and not any(subject.duplicates for subject in chosen.subjects)
+
+
+def _is_copied(chosen: Combination, able: Capabilities) -> bool:
+    return able.persistent and able.checkpoint
+
+
+def _is_upgraded(chosen: Combination, able: Capabilities) -> bool:
+    """Whether all its stores have an older format, and nothing is in the way of an upgrade."""
+    return (
+        able.persistent
+        and (chosen.layers, chosen.staging) == ("bare", "staged")
+        and all(older_of(subject) is not None for subject in chosen.subjects)
+    )
+
+
+def older_of(subject: Subject) -> Subject | None:
+    """The same store in the oldest format that it can be upgraded from."""
+    older = [edge.older for edge in EDGES if edge.newer == subject.kind]
+    return replace(subject, kind=older[0]) if older else None
+
+
+# What comes before.
+
+
+def _nothing(trial: Trial) -> None:
+    """Leave it closed."""
+
+
+def _open(trial: Trial) -> None:
+    trial.open()
+
+
+def _stage(trial: Trial) -> None:
+    trial.stage()
+
+
+def _stage_later(trial: Trial) -> None:
+    trial.number += _LATER
+    trial.stage()
+
+
+def _lose(trial: Trial) -> None:
+    shutil.rmtree(trial.home, ignore_errors=True)
+
+
+def _lose_and_open(trial: Trial) -> None:
+    """Go on without a changelog, with what was one to be restored from."""
+    _lose(trial)
+    trial.chosen = replace(trial.chosen, layers="bare")
+    trial.open()
+
+
+# The calls.
+
+
+def _make(trial: Trial) -> None:
+    trial.stage()
+    trial.commit()
+
+
+def _commit(trial: Trial) -> None:
+    trial.commit()
+
+
+def _close(trial: Trial) -> None:
+    trial.close()
+
+
+def _logs(trial: Trial) -> list[tuple[Path, str]]:
+    """Where the changelogs of the stores are, and their topics."""
+    names = [subject.name for subject in trial.subjects]
+    return [(trial.root / "logs", f"killed-{name}-changelog") for name in names]
+
+
+def _restore(trial: Trial) -> None:
+    state = trial.open()
+    for (place, topic), (_, store) in zip(_logs(trial), trial.stores, strict=True):
+        with FileChangelog(place, topic, read_only=True) as log:
+            state.restore(store.spec, log)
+            assert store.offsets()[topic, 0] == log.high_watermark - 1
+
+
+def _compact(trial: Trial) -> None:
+    for place, topic in _logs(trial):
+        with FileChangelog(place, topic) as log:
+            log.roll()
+            log.compact()
+
+
+def _checkpoint(trial: Trial) -> None:
+    copy = trial.root / "copy" / "0_0"
+    if not copy.exists():
+        trial.open().checkpoint(copy)
+
+
+def _upgrade(trial: Trial) -> None:
+    for subject in trial.subjects:
+        upgrade(trial.home, subject.name, to=subject.kind.format, engine=trial.engine, batch_rows=9)
+
+
+def _migrate(trial: Trial) -> None:
+    for subject in trial.subjects:
+        migrate(trial.home, subject.name, to=subject.kind.format, drop_old=True)
+
+
+# What else must be so afterwards.
+
+
+def _is_a_copy(trial: Trial) -> None:
+    copy = replace(trial, root=trial.root / "copy", state=None)
+    copy.chosen = replace(copy.chosen, layers="bare")
+    assert copy.contents() == trial.contents()
+    copy.close()
+
+
+def _replay(trial: Trial) -> None:
+    """Have the stores restored from what was compacted."""
+    _lose(trial)
+    trial.open()
+
+
+OPERATIONS: dict[str, Operation] = {
+    "open": Operation(_anything, _nothing, _open),
+    "make": Operation(_anything, _nothing, _make, new=True),
+    "commit": Operation(_anything, _stage, _commit),
+    "expire": Operation(_anything, _stage_later, _commit),
+    "spill": Operation(lambda chosen, able: chosen.staging == "spilled", _open, _stage),
+    "close": Operation(_anything, _make, _close),
+    "reload": Operation(_is_logged, _lose, _open),
+    "restore": Operation(_is_restored, _lose_and_open, _restore),
+    "compact": Operation(_is_logged, _nothing, _compact, _replay),
+    "checkpoint": Operation(_is_copied, _open, _checkpoint, _is_a_copy),
+    "upgrade": Operation(_is_upgraded, _nothing, _upgrade, older=True),
+    "migrate": Operation(_is_upgraded, _nothing, _migrate, older=True),
+}
+"""By name. ``make`` is the first commit of a new directory, ``expire`` one that lets segments go,
+``reload`` an open that restores everything from the changelog."""
+
+
+def operations_of(chosen: Combination, able: Capabilities) -> list[str]:
+    """The names of those that a combination has."""
+    return [name for name, one in OPERATIONS.items() if one.fits(chosen, able)]

@@ -1,0 +1,88 @@
+"""What an interrupt has left half made is adopted, and what it has half closed is closed."""
+
+import gc
+
+import pytest
+
+from kstore_core.engine import Rows
+from kstore_core.errors import EngineLockedError
+from kstore_rocksdb import RocksDBEngine
+from kstore_rocksdb import database as module
+from kstore_rocksdb.locks import claim
+
+
+def opened(root):
+    return RocksDBEngine().open(root, "s")
+
+
+def test_a_family_that_was_made_and_is_not_known_is_adopted(tmp_path):
+    database = opened(tmp_path)
+    create = database._create
+
+    def interrupted(name):
+        create(name)
+        raise KeyboardInterrupt
+
+    database._create = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        database.namespace("offsets")
+    database._create = create
+    database.namespace("offsets")
+    database.write({"offsets": Rows([b"k"], [b"v"])})
+    database.close()
+    database = opened(tmp_path)
+    assert database.namespace("offsets").get(b"k") == b"v"
+    database.close()
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+@pytest.mark.parametrize("behind", [False, True])
+def test_a_close_that_was_interrupted_goes_on(tmp_path, monkeypatch, at, behind):
+    database = opened(tmp_path)
+    database.namespace("offsets")
+    database.write({"offsets": Rows([b"k"], [b"v"]), "default": Rows([b"k"], [b"v"])})
+    close, calls = module._close, []
+
+    def interrupted(native, *, flush):
+        calls.append(native)
+        if behind:
+            close(native, flush=flush)
+        if len(calls) == at + 1:
+            raise KeyboardInterrupt
+        if not behind:
+            close(native, flush=flush)
+
+    monkeypatch.setattr(module, "_close", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        database.close()
+    database.close()
+    database.close()
+    database = opened(tmp_path)
+    assert database.namespace("default").get(b"k") == b"v"
+    assert database.namespace("offsets").get(b"k") == b"v"
+    database.close()
+
+
+def test_a_claim_that_nobody_has_is_free(tmp_path):
+    kept = claim(tmp_path)
+    with pytest.raises(EngineLockedError):
+        claim(tmp_path)
+    del kept
+    gc.collect()
+    claim(tmp_path).release()
+
+
+def test_an_interrupted_open_holds_nothing_however_long_it_is_kept(tmp_path, monkeypatch):
+    open_native = RocksDBEngine.open.__globals__["open_for_writing"].__globals__["_open"]
+
+    def interrupted(*arguments):
+        native = open_native(*arguments)
+        raise KeyboardInterrupt(native)
+
+    monkeypatch.setattr("kstore_rocksdb.opening._open", interrupted)
+    with pytest.raises(KeyboardInterrupt) as kept:
+        opened(tmp_path)
+    kept.value.args = ()
+    monkeypatch.undo()
+    opened(tmp_path).close()
+    assert kept.value.__traceback__ is not None

@@ -1,0 +1,124 @@
+"""The interrupter interrupts, goes on where nothing is wrong, and finds what is planted for it."""
+
+from __future__ import annotations
+
+import gc
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from kstore_core.testing import Interrupter, WedgedError, combination, combinations
+from kstore_core.testing.interrupter import OPERATIONS, Tally, operations_of
+from kstore_core.testing.interrupter.__main__ import main
+from kstore_core.testing.interrupter.aims import Aim, AtStep, AtTime, Raised
+from kstore_lmdb import LMDBEngine
+from kstore_memory import MemoryEngine
+from kstore_rocksdb import RocksDBEngine
+from tests.testing.planted_interrupts import PLANTED, Interrupted
+
+
+def interrupter(engine: type[Interrupted], root: Path, **how) -> Interrupter:
+    return Interrupter(engine, combination(engine.chosen), engine.operation, root, **how)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # nobody closes what is wedged
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("engine", PLANTED, ids=lambda engine: engine.__name__)
+def test_a_planted_bug_is_caught(engine: type[Interrupted], tmp_path: Path) -> None:
+    told = f"^{engine.operation} of {engine.chosen} on memory with seed 1 was interrupted"
+    with pytest.raises(WedgedError, match=told) as caught:
+        interrupter(engine, tmp_path, seed=1).run(100)
+    del caught
+    gc.collect()
+
+
+def test_without_a_bug_nothing_is_found(tmp_path: Path) -> None:
+    tally = interrupter(Interrupted, tmp_path, seed=1).run(30)
+    assert tally.interrupts == tally.raised == 30
+    assert 10 <= tally.trials <= 30
+
+
+@pytest.mark.parametrize(
+    ("chosen", "operation"),
+    [
+        ("two-process-bare-staged", "close"),
+        ("two-process-cache+changelog-spilled", "commit"),
+        ("window-changelog-bare-staged", "expire"),
+    ],
+)
+def test_exceptions_that_ask_no_signal(tmp_path: Path, chosen: str, operation: str) -> None:
+    """One that another thread has sent is put off by no section, and is survived all the same."""
+    tally = Interrupter(
+        MemoryEngine, combination(chosen), operation, tmp_path, seed=3, aims=("raised",)
+    ).run(20)
+    assert tally.interrupts == 20
+
+
+def test_every_combination_on_every_engine_has_its_calls() -> None:
+    for engine in (MemoryEngine, LMDBEngine, RocksDBEngine):
+        able = engine().capabilities
+        calls = {name for one in combinations() for name in operations_of(one, able)}
+        lacking = set() if able.persistent else {"checkpoint", "upgrade", "migrate"}
+        assert calls == set(OPERATIONS) - lacking
+
+
+def again_and_again(work: Callable[[], object], aim: Aim) -> None:
+    with aim:
+        while True:
+            work()
+
+
+def test_steps_are_counted_and_hit() -> None:
+    def work() -> list[int]:
+        return [number * number for number in range(10)]
+
+    with AtStep(None) as counted:
+        work()
+    assert not counted.hit
+    assert counted.steps > 50
+    for aim in (AtStep(counted.steps // 2), Raised(20), AtTime(1e-6)):
+        with pytest.raises(KeyboardInterrupt):
+            again_and_again(work, aim)
+        assert aim.hit
+    assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+
+
+def test_what_would_show_nothing_is_refused(tmp_path: Path) -> None:
+    for interrupts in (0, -1):
+        with pytest.raises(ValueError, match="would show nothing"):
+            interrupter(Interrupted, tmp_path).run(interrupts)
+    with pytest.raises(SystemExit):
+        main(["--rounds", "0"])
+
+
+def test_tallies_are_added() -> None:
+    assert Tally(1, 2, 3) + Tally(10, 20, 30) == Tally(11, 22, 33)
+
+
+def test_the_command_counts_by_engine_shape_and_call(tmp_path: Path, capsys) -> None:
+    how = ["--engine", "memory", "--operation", "commit", "--dir", str(tmp_path)]
+    assert main([*how, "--rounds", "12", "--seed", "5"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].split() == ["interrupts", "raised", "trials", "wedged"]
+    assert all(line.startswith("memory ") for line in told[1:-2])
+    assert told[-2].split()[:2] == ["all", "12"]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_the_command_says_how_to_see_it_again(tmp_path: Path, capsys) -> None:
+    how = ["--engine", "memory", "--combination", "headers-process-bare-staged"]
+    how += ["--operation", "close", "--aim", "step", "--dir", str(tmp_path)]
+    with mock.patch(
+        "kstore_core.testing.interrupter.__main__.make_engine", side_effect=lambda *_: PLANTED[1]()
+    ):
+        status = main([*how, "--rounds", "200", "--seed", "7"])
+    told = capsys.readouterr().out
+    assert status == 1
+    assert "again: python -m kstore_core.testing.interrupter --engine memory --combination" in told
+    assert "--aim step" in told
+    gc.collect()
