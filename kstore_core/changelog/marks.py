@@ -26,7 +26,6 @@ MARK_KEY = b"\0kstore.commit 8f0c5b1e27d94a63" + bytes(16)
 a session's key, with the times 0, which move no stream time."""
 
 _HEADER = "kstore.commit"
-_HEADER_BYTES = _HEADER.encode()
 _BEGIN, _COMMIT = b"B", b"C"
 _NUMBERS = struct.Struct(">qq")
 _NOTHING = -1
@@ -81,10 +80,10 @@ def append_mark(columns: RecordColumns, mark: Mark, timestamp: int) -> None:
 
 def marks_in(columns: RecordColumns) -> Iterable[tuple[int, bytes]]:
     """The marks among records, each by its index and its bytes, which `parse` reads."""
-    for index in columns.with_header_bytes(_HEADER_BYTES):
+    for index in columns.with_key(MARK_KEY):
         record = columns[index]
-        if record.key == MARK_KEY and record.value is None:
-            yield index, record.headers.value(_HEADER) or b""
+        if record.value is None and (said := record.headers.value(_HEADER)) is not None:
+            yield index, said
 
 
 def is_commit(said: bytes) -> bool:

@@ -102,6 +102,7 @@ def restore(
         late = f", {done.late} of them too late" if done.late else ""
         said = f"{store} contains {topic}-{partition} up to offset {offset}"
         click.echo(printable(f"{said}: restored {done.records} records{late}"))
+        click.echo(printable(f"input: {_input_of(done)}"))
 
 
 def _open_log(
@@ -232,6 +233,16 @@ def _new(store: str, options: dict[str, Any]) -> StoreSpec:
     return described_by_options(store, options)
 
 
+def _input_of(done: Restored) -> str:
+    """How much of the input is contained, which is where whoever takes the store over goes on."""
+    if not done.offsets:
+        return "not known, the log does not say it"
+    return ", ".join(
+        f"{topic}-{number} up to offset {at}"
+        for (topic, number), at in sorted(done.offsets.items())
+    )
+
+
 def _document(
     path: Path, store: str, topic: str, partition: int, offset: int | None, done: Restored
 ) -> dict[str, Any]:
@@ -244,6 +255,12 @@ def _document(
         "records": done.records,
         "late": done.late,
         "rows": done.rows,
+        "input": None
+        if done.offsets is None
+        else [
+            {"topic": topic, "partition": number, "offset": at}
+            for (topic, number), at in sorted(done.offsets.items())
+        ],
     }
 
 

@@ -205,6 +205,22 @@ cdef class RecordColumns:
             close_view(&view)
         return found
 
+    def with_key(self, key):
+        """list of int: the indexes of the records with this key."""
+        cdef View view
+        cdef Py_ssize_t i
+        cdef list found = []
+        open_view(key, &view)
+        try:
+            for i in range(self.length):
+                if self.slots[i].key_size == view.size and (
+                    memcmp(self.slots[i].key, view.data, view.size) == 0
+                ):
+                    found.append(i)
+        finally:
+            close_view(&view)
+        return found
+
     def chosen(self, mask):
         """The records whose byte of `mask` is not 0, over the same bytes.
 

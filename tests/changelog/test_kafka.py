@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -36,8 +37,12 @@ from kstore_core.errors import (
     UnsupportedError,
 )
 from kstore_core.restore_rows import Restored
+from kstore_core.testing.kinds import KEY_VALUE, SESSION, VERSIONED, WINDOW, Kind
 from kstore_core.testing.running import quick
 from tests.changelog.broker.broker import free_ports
+from tests.restoring.failover import run, some_input, undisturbed
+from tests.restoring.stores import contents as contents_of
+from tests.restoring.stores import spec_of
 
 OpenLog = Callable[..., KafkaChangelog]
 
@@ -458,3 +463,41 @@ def test_a_topic_of_another_application(servers: str, new_topic: Callable[[], st
 def test_all_clients_are_forgotten() -> None:
     gc.collect()
     assert not kafka_client._open
+
+
+@pytest.mark.parametrize("kind", [KEY_VALUE[2], VERSIONED[1], WINDOW[4], SESSION[0]], ids=str)
+def test_a_takeover_from_what_a_killed_producer_left(
+    servers: str, new_topic: Callable[[], str], kind: Kind
+) -> None:
+    """Again and again: the brokers have some of the records of its last commit, or all of them."""
+    given = some_input(5, 40)
+    chosen = random.Random(str(kind))
+    topic, returned = new_topic(), -1
+    for _ in range(3):
+        ends = []
+        with (
+            KafkaChangelog(servers, topic, timeout_s=5) as log,
+            open_state("new", engine="memory", changelog=log) as state,
+        ):
+            state.open(spec_of(kind))
+            begun = log.high_watermark
+            assert state.offsets().get(("in", 0), -1) >= returned
+            store = run(
+                kind,
+                state,
+                given,
+                every=10,
+                committed=lambda offset, ends=ends, log=log: ends.append(
+                    (offset, log.high_watermark)
+                ),
+            )
+            assert contents_of(kind, store) == undisturbed(kind, given)
+            size = chosen.randrange(begun, log.high_watermark + 1)
+            returned = max([returned, *(offset for offset, end in ends if end <= size)])
+            sent = contents(log)[:size]
+        topic = new_topic()
+        with KafkaChangelog(servers, topic, timeout_s=5) as log:
+            for record in sent:
+                assert record.key is not None
+                log.append(record.key, record.value, record.timestamp, record.headers)
+            assert log.commit() == size

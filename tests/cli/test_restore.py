@@ -14,6 +14,7 @@ from kstore_core.serdes import BuiltInSerde
 pytestmark = pytest.mark.usefixtures("left_sound")
 
 TOPIC = "app-s-changelog"
+UNKNOWN = "input: not known, the log does not say it\n"
 CUSTOM = BuiltInSerde("my.own", "binary", bytes, bytes)
 
 
@@ -39,9 +40,26 @@ def test_a_new_directory(run, logged):
     options = ("--shape", "key-value", "--format", "timestamped", "--engine", "rocksdb")
     ran = run("restore", new, "s", "--from", logged / "logs", *options)
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out == f"s contains {TOPIC}-1 up to offset 29: restored 30 records\n"
+    assert ran.out == f"s contains {TOPIC}-1 up to offset 29: restored 30 records\n{UNKNOWN}"
     spec = stores.timestamped_key_value("s")
     assert contents(new, spec) == contents(logged / "app" / "0_1", spec)
+
+
+def test_where_the_input_goes_on(run, tmp_path):
+    with open_state(
+        tmp_path / "app" / "0_1", engine="rocksdb", changelog=tmp_path / "logs"
+    ) as state:
+        state.open(stores.key_value("s")).put(b"k", b"1")
+        state.commit({("orders", 3): 41, ("rates", 1): 7})
+    asked = ("restore", tmp_path / "new" / "0_1", "s", "--from", tmp_path / "logs")
+    ran = run(*asked, "--shape", "key-value", "--engine", "lmdb")
+    assert ran.out.splitlines()[1] == "input: orders-3 up to offset 41, rates-1 up to offset 7"
+    for _ in range(2):
+        assert run(*asked).out.splitlines()[1].startswith("input: orders-3 up to offset 41")
+        assert run(*asked, "--json").document["input"] == [
+            {"topic": "orders", "partition": 3, "offset": 41},
+            {"topic": "rates", "partition": 1, "offset": 7},
+        ]
 
 
 def test_a_store_that_is_behind_needs_no_options(run, logged):
@@ -58,6 +76,7 @@ def test_a_store_that_is_behind_needs_no_options(run, logged):
         "records": 1,
         "late": 0,
         "rows": 1,
+        "input": None,
     }
     assert run(*arguments).document["records"] == 0
     with open_state(root) as state:
@@ -93,7 +112,7 @@ def test_every_shape(run, tmp_path, spec, options, put):
         put(state.open(spec))
     ran = run("restore", tmp_path / "new", "s", "--from", tmp_path / "logs", "--engine", "rocksdb",
               *options)  # fmt: skip
-    assert ran.out == "s contains app-s-changelog-0 up to offset 0: restored 1 records\n"
+    assert ran.out == f"s contains app-s-changelog-0 up to offset 0: restored 1 records\n{UNKNOWN}"
     with open_state(tmp_path / "new") as state:
         assert state.stored_spec("s").describes(spec)
 
@@ -102,7 +121,7 @@ def test_of_several_partitions_the_tasks(run, logged):
     FileChangelog(logged / "logs", TOPIC, 0).close()
     FileChangelog(logged / "logs", "other-t-changelog", 1).close()
     ran = run("restore", logged / "app" / "0_1", "s", "--from", logged / "logs")
-    assert ran.out == f"s contains {TOPIC}-1 up to offset 29: restored 0 records\n"
+    assert ran.out == f"s contains {TOPIC}-1 up to offset 29: restored 0 records\n{UNKNOWN}"
     FileChangelog(logged / "logs", "b-s-changelog", 1).close()
     ran = run("restore", logged / "app" / "0_1", "s", "--from", logged / "logs")
     assert ran.code == 0  # the application's own

@@ -109,6 +109,16 @@ def test_records_are_found_by_bytes_of_their_headers() -> None:
     assert records.with_header_bytes(b"x" * 1000) == []
 
 
+def test_records_are_found_by_their_key() -> None:
+    records = RecordColumns()
+    for offset, key in enumerate([b"a", None, b"", b"ab", b"a", b"b", bytearray(b"")]):
+        records.append(offset, 1, key, b"a")
+    assert records.with_key(b"a") == [0, 4]
+    assert records.with_key(b"") == [2, 6]
+    assert records.with_key(b"ab") == [3]
+    assert records.with_key(b"x" * 1000) == []
+
+
 def as_logged_by_kafka(root: Path, kind: Kind) -> None:
     """The log of a store, each record with the position that its writer had."""
     ops: list[Any] = [(b"k%d" % (n % 5), b"%d" % n, n, [("h", b"1")]) for n in range(40)]
