@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["in_fork", "killed_writer"]
+__all__ = ["in_fork", "killed_writer", "unsynced_writer"]
 
 TIMEOUT_S = 60
 
@@ -30,6 +30,34 @@ while True:
     database.write(batch)
     print(number, flush=True)
     number += 1
+"""
+
+_UNSYNCED = """
+import os, pickle, sys
+engine, root, store, child, level, call = pickle.load(sys.stdin.buffer)
+from kstore_core.engine import Rows
+from kstore_core.errors import KStoreError
+from kstore_core.testing.syncs import fail_syncs, holds_files
+opened = (engine.open, root, store) if child is None else (engine.open_child, root, store, child)
+database = opened[0](*opened[1:], durability=level)
+database.namespace("offsets")
+for number in range(3):
+    database.write({"default": Rows([b"%d" % number], [b"v"]), "offsets": Rows([b"n"], [b"v"])})
+why = "the engine has no file of its state directory open in the process that uses it"
+said = fail_syncs() if holds_files(root) else why
+if said is None:
+    try:
+        if call == "write":
+            database.write({"default": Rows([b"k"], [b"v"]), "offsets": Rows([b"n"], [b"w"])})
+        else:
+            database.sync()
+        said = "returned"
+    except KStoreError as error:
+        said = "failed"
+    print(said, flush=True)
+else:
+    print("skipped", said, flush=True)
+os._exit(0)
 """
 
 
@@ -67,19 +95,9 @@ def killed_writer(engine: Any, root: Any, store: str, level: str, writes: int) -
 
     Each write is one batch: row ``number`` in the default namespace, and ``number`` in offsets.
     """
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    with subprocess.Popen(
-        [sys.executable, "-c", _WRITER],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment,
-    ) as process:
-        assert process.stdin is not None
+    with _interpreter(_WRITER, (engine, root, store, level)) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        process.stdin.write(pickle.dumps((engine, root, store, level)))
-        process.stdin.close()
         reported = [process.stdout.readline() for _ in range(writes)]
         process.send_signal(signal.SIGKILL)
         reported += process.stdout.read().split(b"\n")[:-1]
@@ -87,3 +105,45 @@ def killed_writer(engine: Any, root: Any, store: str, level: str, writes: int) -
             f"a writer in a process of its own failed:\n{process.stderr.read().decode()}"
         )
     return int(reported[-1])
+
+
+def unsynced_writer(
+    engine: Any, root: Any, store: str, child: str | None, level: str, call: str
+) -> str:
+    """Let an interpreter write, then call ``write`` or ``sync`` while no sync succeeds; its answer.
+
+    Parameters
+    ----------
+    child : str or None
+        The child of ``store`` whose database it is.
+    level : str
+        The level of durability.
+    call : {"write", "sync"}
+
+    Returns
+    -------
+    str
+        ``"returned"``, ``"failed"``, or ``"skipped "`` and why it cannot be told here.
+    """
+    with _interpreter(_UNSYNCED, (engine, root, store, child, level, call)) as process:
+        out, err = process.communicate(timeout=TIMEOUT_S)
+    if process.returncode == -signal.SIGSYS:
+        return "failed"
+    assert process.returncode == 0, f"a writer in a process of its own failed:\n{err.decode()}"
+    return out.decode().strip()
+
+
+def _interpreter(code: str, arguments: tuple[Any, ...]) -> subprocess.Popen[bytes]:
+    """A new interpreter that is running some code, which reads the arguments from its input."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    assert process.stdin is not None
+    process.stdin.write(pickle.dumps(arguments))
+    process.stdin.close()
+    process.stdin = None
+    return process

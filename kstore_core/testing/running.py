@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+from unittest import mock
 
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import engine as conjecture
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
-__all__ = ["quick", "run_machine"]
+__all__ = ["at_random", "quick", "run_machine", "shrinking_for"]
+
+_SHRINKING_S = 5.0
+
+Test = TypeVar("Test", bound=Callable[..., None])
 
 
 def quick(examples: int, steps: int = 30) -> settings:
@@ -21,10 +29,32 @@ def quick(examples: int, steps: int = 30) -> settings:
     )
 
 
+def at_random(test: Test) -> Test:
+    """Mark a test of a suite as a random one, which is left out where another one has failed."""
+    test.at_random = True  # type: ignore[attr-defined]
+    return test
+
+
+@contextmanager
+def shrinking_for(seconds: float) -> Iterator[None]:
+    """Look for a shorter failure no longer than this; Hypothesis itself does for five minutes."""
+    name = "MAX_SHRINKING_SECONDS"
+    if hasattr(conjecture, name):
+        with mock.patch.object(conjecture, name, seconds):
+            yield
+    else:  # another release of Hypothesis
+        yield
+
+
 def run_machine(
-    machine: type[RuleBasedStateMachine], *, examples: int = 20, steps: int = 30, **attributes: Any
+    machine: type[RuleBasedStateMachine],
+    *,
+    examples: int = 20,
+    steps: int = 30,
+    shrinking_s: float = _SHRINKING_S,
+    **attributes: Any,
 ) -> None:
-    """Run a state machine of the kit; fails with the shortest life that breaks a promise.
+    """Run a state machine of the kit; fails with a short life that breaks a promise.
 
     Parameters
     ----------
@@ -32,6 +62,8 @@ def run_machine(
         :class:`EngineMachine`, or one of the machines of a store.
     examples, steps : int
         How many lives, and of how many steps at most.
+    shrinking_s : float
+        How long a shorter life that fails is looked for, in seconds.
     **attributes
         What the machine runs with, such as ``make_engine`` and ``kind``.
     """
@@ -39,6 +71,7 @@ def run_machine(
         name: staticmethod(value) if callable(value) and not isinstance(value, type) else value
         for name, value in attributes.items()
     }
-    run_state_machine_as_test(
-        type(machine.__name__, (machine,), fixed), settings=quick(examples, steps)
-    )
+    with shrinking_for(shrinking_s):
+        run_state_machine_as_test(
+            type(machine.__name__, (machine,), fixed), settings=quick(examples, steps)
+        )

@@ -14,6 +14,9 @@ from kstore_core.engine import Capabilities, Engine
 
 __all__ = ["Suite", "files_are_sound", "refuses"]
 
+_FAILED_BEFORE = pytest.StashKey[dict[type, int]]()
+"""How many tests had failed when the first one of a suite began."""
+
 Raised = TypeVar("Raised", bound=BaseException)
 
 
@@ -25,6 +28,9 @@ class Suite:
     variants : mapping of str to mapping
         Options by a name for them; the whole suite runs once with each. None runs with what
         :meth:`make_engine` gives, and with nothing else.
+    random_after_failures : bool
+        Run random tests though another test of the suite has failed, too. They come last, and are
+        skipped then: what they find is the same fault, after a search for a short way to it.
     root : Path
         The state directory of the test; nothing is there yet.
     engine : Engine
@@ -36,6 +42,7 @@ class Suite:
         pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning"),
     ]
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    random_after_failures: ClassVar[bool] = False
     root: Path
     engine: Engine
     _options: Mapping[str, Any] | None = None
@@ -53,6 +60,17 @@ class Suite:
         """The options of this run."""
         name = getattr(request, "param", None)
         self._options = None if name is None else self.variants[name]
+
+    @pytest.fixture(autouse=True)
+    def _simple_promises_first(self, request: pytest.FixtureRequest) -> None:
+        session, suite = request.session, type(self)
+        before = session.stash.setdefault(_FAILED_BEFORE, {}).setdefault(suite, session.testsfailed)
+        random = getattr(request.function, "at_random", False)
+        if random and not self.random_after_failures and session.testsfailed > before:
+            pytest.skip(
+                "another test of this suite has failed, and random ones would find the same; mend "
+                "that first, or set random_after_failures = True"
+            )
 
     @pytest.fixture(autouse=True)
     def _engine_for_a_test(self, tmp_path: Path, engine_variant: None) -> Iterator[None]:

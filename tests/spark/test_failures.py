@@ -63,6 +63,7 @@ def test_a_killed_worker_leaves_nothing(spark: SparkSession, root: Path) -> None
     assert read_store(spark, root, spec=spec, timestamps="millis").count() == 20
 
 
+@pytest.mark.spoils_root
 def test_a_damaged_shard_is_not_gone_on_from(spark: SparkSession, root: Path) -> None:
     log = make_log(17, 100, SHARDS)
     manifest = write_store(log_frame(spark, log[:50]), root, SPEC, partitions=SHARDS)

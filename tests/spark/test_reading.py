@@ -222,6 +222,7 @@ def test_a_store_without_versions_has_no_times_to_ask_for(spark: SparkSession, r
             read_store(spark, root, **options)
 
 
+@pytest.mark.spoils_root
 def test_a_lost_file_is_named(spark: SparkSession, root: Path) -> None:
     manifest = write_store(log_frame(spark, make_log(23, 50, 1)), root, SPEC, partitions=1)
     shard = manifest.shards[0]

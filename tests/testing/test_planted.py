@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import pytest
 from hypothesis import Phase, settings
+from hypothesis.internal.conjecture import engine as conjecture
 from hypothesis.stateful import run_state_machine_as_test
 
-from kstore_core.testing import EngineMachine, EngineSuite
-from kstore_core.testing.running import quick
+from kstore_core.testing import EngineMachine, EngineSuite, StoreSuite
+from kstore_core.testing.running import quick, shrinking_for
 from tests.testing.nested import Outcomes, run
 from tests.testing.planted import PLANTED, PlantedEngine
 
+RANDOM = ("test_any_rows_and_any_bounds", "test_any_batches", "test_random_lives")
 SUITES = Path(__file__).with_name("planted_suites.py")
 
 
@@ -24,7 +27,8 @@ def outcomes() -> Outcomes:
     wanted = [f"{SUITES}::TestPlantedEngine"]
     for engine in PLANTED:
         wanted += [f"{SUITES}::Test{engine.__name__}::{test}" for test in engine.caught_by]
-    return run(*wanted)
+    stopped = ("test_a_range_without_an_end_reaches_it", *RANDOM)
+    return run(*wanted, *(f"{SUITES}::TestStopped::{test}" for test in stopped))
 
 
 def test_every_test_of_the_suite_passes_on_a_sound_engine(outcomes: Outcomes) -> None:
@@ -38,6 +42,39 @@ def test_a_planted_bug_is_caught(outcomes: Outcomes, engine: type[PlantedEngine]
     assert engine.caught_by or engine.lives_catch
     for test in engine.caught_by:
         assert outcomes.of[engine.__name__].get(test), f"{test} passes on {engine.__name__}"
+
+
+def test_random_tests_are_left_out_where_a_simple_one_has_failed(outcomes: Outcomes) -> None:
+    """Else a suite looks for minutes for the shortest way to a fault that it has named already."""
+    assert outcomes.of["Stopped"] == {
+        "test_a_range_without_an_end_reaches_it": True,
+        **dict.fromkeys(RANDOM, False),
+    }
+    assert outcomes.of["DeletesNoRange"]["test_any_batches"]
+
+
+@pytest.mark.parametrize("suite", [EngineSuite, StoreSuite])
+def test_random_tests_come_last(suite: type) -> None:
+    """pytest runs the tests of base classes from the last class to the first."""
+    parts = [
+        {name: test for name, test in vars(part).items() if name.startswith("test_")}
+        for part in suite.__mro__
+    ]
+    marked = [[n for n, test in part.items() if hasattr(test, "at_random")] for part in parts]
+    sources = [{n: inspect.getsource(test) for n, test in part.items()} for part in parts]
+    random = [
+        [n for n, text in part.items() if "run_machine(" in text or "@given(" in text]
+        for part in sources
+    ]
+    assert marked == random
+    assert [number for number, names in enumerate(random) if names] == [1]
+
+
+def test_a_shorter_failure_is_not_looked_for_for_minutes() -> None:
+    """By a name within Hypothesis, which another release may call otherwise."""
+    assert conjecture.MAX_SHRINKING_SECONDS >= 60
+    with shrinking_for(2.0):
+        assert conjecture.MAX_SHRINKING_SECONDS == 2.0
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from kstore_core.testing.engine_suite.loads import LoadPromises
 from kstore_core.testing.engine_suite.lookups import LookupPromises
 from kstore_core.testing.engine_suite.namespaces import NamespacePromises
 from kstore_core.testing.engine_suite.opening import OpenPromises, ReadOnlyPromises
+from kstore_core.testing.engine_suite.power import PowerPromises
 from kstore_core.testing.engine_suite.processes import ProcessPromises
 from kstore_core.testing.engine_suite.recognising import RecognitionPromises
 from kstore_core.testing.engine_suite.scans import ScanPromises
@@ -21,23 +22,25 @@ from kstore_core.testing.engine_suite.threads import ThreadPromises
 __all__ = ["EngineSuite"]
 
 
+# pytest runs the tests of the last part first: simple promises, then whole lives.
 class EngineSuite(
-    LookupPromises,
-    ScanPromises,
-    BatchPromises,
-    LoadPromises,
-    NamespacePromises,
-    SnapshotPromises,
-    CheckpointPromises,
-    OpenPromises,
-    ReadOnlyPromises,
-    ClosePromises,
-    LimitPromises,
-    ThreadPromises,
-    ProcessPromises,
-    RecognitionPromises,
-    ChildPromises,
     LifePromises,
+    ChildPromises,
+    RecognitionPromises,
+    PowerPromises,
+    ProcessPromises,
+    ThreadPromises,
+    LimitPromises,
+    ClosePromises,
+    ReadOnlyPromises,
+    OpenPromises,
+    CheckpointPromises,
+    SnapshotPromises,
+    NamespacePromises,
+    LoadPromises,
+    BatchPromises,
+    ScanPromises,
+    LookupPromises,
 ):
     """What every engine promises. Derive a class whose name begins with ``Test``.
 

@@ -5,14 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
 
 from kstore_core.engine import Rows
-from kstore_core.testing import strategies
 from kstore_core.testing.engine_suite.base import EnginePart, numbered, put, read
 from kstore_core.testing.explaining import same
-from kstore_core.testing.models import EngineModel
-from kstore_core.testing.running import quick
 
 BEFORE = {b"a": b"1", b"b": b"2", b"c": b"3"}
 WRONG: dict[str, Any] = {
@@ -175,21 +171,3 @@ class BatchPromises(EnginePart):
             list(rows.items())[1:15_000:2],
             "every row is there, and no other",
         )
-
-    def test_any_batches(self) -> None:
-        database = self.open()
-        for name in strategies.NAMESPACES:
-            database.namespace(name)
-        model = EngineModel(strategies.NAMESPACES)
-
-        @quick(80)
-        @given(strategies.batches(self.able))
-        def check(batch: dict[str, Rows]) -> None:
-            database.write(batch)
-            model.write(batch)
-            for name, rows in model.namespaces.items():
-                assert read(database.namespace(name)) == sorted(rows.items()), (
-                    f"after the batch {batch!r} the namespace {name!r} holds what was written"
-                )
-
-        check()

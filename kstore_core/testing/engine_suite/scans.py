@@ -7,14 +7,11 @@ from collections.abc import Iterator
 from itertools import chain, product
 
 import pytest
-from hypothesis import given
 
 from kstore_core.engine import Chunk, Namespace, Rows
 from kstore_core.errors import StoreClosedError
-from kstore_core.testing import strategies
 from kstore_core.testing.engine_suite.base import EnginePart, numbered, put, read, within
 from kstore_core.testing.explaining import same
-from kstore_core.testing.running import quick
 
 BOTH_WAYS = pytest.mark.parametrize("reverse", [False, True], ids=["forward", "backward"])
 
@@ -87,25 +84,6 @@ class ScanPromises(EnginePart):
                     within(rows, lo, hi, reverse=reverse),
                     "a bound may be longer than max_key_bytes; keys compare with it as with any",
                 )
-
-    def test_any_rows_and_any_bounds(self) -> None:
-        database = self.open()
-        namespace = database.namespace("default")
-
-        @quick(60)
-        @given(strategies.rows(self.able, max_size=40), strategies.bounds(), strategies.bounds())
-        def check(rows: dict[bytes, bytes], lo: bytes | None, hi: bytes | None) -> None:
-            keys = sorted(rows)
-            database.write({"default": Rows(keys, [rows[key] for key in keys], [(b"", None)])})
-            for reverse in (False, True):
-                wanted = within(rows, lo, hi, reverse=reverse)
-                same(
-                    read(namespace.scan(lo, hi, reverse=reverse)),
-                    wanted,
-                    f"scan({lo!r}, {hi!r}, reverse={reverse}) gives lo <= key < hi in order",
-                )
-
-        check()
 
     @BOTH_WAYS
     def test_chunks_start_small_and_grow(self, reverse: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kstore_core.testing.store_suite.committing import CommitPromises
 from kstore_core.testing.store_suite.key_value import KeyValuePromises
+from kstore_core.testing.store_suite.lives import LifePromises
 from kstore_core.testing.store_suite.session import SessionPromises
 from kstore_core.testing.store_suite.upgrading import UpgradePromises
 from kstore_core.testing.store_suite.versioned import VersionedPromises
@@ -12,13 +13,15 @@ from kstore_core.testing.store_suite.window import WindowPromises
 __all__ = ["StoreSuite"]
 
 
+# pytest runs the tests of the last part first: simple promises, then whole lives.
 class StoreSuite(
-    KeyValuePromises,
-    VersionedPromises,
-    WindowPromises,
-    SessionPromises,
-    CommitPromises,
+    LifePromises,
     UpgradePromises,
+    CommitPromises,
+    SessionPromises,
+    WindowPromises,
+    VersionedPromises,
+    KeyValuePromises,
 ):
     """What every kind of store promises on an engine. Derive a class named ``Test…``.
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from kstore_core.errors import KeyTooLongError, UnsupportedError
 from kstore_core.testing.kinds import Kind, Record
-from kstore_core.testing.machines.key_value import KeyValueMachine
 from kstore_core.testing.models import KeyValueModel
-from kstore_core.testing.running import run_machine
 from kstore_core.testing.store_suite.base import (
     EACH_KEY_VALUE,
     HEADERS,
@@ -22,15 +20,7 @@ CORNERS = [b"\x00", b"\x00\xff", b"a", b"a\x00", b"a\xff", b"a\xff\xff", b"b", b
 
 
 class KeyValuePromises(StorePart):
-    """A key-value store on this engine is Kafka's.
-
-    Attributes
-    ----------
-    lives : int
-        How many random lives a store of each kind leads.
-    """
-
-    lives: ClassVar[int] = 8
+    """A key-value store on this engine is Kafka's."""
 
     @EACH_KEY_VALUE
     def test_what_is_put_is_got(self, kind: Kind) -> None:
@@ -177,10 +167,6 @@ class KeyValuePromises(StorePart):
             refuses(UnsupportedError, lambda: store.put(b"", value), "the empty key", "empty")
         state.commit()
         assert list(store.all()) == [], "nothing was staged"
-
-    @EACH_KEY_VALUE
-    def test_random_lives(self, kind: Kind) -> None:
-        run_machine(KeyValueMachine, make_engine=self.new_engine, kind=kind, examples=self.lives)
 
 
 def _items(kind: Kind, scan: Any) -> list[tuple[bytes, Record | None]]:

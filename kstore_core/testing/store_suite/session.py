@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from kstore_core.errors import KeyTooLongError
 from kstore_core.testing.kinds import Kind
-from kstore_core.testing.machines.session import SessionMachine
 from kstore_core.testing.models import SessionModel
-from kstore_core.testing.running import run_machine
 from kstore_core.testing.store_suite.base import EACH_SESSION, HEADERS, PARTITION, StorePart
 from kstore_core.testing.suite import refuses
 from kstore_core.types import Windowed
@@ -20,8 +18,6 @@ TIMES = [(10, 30), (0, 0), (25, 90), (90, 90), (60, 70), (0, 110), (105, 110), (
 
 class SessionPromises(StorePart):
     """A session store on this engine is Kafka's persistent one, and finds by end time too."""
-
-    lives: ClassVar[int] = 8
 
     @EACH_SESSION
     def test_any_sessions_can_be_found(self, kind: Kind) -> None:
@@ -78,10 +74,6 @@ class SessionPromises(StorePart):
         store.put(Windowed(b"", 0, 5), value)
         assert store.fetch_session(b"", 0, 5) == value, "the empty key is held on every engine"
         state.commit()
-
-    @EACH_SESSION
-    def test_random_session_lives(self, kind: Kind) -> None:
-        run_machine(SessionMachine, make_engine=self.new_engine, kind=kind, examples=self.lives)
 
 
 def _spec(kind: Kind) -> Any:

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import pytest
 
 from kstore_core.errors import FormatDowngradeError
 from kstore_core.testing.kinds import EDGES, Edge, Record
-from kstore_core.testing.machines import (
-    KeyValueMachine,
-    SessionMachine,
-    VersionedMachine,
-    WindowMachine,
-)
-from kstore_core.testing.running import run_machine
 from kstore_core.testing.store_suite.any_kind import delete, get, get_many, items, put, spec
 from kstore_core.testing.store_suite.base import PARTITION, StorePart, records
 from kstore_core.testing.suite import refuses
 
 Contents = dict[bytes, Record]
-
-MACHINES = {
-    "key_value": KeyValueMachine,
-    "versioned": VersionedMachine,
-    "window": WindowMachine,
-    "session": SessionMachine,
-}
 
 EACH_EDGE = pytest.mark.parametrize("edge", EDGES, ids=str)
 EACH_WAY = pytest.mark.parametrize("moving", [True, False], ids=["moving", "still"])
@@ -34,8 +18,6 @@ EACH_WAY = pytest.mark.parametrize("moving", [True, False], ids=["moving", "stil
 
 class UpgradePromises(StorePart):
     """Rows of the older format are read as if they were of the newer, and move when written."""
-
-    upgrading_lives: ClassVar[int] = 8
 
     def older(self, edge: Edge, count: int = 60) -> Contents:
         """A store of the older kind, closed; what it holds."""
@@ -135,13 +117,3 @@ class UpgradePromises(StorePart):
                 edge.older.format.name,
             )
             assert items(edge.newer, state.open(spec(edge.newer))) == list(contents.items())
-
-    @EACH_EDGE
-    def test_random_lives_with_an_upgrade(self, edge: Edge) -> None:
-        run_machine(
-            MACHINES[edge.older.shape],
-            make_engine=self.new_engine,
-            kind=edge.older,
-            upgrading=True,
-            examples=self.upgrading_lives,
-        )

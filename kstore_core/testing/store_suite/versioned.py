@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from kstore_core.testing.kinds import Kind
-from kstore_core.testing.machines.versioned import VersionedMachine
 from kstore_core.testing.models import VersionedModel
-from kstore_core.testing.running import run_machine
 from kstore_core.testing.store_suite.base import EACH_VERSIONED, HEADERS, StorePart
 from kstore_core.types import LATEST, NOT_PUT
 
@@ -16,8 +14,6 @@ RETENTION_MS, INTERVAL_MS = 100, 20
 
 class VersionedPromises(StorePart):
     """A versioned store on this engine is Kafka's, and knows when each version ends."""
-
-    lives: ClassVar[int] = 8
 
     @EACH_VERSIONED
     def test_any_time_can_be_read(self, kind: Kind) -> None:
@@ -75,10 +71,6 @@ class VersionedPromises(StorePart):
             (key, b"then") for key in reversed(keys)
         ], "a scan as of a time is as of its call too"
         assert store.get(b"k0000", 60).value == b"later"
-
-    @EACH_VERSIONED
-    def test_random_lives_of_versions(self, kind: Kind) -> None:
-        run_machine(VersionedMachine, make_engine=self.new_engine, kind=kind, examples=self.lives)
 
 
 def _spec(kind: Kind) -> Any:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
 from kstore_core.errors import KeyTooLongError, UnsupportedError
 from kstore_core.testing.kinds import WINDOW_SIZE_MS, Kind
-from kstore_core.testing.machines.window import WindowMachine
 from kstore_core.testing.models import WindowModel
-from kstore_core.testing.running import run_machine
 from kstore_core.testing.store_suite.base import EACH_WINDOW, HEADERS, PARTITION, StorePart
 from kstore_core.testing.suite import refuses
 
@@ -22,8 +20,6 @@ EACH_WAY = pytest.mark.parametrize("duplicates", [False, True], ids=["single", "
 
 class WindowPromises(StorePart):
     """A window store on this engine is Kafka's persistent one, with exact ranges of keys."""
-
-    lives: ClassVar[int] = 8
 
     @EACH_WAY
     @EACH_WINDOW
@@ -138,17 +134,6 @@ class WindowPromises(StorePart):
         store.put(b"", value, window_start=50)
         assert store.fetch_one(b"", 50) == value, "the empty key is held on every engine"
         state.commit()
-
-    @EACH_WAY
-    @EACH_WINDOW
-    def test_random_window_lives(self, kind: Kind, duplicates: bool) -> None:
-        run_machine(
-            WindowMachine,
-            make_engine=self.new_engine,
-            kind=kind,
-            retain_duplicates=duplicates,
-            examples=self.lives,
-        )
 
 
 def _spec(kind: Kind, duplicates: bool = False) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.testing.planted import living, reading, writing
+from tests.testing.planted import living, reading, syncing, writing
 from tests.testing.planted.base import PLANTED, PlantedEngine
 
-__all__ = ["PLANTED", "PlantedEngine", "living", "reading", "writing"]
+__all__ = ["PLANTED", "PlantedEngine", "living", "reading", "syncing", "writing"]

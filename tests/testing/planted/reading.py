@@ -301,6 +301,7 @@ class SnapshotsNamespacesApart(WrappedDatabase):
             def namespace(self, name):
                 if name not in names:
                     raise KeyError(name)
+                time.sleep(0.001)  # or a busy machine never lets the writer write
                 return live.snapshot().namespace(name)
 
         return Lazy(self.inner.snapshot(), self.owner)

@@ -90,6 +90,27 @@ class DeletesRangesAfterRows(WrappedDatabase):
         self.inner.write(with_rows(batch, lambda _: [], lambda _: []))
 
 
+@planted(
+    "test_ranges_are_deleted_before_rows_are_written",
+    "test_a_range_without_an_end_reaches_it",
+    "test_any_batches",
+    "test_any_rows_and_any_bounds",
+)
+class DeletesNoRange(WrappedDatabase):
+    def write(self, batch):
+        self.inner.write(with_rows(batch, ranges=lambda _: []))
+
+
+@planted("test_ranges_are_deleted_before_rows_are_written", "test_any_batches")
+class FailsToDeleteARange(WrappedDatabase):
+    """As where an engine's library does not know the call."""
+
+    def write(self, batch):
+        if any(rows.deleted_ranges for rows in batch.values()):
+            raise AttributeError("no attribute 'delete_range'")
+        self.inner.write(batch)
+
+
 @planted("test_a_range_without_an_end_reaches_it", "test_any_batches")
 class EndsAnOpenRangeAtFF(WrappedDatabase):
     def write(self, batch):
