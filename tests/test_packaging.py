@@ -84,6 +84,15 @@ def test_the_sdist_has_the_sources_and_nothing_compiled(built):
     assert not [name for name in names if name.endswith((".c", ".so", ".pyc"))]
 
 
+@pytest.mark.parametrize(
+    "package",
+    [ROOT / "kstore_core", *(path.parent for path in (ROOT / "plugins").glob("*/__init__.py"))],
+    ids=lambda package: package.name,
+)
+def test_every_package_says_that_it_is_typed(package):
+    assert (package / "py.typed").is_file()
+
+
 def test_the_wheel_has_every_package_compiled(built):
     with zipfile.ZipFile(built[1]) as archive:
         names = archive.namelist()
@@ -92,6 +101,7 @@ def test_the_wheel_has_every_package_compiled(built):
     assert compiled == modules
     for needed in (
         "kstore_core/py.typed",
+        *(f"{path.parent.name}/py.typed" for path in (ROOT / "plugins").glob("*/__init__.py")),
         "kstore_memory/__init__.py",
         "kstore_rocksdb/__init__.py",
         "pyspark_kstore/__init__.py",

@@ -104,7 +104,10 @@ class StateDirectory(StateHandle):
 
     @property
     def staged_bytes(self) -> int:
-        """Keys and values that are written and not committed, in bytes."""
+        """Keys and values that are written and not committed, in bytes.
+
+        Each row takes some memory beside these: see docs/transactions.md.
+        """
         return self._staging.staged_bytes
 
     def open(self, spec: StoreSpec, *, migrate_on_read: bool | None = None) -> Any:

@@ -78,8 +78,9 @@ def open_state(
     on_restore : callable, optional
         Told how far a restore is, by `kstore_core.restore_log.RestoreProgress`.
     uncommitted_max_bytes : int
-        Keys and values that may be staged; beyond it they are written before the commit, without
-        offsets. Negative for no limit.
+        Keys and values that may be staged, in bytes; beyond it they are written before the commit,
+        without offsets. Negative for no limit. Each row takes about 120 bytes of memory beside
+        these, in a cache about 250: see docs/transactions.md.
     cache_max_bytes : int
         What the caches of all stores with ``spec.with_cache()`` may hold together.
     lock_timeout_s : float
