@@ -15,7 +15,7 @@ import threading
 from traceback import clear_frames as _clear_frames
 
 import _signal
-from posix.signal cimport sigaction, sigaction_t
+from posix.signal cimport SA_RESTART, sigaction, sigaction_t
 
 __all__ = ["interruptible", "uninterrupted"]
 
@@ -28,7 +28,7 @@ cdef object _set_handler = _signal.signal
 
 cdef unsigned long _main = 0
 cdef Py_ssize_t _depth = 0          # of sections; those are of the main thread, as handlers are
-cdef list _kept = []                # (signal, its handler) while they are put off
+cdef list _kept = []                # (signal, its handler, whether calls go on) while they are put off
 cdef list _came = []                # (signal, frame) that came meanwhile
 
 
@@ -37,17 +37,23 @@ def _put_off(signal, frame):
     _came.append((signal, frame))
 
 
-cdef int _set(int signal, object handler) except -1:
-    """Put a handler in the place of another; the flags of the signal stay as they are.
+cdef bint _restarts(int signal) noexcept:
+    """Whether system calls go on after a signal, which Python does not know of."""
+    cdef sigaction_t action
+    return sigaction(signal, NULL, &action) == 0 and (action.sa_flags & SA_RESTART) != 0
+
+
+cdef int _set(int signal, object handler, bint restarts) except -1:
+    """Put a handler in the place of another.
 
     Where a handler of before has something to do it does it first, and may raise: then nothing was
     changed.
     """
-    cdef sigaction_t flags
-    cdef bint known = sigaction(signal, NULL, &flags) == 0
+    cdef sigaction_t action
     _set_handler(signal, handler)
-    if known:
-        sigaction(signal, &flags, NULL)  # Python's own knows nothing of siginterrupt's
+    if restarts and sigaction(signal, NULL, &action) == 0:
+        action.sa_flags |= SA_RESTART
+        sigaction(signal, &action, NULL)
     return 0
 
 
@@ -58,8 +64,9 @@ cdef int _begin() except -1:
         for signal in _SIGNALS:
             handler = _handler_of(signal)
             if handler is not None and handler is not _put_off and callable(handler):
-                _set(signal, _put_off)
-                _kept.append((signal, handler))
+                restarts = _restarts(signal)
+                _set(signal, _put_off, restarts)
+                _kept.append((signal, handler, restarts))
     except BaseException:
         _end()
         raise
@@ -69,11 +76,11 @@ cdef int _begin() except -1:
 cdef object _restore(list kept):
     """Put handlers back, whatever they raise meanwhile; gives what was raised last, or None."""
     raised = None
-    for signal, handler in kept:
+    for signal, handler, restarts in kept:
         while True:
             try:
                 if _handler_of(signal) is _put_off:  # or somebody within has set another
-                    _set(signal, handler)
+                    _set(signal, handler, restarts)
             except BaseException as error:
                 raised = error
             else:
@@ -88,7 +95,8 @@ cdef int _end() except -1:
     raised = _restore(kept)
     cdef list came = _came
     _kept, _came = [], []
-    cdef dict handlers = dict(kept)
+    if came:
+        handlers = {signal: handler for signal, handler, _ in kept}
     for signal, frame in came:
         try:
             handlers[signal](signal, frame)
