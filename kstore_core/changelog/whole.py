@@ -112,8 +112,9 @@ class WholeCommits:
                     self._ended = None
                 elif offsets[index - 1] >= self._reach:
                     yield from self._close(None)
-                for place in range(at, index) if self._voids else ():
-                    mask[place] = not _is_in(self._voids, offsets[place])
+                if self._voids:
+                    for place in range(at, index):
+                        mask[place] = not _is_in(self._voids, offsets[place])
             if said is None:
                 break
             mask[index], at = 0, index + 1
