@@ -170,7 +170,11 @@ class OpenStore:
                 "have been given; restore it before anybody opens it"
             )
         begun = time.perf_counter_ns()
+        where = (log.topic, log.partition)
+        stored = self.home.record.known_offsets.get(where)
         restored, _ = self._restore(log, listener)
+        if stored is not None and self.home.record.offsets[where] == stored:
+            restored = replace(restored, offsets=self._inputs() or None)  # nothing was new
         if self.home.measures is not None:
             spent = time.perf_counter_ns() - begun
             self.home.measures.restored_records(restored.records, spent)
@@ -184,17 +188,16 @@ class OpenStore:
         self, log: Changelog, listener: RestoreListener | None
     ) -> tuple[Restored, int | None]:
         where = (log.topic, log.partition)
-        stored = self.home.record.offsets.get(where)
         with uninterrupted():
             self._restored_from.add(where)
             self._staging.admitted += 1
             try:
                 with interruptible():  # it may take long
-                    restored, left_out = restore_log(
+                    return restore_log(
                         self.spec,
                         self._table,
                         self._clock,
-                        stored,
+                        self.home.record.offsets.get(where),
                         log,
                         partial(self._commit_restored, where),
                         scratch=self._scratch,
@@ -205,9 +208,6 @@ class OpenStore:
                 raise
             finally:
                 self._staging.admitted -= 1
-        if stored is not None and self.home.record.offsets.get(where) == stored:
-            restored = replace(restored, offsets=self._inputs() or None)  # nothing was new
-        return restored, left_out
 
     def _commit_restored(
         self,

@@ -159,11 +159,13 @@ def restore_log(
     begin, end = first_offset(stored, log, spec.name), log.high_watermark
     is_known = stored is not None and stored != UNKNOWN_OFFSET
     whole = WholeCommits(log, begin, begin if is_known else 0)
-    read = 0
+    read, told = 0, -1
     noted = LoggedPositions()
 
     def tell(next_offset: int) -> None:
-        if listener is not None:
+        nonlocal told
+        if listener is not None and next_offset != told:
+            told = next_offset
             listener(
                 RestoreProgress(spec.name, log.topic, log.partition, begin, next_offset, end, read)
             )
@@ -183,7 +185,6 @@ def restore_log(
     if begin >= end:
         return restored, None
     tell(begin)
-    next_offset = begin
     versions: VersionRestorer | None = None
     if spec.shape == "versioned":
         assert clock is not None
@@ -198,16 +199,26 @@ def restore_log(
             restore, batch_bytes = RowRestorer(spec, table, clock).load, BATCH_BYTES
         else:
             restore, batch_bytes = versions.put, PUT_BYTES
-        for records, next_offset in in_chunks(batches(), batch_bytes):
-            with _said_of(spec, log):
-                restored += restore(records)
-            commit(next_offset - 1, noted.until(next_offset), None)
+        # The last piece is committed with what the log says behind it: an offset behind a mark
+        # without that would have it never be read.
+        loaded: int | None = None
+        try:
+            for records, next_offset in in_chunks(batches(), batch_bytes):
+                if loaded is not None:
+                    commit(loaded - 1, noted.until(loaded), None)
+                    loaded = None
+                with _said_of(spec, log):
+                    restored += restore(records)
+                loaded = next_offset
+        except BaseException:
+            if loaded is not None:
+                commit(loaded - 1, noted.until(loaded), None)
+            raise
     # What the log ends with may be no records of its own, or marks.
     upto = max(whole.next_offset, end) if whole.left_out is None else whole.left_out
-    if next_offset < upto or whole.commit is not None:
+    if upto > begin:
         commit(upto - 1, noted.until(upto), whole.commit)
-    if next_offset < upto:
-        tell(upto)
+    tell(upto)
     if whole.commit is not None:
         restored = replace(restored, offsets=whole.commit.offsets)
     return restored, whole.left_out

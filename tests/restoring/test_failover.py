@@ -6,15 +6,17 @@ import random
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kstore_core import open_state, restore_log, stores
+from kstore_core import open_state, restore_log, restore_parts, stores
 from kstore_core.changelog import FileChangelog, compaction, segment, whole
 from kstore_core.changelog.marks import MARK_KEY, Begin, Commit, append_mark, parse
 from kstore_core.changelog.whole import without_marks
 from kstore_core.codec import RecordColumns
 from kstore_core.errors import FormatError
+from kstore_core.open_store import OpenStore
 from kstore_core.testing.kinds import KINDS, LAYERED, WINDOW, Kind
 from tests.engines import ENGINES, Home
 from tests.restoring import killed
@@ -73,10 +75,48 @@ def test_wherever_the_log_was_cut_the_next_goes_on_exactly(
                     ),
                 )
                 assert contents(kind, store) == wanted
-            begun = ends[0][1] if life > 1 else 0
             size = chosen.randrange(begun, size_of(place) + 1)
-            promised = last_returned(ends, size)
-            place = cut_copy(place, tmp_path / f"{chain}-{life}", size)
+            promised = max(promised, last_returned(ends, size))
+            place, begun = cut_copy(place, tmp_path / f"{chain}-{life}", size), size
+
+
+@pytest.mark.parametrize("kind", [KINDS[2], KINDS[3], WINDOW[4], KINDS[-1]], ids=str)
+@pytest.mark.parametrize("size", [1, 200, 10**6])
+def test_a_restore_that_ends_behind_any_of_its_commits_goes_on(
+    tmp_path: Path, kind: Kind, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed right behind it: the next one finds the offsets, though there may be no more rows."""
+    monkeypatch.setattr(segment, "_CHUNK_BYTES", 300)
+    for name in ("BATCH_BYTES", "PUT_BYTES"):
+        monkeypatch.setattr(restore_log, name, size)
+    monkeypatch.setattr(restore_parts, "RECORD_BYTES", 0)
+    given = some_input(13, 30)
+    with open_log(tmp_path) as log:
+        with open_state("a", engine="memory", changelog=log) as state:
+            run(kind, state, given, every=7)
+        wanted = undisturbed(kind, given)
+        commit = OpenStore._commit_restored
+        lives = 0
+        home = Home(tmp_path, "memory")
+
+        def killed(*arguments: Any) -> None:
+            commit(*arguments)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(OpenStore, "_commit_restored", killed)
+        while True:
+            lives += 1
+            state = home.open()
+            try:
+                offsets = state.restore(spec_of(kind), log).offsets
+                break
+            except KeyboardInterrupt:
+                state.close()
+        assert lives > 1
+        assert offsets == {("in", 0): 29}
+        assert state.offsets() == {("in", 0): 29, (TOPIC, 0): log.high_watermark - 1}
+        assert contents(kind, state.open(spec_of(kind))) == wanted
+        state.close()
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from kstore_core import open_state, serdes, stores
+from kstore_core.changelog.marks import MARK_KEY
 from kstore_core.errors import SpecError, StateError
 from kstore_core.restore import restore
 from kstore_core.spark.roots import Root
@@ -316,3 +318,23 @@ def test_a_damaged_document_is_told(tmp_path: Path, text: str) -> None:
     (tmp_path / "live" / "stream.json").write_text(text)
     with pytest.raises(StateError, match=r"stream\.json (does not say which|is of layout 9)"):
         Streamed(tmp_path, LATEST).versions()
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_the_marks_of_commits_are_no_records(text: bool) -> None:
+    records = make_log(1, 20, 3)
+    marks = [Record(MARK_KEY, None, 1, (("kstore.commit", b"B"),), offset=99)]
+    wanted = ShardLog.of(rows_of(records), SPEC)
+    rows = rows_of([*records, *marks])
+    bare = rows_of(marks)
+    if text:
+        key = stores.versioned_key_value_with_headers("s", 9, key=serdes.UTF8)
+        rows, bare = (
+            each.set_column(each.column_names.index("key"), "key", each["key"].cast(pa.string()))
+            for each in (rows, bare)
+        )
+        assert len(ShardLog.of(bare, key)) == 0
+        assert len(ShardLog.of(rows, key)) == len(wanted)
+    else:
+        assert len(ShardLog.of(bare, SPEC)) == 0
+        assert ShardLog.of(rows, SPEC).keys.equals(wanted.keys)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -165,3 +166,30 @@ def test_no_log(root: Path, tmp_path: Path) -> None:
     (hit,) = found.findings
     assert (hit.severity, found.exit_code) == ("finding", 1)
     assert "no changelog of the store" in hit.why
+
+
+@pytest.mark.parametrize("spilled", [False, True])
+def test_what_a_killed_commit_left_is_no_difference(tmp_path: Path, spilled: bool) -> None:
+    """Its rows in the log alone are in neither; spilled, they are in the store and not restored."""
+    place, logs = tmp_path / "app" / "0_2", tmp_path / "logs"
+    with open_state(place, engine="lmdb", changelog=logs, uncommitted_max_bytes=500) as state:
+        store = state.open(SPEC)
+        store.put(b"k", b"1", timestamp=1)
+        state.commit({("in", 0): 1})
+        if not spilled:
+            shutil.copytree(place, tmp_path / "killed" / "app" / "0_2")
+        for number in range(30):
+            store.put(b"k%d" % number, b"v" * 20, timestamp=number)
+        if spilled:
+            shutil.copytree(place, tmp_path / "killed" / "app" / "0_2")
+        shutil.copytree(logs, tmp_path / "killed" / "logs")
+    found = looked(tmp_path / "killed" / "app" / "0_2")
+    assert [(hit.severity, hit.what) for hit in found.findings] == [("note", "compare")] * spilled
+    assert (found.counts.compared, found.exit_code) == (not spilled, 0)
+    with open_state(
+        tmp_path / "killed" / "app" / "0_2", changelog=tmp_path / "killed" / "logs"
+    ) as state:
+        assert state.open(SPEC).offsets()["in", 0] == 1
+    found = looked(tmp_path / "killed" / "app" / "0_2")
+    assert found.findings == []
+    assert found.counts.compared >= 1
