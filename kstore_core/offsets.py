@@ -98,7 +98,7 @@ class StoreRecord:
     notes: dict[str, bytes] = field(default_factory=dict)
     commit: bytes | None = None
     segments: bytes | None = None
-    digest: int = 0
+    digest: int = field(default=0, compare=False)
 
     @property
     def known_offsets(self) -> dict[Partition, int]:
