@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from traceback import clear_frames
 from typing import Any
 
 from rocksdict import ColumnFamily, Rdict, RdictIter
@@ -96,11 +97,16 @@ class FamilyNamespace(Reader):
         """Chunks of the rows with ``lo <= key < hi``, as of this call."""
         if self._ended is not None:
             raise self._ended()
+        native = None
         try:
             native, options = positioned(self._iterate, lo, hi, reverse)
+            return FamilyScan(self, native, options, lo, reverse)
         except Exception as error:
             raise self.scan_failed(error) from error
-        return FamilyScan(self, native, options, lo, reverse)
+        except BaseException as interrupt:
+            native = None
+            clear_frames(interrupt.__traceback__)  # or who keeps it would keep the LOCK
+            raise
 
     def start(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
@@ -117,6 +123,7 @@ class FamilyNamespace(Reader):
             self._long_ways = _LONG_WAYS
         keys: list[bytes] = []
         values: list[bytes] = []
+        native = None
         try:
             native, options = positioned(self._iterate, lo, hi, reverse)
             if native is None:
@@ -125,13 +132,17 @@ class FamilyNamespace(Reader):
                 more = take_backward(native, SMALLEST_CHUNK, keys, values, lo or b"")
             else:
                 more = take_forward(native, SMALLEST_CHUNK, keys, values)
+            if more:
+                size = SMALLEST_CHUNK * GROWTH
+                return (keys, values), FamilyScan(self, native, options, lo, reverse, size)
+            return (keys, values) if keys else None, None
         except Exception:  # noqa: BLE001
             # A scan meets the same fault, behind the rows before it, and explains it.
             return super().start(lo, hi, reverse=reverse)
-        if more:
-            size = SMALLEST_CHUNK * GROWTH
-            return (keys, values), FamilyScan(self, native, options, lo, reverse, size)
-        return (keys, values) if keys else None, None
+        except BaseException as interrupt:
+            native = None
+            clear_frames(interrupt.__traceback__)
+            raise
 
     def _start_at_once(self, lo: bytes, hi: bytes) -> tuple[Chunk | None, None] | None:
         """A scan that ends within its first chunk; None where that cannot be told at once.
@@ -143,16 +154,21 @@ class FamilyNamespace(Reader):
         idle = self._idle
         keys: list[bytes] = []
         values: list[bytes] = []
+        native: RdictIter | None = None
         try:
             native = idle.pop() if idle else self._iterate(HASTY)
             native.seek(lo)
             if take_below(native, SMALLEST_CHUNK, keys, values, hi):
                 return None
+            if not idle:
+                idle.append(native)
+            return (keys, values) if keys else None, None
         except Exception:  # noqa: BLE001
             return None  # the long way meets the same fault, or goes past what was deleted
-        if not idle:
-            idle.append(native)
-        return (keys, values) if keys else None, None
+        except BaseException as interrupt:
+            native, idle = None, []
+            clear_frames(interrupt.__traceback__)
+            raise
 
     def renew(self) -> None:
         """Read from now on what has been written."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from traceback import clear_frames
 from typing import Any, Protocol
 from weakref import ref
 
@@ -99,8 +100,9 @@ class Scan(ABC):
             failure.__cause__ = error
             self._reason = self._reason or (lambda: failure)
             more = False
-        except BaseException:
+        except BaseException as interrupt:
             self.close()
+            clear_frames(interrupt.__traceback__)  # or who keeps it would keep the iterator
             raise
         if more:
             if size < LARGEST_CHUNK:
@@ -139,8 +141,8 @@ class Scan(ABC):
 
     def _stop(self, *, leaked: bool = False) -> None:
         self._reading = False
+        self._free(leaked=leaked)  # first: an interrupt in between leaves nothing that nobody knows
         self._owner.scans.pop(id(self), None)
-        self._free(leaked=leaked)
 
     def __del__(self) -> None:
         self._owner.scans.pop(id(self), None)

@@ -6,6 +6,7 @@ import pytest
 
 from kstore_core.engine import Rows
 from kstore_core.errors import EngineLockedError
+from kstore_core.testing.interrupter.aims import AtStep
 from kstore_rocksdb import RocksDBEngine
 from kstore_rocksdb import database as module
 from kstore_rocksdb.locks import claim
@@ -86,3 +87,37 @@ def test_an_interrupted_open_holds_nothing_however_long_it_is_kept(tmp_path, mon
     monkeypatch.undo()
     opened(tmp_path).close()
     assert kept.value.__traceback__ is not None
+
+
+def scanned(space):
+    return [chunk for reverse in (False, True) for chunk in space.scan(b"a", None, reverse=reverse)]
+
+
+def started(space):
+    return [space.start(b"k1", hi, reverse=reverse) for hi in (b"k3", None) for reverse in (0, 1)]
+
+
+@pytest.mark.parametrize("read", [scanned, started])
+def test_a_traceback_of_a_read_that_is_kept_keeps_no_lock(tmp_path, monkeypatch, read):
+    """An iterator keeps RocksDB's LOCK, and a frame that a traceback has keeps an iterator."""
+    monkeypatch.setattr("sys.unraisablehook", lambda _: None)  # pytest's own keeps what it is told
+    database = opened(tmp_path)
+    rows = Rows([b"k%d" % number for number in range(9)], [b"v"] * 9)
+    database.write({"default": rows})
+    with AtStep(None) as counted:
+        read(database.namespace("default"))
+    kept = []
+    for step in range(2, counted.steps, 1 + counted.steps // 40):
+        try:
+            with AtStep(step) as aim:
+                read(database.namespace("default"))
+        except KeyboardInterrupt as interrupt:  # else Python has swallowed it, in a __del__
+            kept.append(interrupt)
+        gc.collect()  # what a frame of the aim's own refers to
+        database.close()
+        try:
+            database = opened(tmp_path)
+        except EngineLockedError:
+            pytest.fail(f"the lock is kept by {aim}")
+    assert len(kept) > 20
+    database.close()
