@@ -23,7 +23,7 @@ from kstore_core.errors import StateError
 from kstore_core.interrupts import interruptible, uninterrupted
 from kstore_core.layers import CacheBudget, StoreMeasures
 from kstore_core.layers.logged import Journal
-from kstore_core.offsets import Entries, Partition, StoreRecord
+from kstore_core.offsets import UNKNOWN, Entries, Partition, StoreRecord
 from kstore_core.position import copy_position, merge_positions
 from kstore_core.record_slot import RecordSlot
 from kstore_core.restore_log import RestoreListener, restore_log
@@ -250,7 +250,9 @@ class OpenStore:
         return {
             at: offset
             for at, offset in known.items()
-            if at not in self._restored_from and not is_topic_of(at[0], self.spec.name)
+            if offset != UNKNOWN
+            and at not in self._restored_from
+            and not is_topic_of(at[0], self.spec.name)
         }
 
     def _take_back(self, journal: Journal, offset: int) -> None:

@@ -300,7 +300,7 @@ def test_notes_and_stream_time_come_with_a_takeover(tmp_path: Path) -> None:
         with open_state("a", engine="memory", changelog=log) as state:
             state.open(spec).put(b"a", b"1", window_start=5)
             state.advance(77)
-            state.commit({("in", 0): 5, ("on", 3): None}, notes={"epoch": b"\xff"})
+            state.commit({("in", 0): 5, ("on", 3): None, ("on", 4): -4}, notes={"epoch": b"\xff"})
             state.commit({("in", 1): 6}, notes={"epoch": None, "other": b""})
         with open_state("b", engine="memory", changelog=log) as state:
             store = state.open(spec)
