@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Literal
 
-from kstore_core.errors import ForkedHandleError, StateError, StoreClosedError
+from kstore_core.errors import ForkedHandleError, StoreClosedError
 from kstore_core.position import Position
 from kstore_core.query.bound import PositionBound
 from kstore_core.query.forms import Unanswered
@@ -106,13 +106,7 @@ def _from_committed(store: Any, query: Query, bound: PositionBound) -> QueryResu
         held = store._home.view()()
         open_until_here.callback(held.release)
         view = held.view
-        try:
-            seen = view.open(replace(store.spec, cache=None, metrics=None))
-        except StateError:
-            if store.name in view.stores():
-                raise
-            message = "nothing of it has been committed yet"
-            return _failed(store, FailureReason.NOT_PRESENT, message, Position())
+        seen = view.open(replace(store.spec, cache=None, metrics=None))
         result = _from(seen, query, bound)
         if isinstance(result.result, Scan):
             result.result.watch(_Closing(open_until_here.pop_all()))
