@@ -102,7 +102,8 @@ def test_what_is_restored_twice_is_the_same(kind: Kind, ops: list[Op], again: in
             store = state.open(spec)
             wanted = contents(kind, store)
             where = (log.topic, 0)
-            state.commit({where: min(again, log.high_watermark - 1) if again >= 0 else None})
+            last = min(again, log.high_watermark - 1)
+            state.commit({where: last if last >= 0 else None})
             state.restore(spec, log)
             assert contents(kind, store) == wanted
 

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from kstore_core import Headers, Windowed, open_state, stores
+from kstore_core.changelog.whole import without_marks
 from kstore_core.errors import StateError
 from kstore_core.partition_time import with_partition_time
 from kstore_core.testing.kinds import KINDS, LAYERED, Kind
@@ -86,7 +87,7 @@ class Work:
         puts, deletes = {}, {}
         with open_log(self.root) as log:
             for batch in log.read():
-                for record in batch:
+                for record in without_marks(batch):
                     told = record.timestamp, list(record.headers)
                     if record.value is None:
                         deletes[record.key.split(b"del-")[1].split(b"\0")[0]] = told

@@ -16,6 +16,11 @@ from kstore_core.testing import WrappedDatabase, WrappedNamespace, WrappedSnapsh
 from tests.testing.planted.base import PlantedEngine, planted
 
 
+def no_one():
+    """The writer of a store that nobody holds."""
+    return
+
+
 @planted("test_a_dropped_namespace_is_gone_with_its_rows")
 class KeepsTheRowsOfADroppedNamespace(WrappedDatabase):
     def __init__(self, inner, owner):
@@ -91,7 +96,7 @@ class WritesThroughAReader(PlantedEngine):
     def open(self, root, store, *, durability="process", read_only=False):
         if not read_only or store not in self.stores(root):
             return super().open(root, store, durability=durability, read_only=read_only)
-        self.inner._stored[self.inner.open(root, store, read_only=True).path].held = False
+        self.inner._stored[self.inner.open(root, store, read_only=True).path].holder = no_one
         return super().open(root, store, durability=durability)
 
 
@@ -108,7 +113,7 @@ class MakesAStoreForAReader(PlantedEngine):
 class LetsASecondWriterIn(PlantedEngine):
     def open(self, root, store, *, durability="process", read_only=False):
         if store in self.stores(root):
-            self.inner._stored[self.inner.open(root, store, read_only=True).path].held = False
+            self.inner._stored[self.inner.open(root, store, read_only=True).path].holder = no_one
         return super().open(root, store, durability=durability, read_only=read_only)
 
 
@@ -116,7 +121,7 @@ class LetsASecondWriterIn(PlantedEngine):
 class FreesTheNextWriterAtASecondClose(WrappedDatabase):
     def close(self):
         self.inner.close()
-        self.inner._stored.held = False
+        self.inner._stored.holder = no_one
 
 
 @planted("test_stores_are_named_and_not_made", lives_catch=False)
@@ -242,7 +247,8 @@ class StaysHeldByItsScans(WrappedDatabase):
     def close(self):
         self.inner.close()
         if self.taken:
-            self.inner._stored.held = True
+            writer = self.inner
+            self.inner._stored.holder = lambda: writer
 
 
 @planted("test_a_fork_is_told_and_its_parent_goes_on", lives_catch=False)
