@@ -11,6 +11,7 @@ lock, is done in an :class:`interruptible` part of it, at a place where nothing 
 """
 
 import os
+import sys
 import threading
 from traceback import clear_frames as _clear_frames
 
@@ -25,16 +26,17 @@ cdef extern from "Python.h":
 cdef tuple _SIGNALS = tuple(map(int, sorted(_signal.valid_signals())))
 cdef object _handler_of = _signal.getsignal
 cdef object _set_handler = _signal.signal
+cdef object _frame = sys._getframe
 
 cdef unsigned long _main = 0
 cdef Py_ssize_t _depth = 0          # of sections; those are of the main thread, as handlers are
 cdef list _kept = []                # (signal, its handler, whether calls go on) while they are put off
-cdef list _came = []                # (signal, frame) that came meanwhile
+cdef list _came = []                # signals that came meanwhile
 
 
 def _put_off(signal, frame):
     """The handler of all signals within a section."""
-    _came.append((signal, frame))
+    _came.append(signal)
 
 
 cdef bint _restarts(int signal) noexcept:
@@ -97,9 +99,11 @@ cdef int _end() except -1:
     _kept, _came = [], []
     if came:
         handlers = {signal: handler for signal, handler, _ in kept}
-    for signal, frame in came:
+    for signal in came:
         try:
-            handlers[signal](signal, frame)
+            # The frame that leaves the section. That in which the signal came is over, and whoever
+            # kept it, such as the traceback of what a handler raises, would keep open handles.
+            handlers[signal](signal, _frame())
         except BaseException as error:
             raised = error
     if raised is not None:

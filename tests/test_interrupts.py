@@ -225,3 +225,32 @@ def test_however_often_and_whenever_they_come_none_is_within():
     assert wrong == 0
     assert came > 10
     assert rounds > came
+
+
+def test_a_handler_is_told_the_frame_of_the_section_and_keeps_no_other():
+    """It may raise, and who keeps that keeps the handler's frame, and with it what it was told."""
+    freed = []
+
+    class Handle:
+        def __del__(self):
+            freed.append(True)
+
+    def see(number, frame):
+        raise Told(frame)
+
+    def work():
+        handle = Handle()
+        signal.raise_signal(signal.SIGUSR1)
+        return type(handle)
+
+    def lead():
+        with uninterrupted():
+            work()
+
+    before = signal.signal(signal.SIGUSR1, see)
+    with pytest.raises(Told) as kept:
+        lead()
+    signal.signal(signal.SIGUSR1, before)
+    gc.collect()
+    assert kept.value.args[0].f_code.co_name == "lead"
+    assert freed == [True]

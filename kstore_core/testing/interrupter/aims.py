@@ -14,6 +14,9 @@ from kstore_core.interrupts import uninterrupted
 __all__ = ["AIMS", "Aim", "AtStep", "AtTime", "Raised"]
 
 
+_HERE = __file__.rpartition("/")[0] + "/"
+
+
 class Aim:
     """Base of a context manager within which an interrupt comes, or steps are counted.
 
@@ -43,7 +46,9 @@ class Aim:
 class AtStep(Aim):
     """A signal at the n-th step of the main thread, an operation of Python's bytecode.
 
-    CPython itself looks for signals at fewer places.
+    CPython itself looks for signals at fewer places. Steps of the interrupter, which stands for the
+    program that calls, do not count: between the last step of a ``with`` and its end it is the
+    program that has the handle, and CPython looks for no signal there.
 
     Parameters
     ----------
@@ -81,7 +86,7 @@ class AtStep(Aim):
         return self._trace
 
     def _counts(self, frame: FrameType) -> bool:
-        return frame.f_code.co_filename != __file__
+        return not frame.f_code.co_filename.startswith(_HERE)
 
     def _trace(self, frame: FrameType, event: str, argument: object) -> Callable[..., Any]:
         if event == "opcode":
