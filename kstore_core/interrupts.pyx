@@ -11,8 +11,7 @@ lock, is done in an :class:`interruptible` part of it, at a place where nothing 
 """
 
 import os
-import sys
-import threading
+from sys import _getframe
 from traceback import clear_frames as _clear_frames
 
 import _signal
@@ -26,17 +25,34 @@ cdef extern from "Python.h":
 cdef tuple _SIGNALS = tuple(map(int, sorted(_signal.valid_signals())))
 cdef object _handler_of = _signal.getsignal
 cdef object _set_handler = _signal.signal
-cdef object _frame = sys._getframe
 
-cdef unsigned long _main = 0
+cdef unsigned long _main = 0        # where handlers run; 0 until it is known
+cdef object _python = None          # the address of Python's own handler of signals
 cdef Py_ssize_t _depth = 0          # of sections; those are of the main thread, as handlers are
 cdef list _kept = []                # (signal, its handler, whether calls go on) while they are put off
 cdef list _came = []                # signals that came meanwhile
 
 
 def _put_off(signal, frame):
-    """The handler of all signals within a section."""
+    """The handler of all signals within a section.
+
+    The frame is not kept: it would keep what is in it, such as an iterator, long after its return.
+    """
     _came.append(signal)
+
+
+cdef bint _is_main() except -1:
+    """Whether handlers run in this thread. Python is asked: threading knows who imported it."""
+    global _main
+    cdef unsigned long ident = PyThread_get_thread_ident()
+    if _main == 0:
+        try:
+            _set_handler(_signal.SIGINT, None)
+        except ValueError:  # not in this thread
+            return False
+        except TypeError:  # None is no handler
+            _main = ident
+    return ident == _main
 
 
 cdef bint _restarts(int signal) noexcept:
@@ -59,6 +75,20 @@ cdef int _set(int signal, object handler, bint restarts) except -1:
     return 0
 
 
+cdef bint _is_behind(int signal, object handler) except -1:
+    """Whether another handler than Python's stands before it, such as one of faulthandler."""
+    global _python
+    cdef sigaction_t before, after
+    if sigaction(signal, NULL, &before) != 0:
+        return False
+    if _python is None:
+        _set_handler(signal, handler)
+        sigaction(signal, NULL, &after)
+        _python = <size_t>after.sa_handler
+        sigaction(signal, &before, NULL)
+    return <size_t>before.sa_handler != <size_t>_python
+
+
 cdef int _begin() except -1:
     """Put off the handlers; where one that is due raises, none is."""
     global _kept
@@ -66,6 +96,8 @@ cdef int _begin() except -1:
         for signal in _SIGNALS:
             handler = _handler_of(signal)
             if handler is not None and handler is not _put_off and callable(handler):
+                if _is_behind(signal, handler):
+                    continue
                 restarts = _restarts(signal)
                 _set(signal, _put_off, restarts)
                 _kept.append((signal, handler, restarts))
@@ -101,9 +133,7 @@ cdef int _end() except -1:
         handlers = {signal: handler for signal, handler, _ in kept}
     for signal in came:
         try:
-            # The frame that leaves the section. That in which the signal came is over, and whoever
-            # kept it, such as the traceback of what a handler raises, would keep open handles.
-            handlers[signal](signal, _frame())
+            handlers[signal](signal, _getframe())
         except BaseException as error:
             raised = error
     if raised is not None:
@@ -126,7 +156,7 @@ cdef class uninterrupted:
 
     def __enter__(self):
         global _depth
-        if PyThread_get_thread_ident() != _main:
+        if not _is_main():
             return
         if _depth == 0:
             _begin()
@@ -154,7 +184,7 @@ cdef class interruptible:
 
     def __enter__(self):
         global _depth
-        if _depth == 0 or PyThread_get_thread_ident() != _main:
+        if _depth == 0 or not _is_main():
             return
         self._before, _depth = _depth, 0
         try:
@@ -182,10 +212,15 @@ cdef class interruptible:
             raise raised
 
 
-def _find_main():
-    global _main
-    _main = threading.main_thread().ident
+def _after_fork():
+    """The thread that forked is the main one of the child; a section of another is not there."""
+    global _main, _depth, _kept, _came
+    cdef list kept = _kept
+    if _depth and PyThread_get_thread_ident() != _main:
+        _depth, _kept, _came = 0, [], []
+        _main = 0
+        _restore(kept)
+    _main = 0
 
 
-_find_main()
-os.register_at_fork(after_in_child=_find_main)
+os.register_at_fork(after_in_child=_after_fork)

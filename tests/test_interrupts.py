@@ -144,6 +144,92 @@ def test_frames_of_an_interrupt_hold_nothing():
     assert len(freed) == 1
 
 
+def test_a_signal_that_waits_keeps_no_frame():
+    """A handler is given a frame, which a kept exception would hold with all that is in it."""
+    freed = []
+    where = []
+
+    class Handle:
+        def __del__(self):
+            freed.append(self)
+
+    def work():
+        handle = Handle()
+        signal.raise_signal(signal.SIGUSR1)
+        return type(handle)
+
+    def see(number, frame):
+        where.append(frame.f_code.co_name)
+        raise Told
+
+    before = signal.signal(signal.SIGUSR1, see)
+    try:
+        with pytest.raises(Told) as kept, uninterrupted():
+            work()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert len(freed) == 1
+    assert kept.value.__traceback__ is not None
+    assert where == ["test_a_signal_that_waits_keeps_no_frame"]
+
+
+@pytest.mark.parametrize("others", [[], [signal.SIGINT]], ids=["alone", "after others"])
+def test_a_handler_that_is_not_pythons_stays(tmp_path, others):
+    """Faulthandler registers its own before that of Python, which does not know of it."""
+    code = """
+import faulthandler, signal, sys
+from kstore_core.interrupts import uninterrupted
+seen = []
+for number in map(int, sys.argv[2:]):
+    signal.signal(number, signal.default_int_handler)
+if len(sys.argv) == 2:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+signal.signal(signal.SIGUSR1, lambda *_: seen.append(1))
+with open(sys.argv[1], "w") as out:
+    faulthandler.register(signal.SIGUSR1, file=out, chain=True)
+    for _ in range(2):
+        with uninterrupted():
+            signal.raise_signal(signal.SIGUSR1)
+        signal.raise_signal(signal.SIGUSR1)
+assert len(seen) == 4
+"""
+    out = tmp_path / "out"
+    numbers = [str(int(number)) for number in others]
+    subprocess.run([sys.executable, "-c", code, str(out), *numbers], check=True)
+    assert out.read_text().count("most recent call first") == 4
+
+
+def test_the_main_thread_is_where_handlers_run():
+    """It need not be that which has imported threading, by which Python 3.11 goes."""
+    code = """
+import _thread, signal, sys, time
+assert "threading" not in sys.modules
+told = []
+def other():
+    try:
+        from kstore_core.interrupts import uninterrupted
+        with uninterrupted():
+            told.append("within")
+    except BaseException as error:
+        told.append(repr(error))
+    told.append("end")
+_thread.start_new_thread(other, ())
+while "end" not in told:
+    time.sleep(0.01)
+assert told == ["within", "end"], told
+from kstore_core.interrupts import uninterrupted
+done = False
+try:
+    with uninterrupted():
+        signal.raise_signal(signal.SIGINT)
+        done = True
+except KeyboardInterrupt:
+    sys.exit(0 if done else 1)
+sys.exit(2)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="where the flags are is the system's")
 def test_a_section_leaves_the_flags_of_signals_alone():
     """By them a system call goes on after a signal, where a program has asked for that."""
@@ -181,7 +267,30 @@ def child():
 status = []
 thread = threading.Thread(target=lambda: status.append(child()[1]))
 thread.start(); thread.join()
-sys.exit(status[0])
+sys.exit(os.waitstatus_to_exitcode(status[0]))
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_child_of_another_thread_is_in_no_section():
+    """Of one that was forked while the main thread was in a section: its signals do not wait."""
+    code = """
+import os, signal, sys, threading
+from kstore_core.interrupts import uninterrupted
+def child():
+    if os.fork():
+        return os.wait()
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        os._exit(0)
+    os._exit(1)
+status = []
+thread = threading.Thread(target=lambda: status.append(child()[1]))
+with uninterrupted():
+    thread.start(); thread.join()
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+sys.exit(os.waitstatus_to_exitcode(status[0]))
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

@@ -427,3 +427,29 @@ def test_another_engine_than_the_recorded_one_is_refused(tmp_path):
 def test_an_empty_path_is_no_directory():
     with pytest.raises(SpecError, match="empty"):
         open_state("", engine="rocksdb")
+
+
+@pytest.mark.parametrize("path", ["a\0b", "a\ud800b"])
+def test_what_can_be_no_path_is_refused(path):
+    with pytest.raises(SpecError, match=r"can be no path: .*; give another one"):
+        open_state(path, engine="rocksdb")
+
+
+@pytest.mark.parametrize("timeout", [None, "5", [], float("nan"), -1])
+def test_a_timeout_is_a_number_of_seconds(tmp_path, timeout):
+    with pytest.raises(SpecError, match="lock_timeout_s is a number of seconds, 0 or more, not"):
+        open_state(tmp_path, engine="memory", lock_timeout_s=timeout)
+
+
+@pytest.mark.parametrize(
+    ("partition", "error"), [(None, TypeError), ("x", TypeError), (-2, ValueError)]
+)
+def test_a_partition_of_no_topic_is_checked_too(tmp_path, partition, error):
+    with open_state(tmp_path, engine="memory") as state:
+        with (
+            pytest.raises(error, match="a partition number is"),
+            state.record(partition=partition),
+        ):
+            pass
+        with state.record(partition=-1, timestamp=5):
+            pass

@@ -23,6 +23,8 @@ def context_of(
     """
     if topic is not None:
         check_partition(topic, partition)
+    else:
+        check_integer("a partition number", partition, -1, 2**31)
     check_integer("an offset", offset, -1, 2**63)
     return RecordContext(
         topic,

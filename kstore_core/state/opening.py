@@ -116,12 +116,16 @@ def open_state(
     logs = StateLogs(changelog)
     if durability not in DURABILITY_LEVELS:
         raise ValueError(f"durability is one of {', '.join(DURABILITY_LEVELS)}, not {durability!r}")
+    if not (isinstance(lock_timeout_s, (int, float)) and lock_timeout_s >= 0):
+        raise SpecError(f"lock_timeout_s is a number of seconds, 0 or more, not {lock_timeout_s!r}")
     if not os.fspath(path):
         raise SpecError("the path of the state directory is empty")
     try:
         root = Path(path).resolve()
     except (OSError, RuntimeError) as error:  # Python has told loops of links by either
         raise StateError(f"{os.fspath(path)} leads nowhere: {error}; mend its links") from error
+    except ValueError as error:
+        raise SpecError(f"{os.fspath(path)!r} can be no path: {error}; give another one") from error
     if engine is None:
         if read_only and not root.is_dir():
             raise _missing(root)
