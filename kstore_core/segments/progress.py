@@ -217,6 +217,7 @@ def find_progress(
     read: Callable[[int], StoreRecord],
     *,
     looked_at: int,
+    all_segments: bool = False,
 ) -> Progress:
     """Read what the segments say, and take offsets back where a segment has lost commits.
 
@@ -233,11 +234,14 @@ def find_progress(
         Takes the id of a segment and gives what its offsets namespace says.
     looked_at : int
         How many segments are read at most to find the record.
+    all_segments : bool
+        Also read those that were closed cleanly. An open leaves that to the first use of each.
 
     Raises
     ------
     InconsistentStateError
-        A segment is missing, or has lost even the entry that tells which commits it has.
+        A segment is missing, or has lost even the entry that tells which commits it has; or one
+        that was closed cleanly lacks commits.
     CorruptionError
         An entry is damaged.
     """
@@ -258,7 +262,9 @@ def find_progress(
     behind: list[str] = []
     earliest: SegmentCommit | None = None
     for other, said in segments.items():
-        if other not in names or other == number or said.sealed or not said.commit:
+        if other not in names or other == number or not said.commit:
+            continue
+        if said.sealed and not all_segments:
             continue
         record = records.get(other) or read(other)
         if record.commit is None:
@@ -266,9 +272,12 @@ def find_progress(
         own = decode_commit(record.commit)
         if own.number >= said.commit:
             continue
+        lacks = f"{names[other]} has commit {own.number} and should have {said.commit}"
+        if said.sealed:  # no log was needed, so it is an older copy, and its first use is refused
+            raise lost_rows(store, where, lacks)
         if own.told is None:
             own = own._replace(told=record)
-        behind.append(f"{names[other]} has commit {own.number} and should have {said.commit}")
+        behind.append(lacks)
         segments[other] = Expected(own.number, sealed=False)
         if earliest is None or own.number < earliest.number:
             earliest = own

@@ -316,18 +316,26 @@ def read_children(engine: Engine, root: Path, store: str) -> StoreRecord:
     return read_progress(engine, root, store).record
 
 
-def read_progress(engine: Engine, root: Path, store: str) -> Progress:
+def read_progress(
+    engine: Engine, root: Path, store: str, *, all_segments: bool = False
+) -> Progress:
     """How far the segments of a store are that is not open.
+
+    Parameters
+    ----------
+    all_segments : bool
+        Whether those that were closed cleanly are read, too.
 
     Raises
     ------
     InconsistentStateError
-        A segment is missing, or does not say which commits it has.
+        A segment is missing, or does not say which commits it has; or one that was closed cleanly
+        lacks commits.
     """
-    return _again(lambda: _read_progress(engine, root, store), lambda: None)
+    return _again(lambda: _read_progress(engine, root, store, all_segments), lambda: None)
 
 
-def _read_progress(engine: Engine, root: Path, store: str) -> Progress:
+def _read_progress(engine: Engine, root: Path, store: str, all_segments: bool) -> Progress:
     begins = starts(store, engine.children(root, store), root / store)
     ordered = [*begins]
     records: dict[str, StoreRecord] = {}
@@ -344,7 +352,12 @@ def _read_progress(engine: Engine, root: Path, store: str) -> Progress:
             names = by_id(store, begins, root / store, spec.segment_interval_ms)
             break
     return find_progress(
-        store, root / store, names, lambda number: read(names[number]), looked_at=_LOOKED_AT
+        store,
+        root / store,
+        names,
+        lambda number: read(names[number]),
+        looked_at=_LOOKED_AT,
+        all_segments=all_segments,
     )
 
 

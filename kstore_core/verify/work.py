@@ -108,14 +108,14 @@ class Worker:
             try:
                 by_id(store, found, root / store, spec.segment_interval_ms)
                 progress = read_progress(engine, root, store)
+                record = progress.record
+                if progress.behind:
+                    findings.add(self._finding(unit, "note", Fault("note", progress.behind)))
+                read_progress(engine, root, store, all_segments=True)
             except InconsistentStateError as error:
                 findings.add(self._finding(unit, "corrupt", Fault("segments", str(error))))
             except KStoreError:
                 pass  # told of when its entries are read
-            else:
-                record = progress.record
-                if progress.behind:
-                    findings.add(self._finding(unit, "note", Fault("note", progress.behind)))
         kind = kind_of(
             spec,
             counts,

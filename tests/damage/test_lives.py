@@ -11,11 +11,13 @@ from __future__ import annotations
 import logging
 import os
 import random
+import shutil
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from kstore_core.doctor import examine
 from kstore_core.verify import verify
 from tests.damage.lives import COMMITS, SPECS, Life, Trial, cut_power, lived, outcome, try_all
 
@@ -77,3 +79,25 @@ def test_a_segment_that_lost_more_than_its_log_is_told_of(tmp_path: Path, what: 
     Trial(what, newest, COMMITS - 1, 0).do(life, root)
     assert outcome(life, root) in ("InconsistentStateError", "right")
     assert outcome(life, life.copies[-1]) == "right", "the copy itself"
+
+
+@pytest.mark.parametrize("what", ["removed", "emptied", "older"])
+def test_a_segment_that_was_closed_cleanly_is_read_by_verify(tmp_path: Path, what: str) -> None:
+    """An open leaves it to the first use of the segment, which may come much later."""
+    life = lived("clicks", "rocksdb", tmp_path)
+    _, older = newest_and_older(life)
+    root = tmp_path / "0_0"
+    assert verify(root).exit_code == 0
+    assert examine(root).exit_code == 0
+    shutil.rmtree(root / older)
+    if what == "emptied":
+        (root / older).mkdir()
+    elif what == "older":
+        first = next(copy for copy in life.copies if (copy / older).is_dir())
+        shutil.copytree(first / older, root / older)
+    for found in (verify(root), examine(root)):
+        assert found.exit_code == 4
+        assert [finding.what for finding in found.findings if finding.severity == "corrupt"] == [
+            "segments"
+        ]
+    assert outcome(life, root) in ("InconsistentStateError", "right")
