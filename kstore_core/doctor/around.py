@@ -10,10 +10,11 @@ import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator
+from os.path import lexists
 from pathlib import Path
 
 from kstore_core.commands import command
-from kstore_core.doctor.holders import holders, open_files
+from kstore_core.doctor.holders import below, holders, open_files
 from kstore_core.engine import Engine
 from kstore_core.errors import InconsistentStateError
 from kstore_core.lock import LOCK_FILE, lock_fault, recorded_engine
@@ -86,7 +87,7 @@ def locks(root: Path) -> Iterator[Finding]:
         remedy = f"move it away, and the next writer makes it: mv {_quote(lock)} {_quote(moved)}"
         yield at("finding", "lock", why, remedy)
     names = (".lock", LOCK_FILE)
-    inside = [file for name in ("LOCK", "data.mdb") for file in root.rglob(name)]
+    inside = [file for file in below(root) if file.name in ("LOCK", "data.mdb")]
     held = holders([*(root / name for name in names), *inside])
     for holder in held:
         file = holder.file.relative_to(root)
@@ -198,8 +199,8 @@ def permissions(root: Path) -> Iterator[Finding]:
         why = f"{root} is mounted read-only, so it can only be read"
         yield at("finding", "permissions", why, "mount it read-write to write to it")
         return
-    for directory in (root, *(path for path in root.rglob("*") if path.is_dir())):
-        if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
+    for directory in (root, *(path for path in below(root) if path.is_dir())):
+        if not os.access(directory, os.R_OK | os.W_OK | os.X_OK) and lexists(directory):
             why = f"{directory} cannot be read and written by user {os.geteuid()}"
             yield at("finding", "permissions", why, f"chown or chmod {_quote(directory)}")
 

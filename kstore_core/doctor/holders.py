@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Holder", "holders", "open_files"]
+__all__ = ["Holder", "below", "holders", "open_files"]
 
 _LOCKS = Path("/proc/locks")
 _PROCESSES = Path("/proc")
@@ -74,3 +74,10 @@ def _command(pid: int) -> str:
         return (_PROCESSES / str(pid) / "comm").read_text().strip()
     except OSError:
         return ""
+
+
+def below(root: Path) -> Iterator[Path]:
+    """Files and directories below ``root``; a writer may take them away meanwhile."""
+    for folder, directories, files in os.walk(root):  # unlike rglob it passes over what is gone
+        for name in (*directories, *files):
+            yield Path(folder, name)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kstore_core.doctor.around import at
+from kstore_core.doctor.holders import below
 from kstore_core.engine import Engine
 from kstore_core.verify import Finding
 
@@ -67,8 +68,13 @@ def rocksdb_versions(engine: Engine, root: Path, *, sound: bool) -> Iterator[Fin
 def newest(root: Path) -> tuple[int, ...] | None:
     """The newest RocksDB that has written below a directory; None where none has."""
     found = set()
-    for file in root.rglob("OPTIONS-*"):
-        match = _VERSION.search(file.read_text(errors="replace"))
+    for file in below(root):
+        if not file.name.startswith("OPTIONS-"):
+            continue
+        try:
+            match = _VERSION.search(file.read_text(errors="replace"))
+        except FileNotFoundError:  # a writer has just replaced it
+            continue
         if match:
             found.add(tuple(map(int, match.groups())))
     return max(found, default=None)

@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 
 from kstore_core import open_state, serdes, stores
 from kstore_core.doctor import around, examine, set_aside, versions
+from kstore_core.doctor.holders import below
 from kstore_core.errors import EngineError, EngineLockedError, SpecError, StateError
 from kstore_core.lock import LOCK_FILE
 from kstore_core.migration import Plan
@@ -417,3 +419,14 @@ def test_json(run, root):
     finding = next(f for f in ran.document["findings"] if f["severity"] == "corrupt")
     assert finding["store"] == "orders"
     assert run("doctor", root).lines[-1] == f"{root}: corrupt"
+
+
+def test_what_a_writer_drops_while_doctor_looks_is_passed_over(tmp_path: Path) -> None:
+    root = tmp_path / "0_0"
+    for name in ("a", "b", "c"):
+        (root / name / "inside").mkdir(parents=True)
+    looked = below(root)
+    next(looked)
+    for name in ("a", "b", "c"):
+        shutil.rmtree(root / name)
+    assert {path.name for path in looked} <= {"a", "b", "c"}
