@@ -290,7 +290,7 @@ def test_it_may_become_a_store_of_another_kind(uncommitted):
     (uncommitted / "clicks").mkdir()
     with open_state(uncommitted) as state:
         assert state.offsets() == {INPUT: FIRST}, "an empty directory beside it is none of a store"
-        with pytest.raises(StateError, match="without segments"):
+        with pytest.raises(SpecError, match="without segments"):
             state.open(CLICKS)
 
 
