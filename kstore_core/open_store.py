@@ -117,7 +117,6 @@ class OpenStore:
             restored, left_out = Restored(), None
             if log is not None:
                 restored, left_out = self._restore(log, on_restore)
-            if log is not None:
                 self._journal = Journal(log, spec.format, staging, slot, layers.schema)
                 if left_out is not None:
                     self._take_back(self._journal, left_out)

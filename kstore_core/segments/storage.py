@@ -170,9 +170,10 @@ class ChildStorage:
             others = [child for child in dict.fromkeys([*staged, *loaded]) if child is not newest]
             number = max(self._number, newest.commit, *(child.commit for child in others)) + 1
             after = self._whole(record, entries)
+            told = without_record(after, number) if others else None
             for child in others:
                 self._sync_all_but(child)
-                rows: dict[bytes, bytes | None] = {COMMIT: without_record(after, number)}
+                rows: dict[bytes, bytes | None] = {COMMIT: told}
                 if not child.exists:
                     rows |= self._whole(record, Entries()) | {SEGMENTS: self._segments_entry}
                 self._write(child, staged.get(child, []), rows, number)
