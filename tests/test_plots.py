@@ -173,7 +173,9 @@ def test_spans_in_one_lane_do_not_overlap_and_no_lane_is_needless(pairs):
 
 def test_without_matplotlib_one_is_told_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(errors.EngineUnavailableError, match=r"pip install 'matplotlib>=3\.8'"):
+    with pytest.raises(
+        errors.EngineUnavailableError, match=re.escape("pip install 'matplotlib>=3.8'")
+    ):
         plot_history([VersionedRecord(1, 0, None)])
 
 

@@ -79,11 +79,23 @@ def test_steps_are_counted_and_hit() -> None:
         work()
     assert not counted.hit
     assert counted.steps > 50
+    before = signal.getsignal(signal.SIGALRM)
     for aim in (AtStep(counted.steps // 2), Raised(20), AtTime(1e-6)):
         with pytest.raises(KeyboardInterrupt):
             again_and_again(work, aim)
         assert aim.hit
-    assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+        assert signal.getsignal(signal.SIGALRM) is before
+
+
+def test_an_alarm_on_the_way_out_leaves_no_handler() -> None:
+    before = signal.getsignal(signal.SIGALRM)
+    aim = AtTime(60)
+    aim.__enter__()
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGALRM)
+    assert aim.hit
+    assert signal.getsignal(signal.SIGALRM) is before
+    signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def test_what_would_show_nothing_is_refused(tmp_path: Path) -> None:

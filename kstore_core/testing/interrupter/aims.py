@@ -149,6 +149,7 @@ class AtTime(Aim):
             self._undo.close()
 
     def _interrupt(self, *_: object) -> None:
+        self._undo.close()  # now, for it may come on the way into __exit__, which then never runs
         self.hit = True
         raise KeyboardInterrupt
 
