@@ -14,6 +14,8 @@ Importing this package loads next to nothing; a name loads its module when it is
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from kstore_core.moved import install
+
 if TYPE_CHECKING:
     from kstore_core import serdes, stores
     from kstore_core.errors import KStoreError
@@ -57,6 +59,10 @@ _HOMES = {
     "StoreSpec": "spec",
     "open_state": "state",
 }
+
+
+install()
+del install
 
 
 def __getattr__(name: str) -> object:

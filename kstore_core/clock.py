@@ -1,4 +1,4 @@
-"""Stream time: the greatest record time seen, and what is too late because of it.
+"""Times in milliseconds, and stream time: the greatest seen, and what is too late because of it.
 
 A store's clock is read in one place, its typed edge, in arrival order: what is refused there never
 reaches a layer, a log or the engine.
@@ -6,12 +6,50 @@ reaches a layer, a log or the engine.
 
 from __future__ import annotations
 
+import operator
 import threading
+from datetime import UTC, datetime, timedelta
 
-__all__ = ["StreamClock", "segment_id"]
+__all__ = ["StreamClock", "Time", "segment_id", "to_millis"]
+
+Time = int | datetime
+"""Milliseconds since the epoch, or an aware datetime."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 
 START = -1
 """Stream time before the first record, as in Kafka Streams."""
+
+
+def to_millis(time: Time) -> int:
+    """Milliseconds since the epoch; a datetime is rounded down.
+
+    Raises
+    ------
+    ValueError
+        A naive datetime, whose instant nobody knows; a number beyond 64 bits.
+    TypeError
+        Neither an integer nor a datetime.
+    """
+    if isinstance(time, datetime):
+        if time.utcoffset() is None:
+            raise ValueError(
+                f"{time!r} is naive, so its instant is not known; give it a tzinfo, such as "
+                "datetime.UTC"
+            )
+        return (time - _EPOCH) // _MILLISECOND  # a datetime's years fit 64 bits by far
+    if isinstance(time, bool):
+        raise TypeError("a time is int milliseconds or an aware datetime, not bool")
+    try:
+        millis = operator.index(time)
+    except TypeError:
+        raise TypeError(
+            f"a time is int milliseconds or an aware datetime, not {type(time).__name__}"
+        ) from None
+    if not -(2**63) <= millis < 2**63:
+        raise ValueError(f"the time {millis} does not fit 64 bits")
+    return millis
 
 
 def segment_id(timestamp: int, interval_ms: int) -> int:

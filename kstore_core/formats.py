@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from kstore_core.codec.upgrades import (
+from kstore_core.codec.conversions.upgrades import (
     Prefix,
     ordered_plain_to_session_headers,
     ordered_timestamped_to_headers,

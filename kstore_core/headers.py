@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kstore_core.codec.header import Header
-from kstore_core.codec.headers import Headers
+from kstore_core.codec.headers.header import Header
+from kstore_core.codec.headers.headers import Headers
 from kstore_core.errors import ReadOnlyHeadersError
 
 __all__ = ["Header", "Headers", "ReadOnlyHeadersError"]

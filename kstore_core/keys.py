@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kstore_core.clock import segment_id
 from kstore_core.codec import (
@@ -19,11 +19,10 @@ from kstore_core.codec import (
     time_first_window_key,
     window_key,
 )
-from kstore_core.codec.key_ranges import KeyFilter, KeyLayout, last_row_of
-from kstore_core.codec.row_pairs import RowPairs
+from kstore_core.codec.keys.ranges import KeyFilter, KeyLayout, last_row_of
+from kstore_core.codec.keys.row_pairs import RowPairs
 from kstore_core.engine import Chunk
 from kstore_core.errors import SpecError
-from kstore_core.tables import Bounds, Table
 
 __all__ = [
     "MAX_TIME",
@@ -34,6 +33,7 @@ __all__ = [
     "WINDOW",
     "WINDOW_KEY_FIRST",
     "WINDOW_TIME_FIRST",
+    "Bounds",
     "Fetch",
     "IndexBounds",
     "KeySchema",
@@ -53,13 +53,37 @@ _session_times = struct.Struct(">qq").pack
 _time = struct.Struct(">q").pack
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Which rows a scan reads: ``lo <= key < hi``, None leaving an end open, and which way.
+
+    Attributes
+    ----------
+    segment_lo, segment_hi : int or None
+        Of a segmented table only: the first and the last segment that is read, both inclusive.
+        Within each of them ``lo`` and ``hi`` hold.
+    """
+
+    lo: bytes | None = None
+    hi: bytes | None = None
+    reverse: bool = False
+    segment_lo: int | None = None
+    segment_hi: int | None = None
+
+
+class _Scanned(Protocol):
+    """What rows are fetched from: a table."""
+
+    def scan(self, bounds: Bounds, /) -> Iterator[Chunk]: ...
+
+
 class Fetch(NamedTuple):
     """What a fetch reads: the bounds of its rows, and which of the rows within are its own."""
 
     bounds: Bounds
     rows: KeyFilter
 
-    def scan(self, table: Table) -> Iterator[Chunk]:
+    def scan(self, table: _Scanned) -> Iterator[Chunk]:
         """The chunks of exactly the rows that are asked for, as of this call."""
         return self.rows.chunks(table.scan(self.bounds))
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines import ENGINES, Home, MakeHome
-from tests.installing import fresh, install, sample
-from tests.sound import assert_left_sound
+from tests.support.engines import ENGINES, Home, MakeHome
+from tests.support.installing import fresh, install, sample
+from tests.support.sound import assert_left_sound
 
 __all__ = ["engine", "fresh", "home", "install", "left_sound", "make_home", "sample"]
 
@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
     multiprocessing.get_context("forkserver").set_forkserver_preload(
         [
             "kstore_core.testing.killer.writer",
-            "tests.restoring.killed",
+            "tests.restore.killed",
             "kstore_lmdb",
             "kstore_rocksdb",
         ]

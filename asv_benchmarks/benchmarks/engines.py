@@ -18,7 +18,7 @@ from math import nan
 from pathlib import Path
 
 from kstore_core.errors import EngineUnavailableError
-from kstore_core.registry import engine_class, installed_engines
+from kstore_core.plugins.registry import engine_class, installed_engines
 
 from .bindings import BINDINGS, SpiTable, Table
 from .sizes import sized

@@ -16,8 +16,8 @@ from typing import Any
 
 from kstore_core import open_state, stores
 from kstore_core.errors import EngineUnavailableError
-from kstore_core.registry import engine_class, installed_engines, make_engine
-from kstore_core.segments.children import max_open
+from kstore_core.plugins.registry import engine_class, installed_engines, make_engine
+from kstore_core.tables.segments.children import max_open
 
 from .sizes import sized
 from .workloads import HEADERS, VALUE, seconds

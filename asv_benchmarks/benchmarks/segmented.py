@@ -17,7 +17,7 @@ from typing import Any
 
 from kstore_core import StoreSpec, open_state, stores
 from kstore_core.keys import MAX_TIME, SESSION, WINDOW, KeySchema
-from kstore_core.registry import make_engine
+from kstore_core.plugins.registry import make_engine
 from kstore_core.tables import Bounds
 from kstore_core.types import Windowed
 

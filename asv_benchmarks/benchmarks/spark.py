@@ -65,7 +65,7 @@ class Parts:
         import numpy as np
         import pyarrow as pa
 
-        from kstore_core.spark.lookup import VersionIndex
+        from kstore_core.spark.join.lookup import VersionIndex
 
         from .spark_data import HOUR_MS, log_table, rows_table
 
@@ -83,7 +83,7 @@ class Parts:
         self.row_times = rows["at"].combine_chunks()
 
     def time_place_keys(self) -> None:
-        from kstore_core.spark.partitioning import shards_of
+        from kstore_core.spark.columns.shard_ids import shards_of
 
         shards_of(self.keys, 4)
 

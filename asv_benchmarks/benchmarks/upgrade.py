@@ -12,9 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kstore_core import open_state, stores
-from kstore_core.registry import engine_class, installed_engines, make_engine
+from kstore_core.maintenance.upgrade.finishing import upgrade
+from kstore_core.plugins.registry import engine_class, installed_engines, make_engine
 from kstore_core.types import ValueAndTimestamp, ValueTimestampHeaders
-from kstore_core.upgrade import upgrade
 
 from .sizes import sized
 from .workloads import VALUE, ratio, seconds, shuffled_keys

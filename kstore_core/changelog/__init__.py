@@ -1,9 +1,9 @@
 """Changelogs: what a store is restored from. See docs/changelog.md."""
 
-from kstore_core.changelog.directory import ChangelogDirectory, Changelogs
-from kstore_core.changelog.files import FileChangelog
-from kstore_core.changelog.kafka import KafkaChangelog
-from kstore_core.changelog.kafka_directory import KafkaChangelogs
+from kstore_core.changelog.files.changelog import FileChangelog
+from kstore_core.changelog.files.directory import ChangelogDirectory, Changelogs
+from kstore_core.changelog.kafka.changelog import KafkaChangelog
+from kstore_core.changelog.kafka.directory import KafkaChangelogs
 from kstore_core.changelog.protocol import Changelog, check_changelog
 from kstore_core.changelog.rows import from_log, row_layout, to_log
 from kstore_core.changelog.topic import LogConfig, changelog_topic, topic_config

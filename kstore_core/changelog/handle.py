@@ -14,11 +14,11 @@ from kstore_core.errors import (
     StoreClosedError,
     UnsupportedError,
 )
-from kstore_core.handle import Handle
-from kstore_core.interrupts import uninterrupted
+from kstore_core.system.handle import Handle
+from kstore_core.system.interrupts import uninterrupted
 
 if TYPE_CHECKING:
-    from kstore_core.codec.headers import _HeadersLike
+    from kstore_core.codec.headers.headers import _HeadersLike
 
 __all__ = ["LogHandle"]
 

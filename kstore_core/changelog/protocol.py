@@ -11,7 +11,7 @@ from kstore_core.errors import SpecError
 from kstore_core.offsets import check_partition
 
 if TYPE_CHECKING:
-    from kstore_core.codec.headers import _HeadersLike
+    from kstore_core.codec.headers.headers import _HeadersLike
 
 __all__ = ["Changelog", "check_changelog"]
 

@@ -46,8 +46,8 @@ from kstore_core.keys import (
 )
 
 if TYPE_CHECKING:
-    from kstore_core.codec.headers import _HeadersLike
-    from kstore_core.codec.log_rows import _RowLayout
+    from kstore_core.codec.headers.headers import _HeadersLike
+    from kstore_core.codec.log.rows import _RowLayout
 
 __all__ = ["from_log", "row_layout", "to_log"]
 

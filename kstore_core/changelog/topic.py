@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from kstore_core.codec.compression import CODECS
+from kstore_core.codec.log.batch.compression import CODECS
 from kstore_core.errors import SpecError
 from kstore_core.spec import StoreSpec
 

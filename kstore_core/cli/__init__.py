@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from kstore_core.extras import install
+from kstore_core.hints import install
 
 __all__ = ["main"]
 

@@ -18,7 +18,7 @@ from kstore_core.cli.contributed import contributed_commands
 from kstore_core.cli.errors import CLOSED_PIPE, exit_code
 from kstore_core.cli.rendering import json_text, printable
 from kstore_core.errors import KStoreError
-from kstore_core.extras import install_module
+from kstore_core.hints import install_module
 from kstore_core.plugins import PluginWarning
 
 __all__ = ["COMMANDS", "kstore"]
@@ -48,7 +48,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return contributed_commands(COMMANDS).get(cmd_name)
-        module = importlib.import_module(f"kstore_core.cli.{cmd_name}")
+        module = importlib.import_module(f"kstore_core.cli.commands.{cmd_name}")
         command: click.Command = getattr(module, cmd_name)
         return command
 

@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from kstore_core.changelog import KafkaChangelog
-from kstore_core.changelog.directory import other_store, partition_of, topics_of
-from kstore_core.changelog.kafka_client import Cluster
-from kstore_core.changelog.kafka_topics import topics
+from kstore_core.changelog.files.directory import other_store, partition_of, topics_of
+from kstore_core.changelog.kafka.client import Cluster
+from kstore_core.changelog.kafka.topics import topics
 from kstore_core.cli.errors import NotFoundError
 from kstore_core.errors import SpecError
 

@@ -15,10 +15,10 @@ from kstore_core.errors import FormatError, SpecError
 from kstore_core.formats import ValueFormat, named
 from kstore_core.keys import rows_of
 from kstore_core.offsets import StoreRecord
-from kstore_core.segments.prefixes import ID_BYTES
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import OFFSETS
-from kstore_core.versioned import LATEST_PREFIX
+from kstore_core.tables.segments.prefixes import ID_BYTES
+from kstore_core.tables.versioned import LATEST_PREFIX
 
 __all__ = ["Described", "describe", "described_by_options", "flag", "worded"]
 

@@ -14,15 +14,15 @@ from kstore_core.cli.segments import SeenSegment, shared_segments
 from kstore_core.engine import Database, Engine, Namespace
 from kstore_core.errors import SpecError
 from kstore_core.formats import ValueFormat
-from kstore_core.lock import LOCK_FILE
-from kstore_core.migration import check_not_moving
 from kstore_core.offsets import StoreRecord, merged_record, read_record
-from kstore_core.opening import DEFAULT
-from kstore_core.recognition import recognised
-from kstore_core.segments.names import by_id, starts
-from kstore_core.segments.storage import read_children
 from kstore_core.state import StateDirectory, open_state
+from kstore_core.state.migration_note import check_not_moving
+from kstore_core.state.recognition import recognised
+from kstore_core.system.lock import LOCK_FILE
 from kstore_core.tables import OFFSETS
+from kstore_core.tables.segments.databases import read_children
+from kstore_core.tables.segments.names import by_id, starts
+from kstore_core.tables.upgrading import DEFAULT
 
 __all__ = ["Sight", "look", "open_to_read", "seen_families", "seen_format"]
 

@@ -60,7 +60,7 @@ def places(path: Path) -> Places:
     """
     if not is_root(path):
         return Places([path])
-    from kstore_core.spark.roots import Root
+    from kstore_core.spark.root.root import Root
 
     root = Root.at(path)
     manifest = root.load()

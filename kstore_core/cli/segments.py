@@ -11,11 +11,11 @@ from kstore_core.clock import segment_id
 from kstore_core.engine import Database
 from kstore_core.errors import FormatError
 from kstore_core.keys import KeySchema
-from kstore_core.segments import PrefixedSegments
-from kstore_core.segments.names import is_dated
 from kstore_core.spec import StoredSpec
-from kstore_core.staging import StagedNamespace, Staging
 from kstore_core.tables import OFFSETS, NamespaceTable
+from kstore_core.tables.segments import PrefixedSegments
+from kstore_core.tables.segments.names import is_dated
+from kstore_core.tables.staging import StagedNamespace, Staging
 
 __all__ = ["SeenSegment", "documents", "shared_segments"]
 

@@ -5,11 +5,10 @@ the fault; None, where a value may be null, gives None. Nothing here imports pya
 a function that takes Arrow columns is called.
 """
 
-from kstore_core.codec import segment_rows
-from kstore_core.codec.batch_head import BatchHead
-from kstore_core.codec.column_decoder import decode_column, split_column
-from kstore_core.codec.column_encoder import encode_column
-from kstore_core.codec.conversions import (
+from kstore_core.codec.arrow.decoder import decode_column, split_column
+from kstore_core.codec.arrow.encoder import encode_column
+from kstore_core.codec.conversions.headers_bytes_store import HeadersBytesStore
+from kstore_core.codec.conversions.values import (
     convert_from_plain_to_header_format,
     convert_to_header_format,
     convert_to_timestamped_format,
@@ -20,11 +19,10 @@ from kstore_core.codec.conversions import (
     raw_timestamp,
     raw_timestamped_value,
 )
-from kstore_core.codec.header import Header
-from kstore_core.codec.header_bytes import decode_headers, encode_headers
-from kstore_core.codec.headers import Headers
-from kstore_core.codec.headers_bytes_store import HeadersBytesStore
-from kstore_core.codec.keys import (
+from kstore_core.codec.headers.encoding import decode_headers, encode_headers
+from kstore_core.codec.headers.header import Header
+from kstore_core.codec.headers.headers import Headers
+from kstore_core.codec.keys.composite import (
     key_first_session_key,
     key_first_window_key,
     session_key,
@@ -42,37 +40,22 @@ from kstore_core.codec.keys import (
     window_key,
     windowed_key,
 )
-from kstore_core.codec.log_arrow import arrow_to_log, log_to_arrow
-from kstore_core.codec.log_order import latest_records, records_in_time, split_by_key
-from kstore_core.codec.log_record import LogRecord
-from kstore_core.codec.log_rows import log_to_rows, rows_to_log
-from kstore_core.codec.partitioner import murmur2, partition
-from kstore_core.codec.record_batch_decoder import decode_record_batches, decode_record_columns
-from kstore_core.codec.record_batch_encoder import (
+from kstore_core.codec.keys.murmur2 import murmur2, partition
+from kstore_core.codec.keys.windowed import Windowed
+from kstore_core.codec.log.arrow import arrow_to_log, log_to_arrow
+from kstore_core.codec.log.batch.decoder import decode_record_batches, decode_record_columns
+from kstore_core.codec.log.batch.encoder import (
     encode_compacted_batch,
     encode_record_batch,
     encode_record_columns,
 )
-from kstore_core.codec.record_batch_heads import find_batch, read_batch_head
-from kstore_core.codec.record_columns import RecordColumns
-from kstore_core.codec.records import (
-    AggregationWithHeaders,
-    ValueAndTimestamp,
-    ValueTimestampHeaders,
-)
-from kstore_core.codec.timed_values import (
-    decode_latest,
-    decode_value_and_timestamp,
-    encode_latest,
-    encode_value_and_timestamp,
-)
-from kstore_core.codec.values import (
-    decode_aggregation_with_headers,
-    decode_value_timestamp_headers,
-    encode_aggregation_with_headers,
-    encode_value_timestamp_headers,
-)
-from kstore_core.codec.varints import (
+from kstore_core.codec.log.batch.finding import find_batch, read_batch_head
+from kstore_core.codec.log.batch.head import BatchHead
+from kstore_core.codec.log.columns import RecordColumns
+from kstore_core.codec.log.order import latest_records, records_in_time, split_by_key
+from kstore_core.codec.log.record import LogRecord
+from kstore_core.codec.log.rows import log_to_rows, rows_to_log
+from kstore_core.codec.primitives.varints import (
     decode_unsigned_varint,
     decode_varint,
     decode_varlong,
@@ -80,10 +63,27 @@ from kstore_core.codec.varints import (
     encode_varint,
     encode_varlong,
 )
-from kstore_core.codec.version_builder import build_version_rows
-from kstore_core.codec.version_reader import explode_versions
-from kstore_core.codec.versioned_records import VersionedRecord, VersionedRecordWithHeaders
-from kstore_core.codec.windowed import Windowed
+from kstore_core.codec.values.records import (
+    AggregationWithHeaders,
+    ValueAndTimestamp,
+    ValueTimestampHeaders,
+)
+from kstore_core.codec.values.versioned_records import VersionedRecord, VersionedRecordWithHeaders
+from kstore_core.codec.values.with_headers import (
+    decode_aggregation_with_headers,
+    decode_value_timestamp_headers,
+    encode_aggregation_with_headers,
+    encode_value_timestamp_headers,
+)
+from kstore_core.codec.values.with_timestamp import (
+    decode_latest,
+    decode_value_and_timestamp,
+    encode_latest,
+    encode_value_and_timestamp,
+)
+from kstore_core.codec.versions import segment_rows
+from kstore_core.codec.versions.builder import build_version_rows
+from kstore_core.codec.versions.reader import explode_versions
 
 __all__ = [
     "AggregationWithHeaders",

@@ -217,7 +217,7 @@ def history(root: Path, currency: str, partitions: int) -> list[VersionedRecordW
 
 def shard_directory(root: Path, currency: str, partitions: int) -> Path:
     """The state directory in which the store keeps a currency."""
-    from kstore_core.spark.roots import Root
+    from kstore_core.spark.root.root import Root
 
     shard = Root.at(root).load().shards[partition(serdes.UTF8.encode(currency), partitions)]
     if shard.path is None:
@@ -236,7 +236,7 @@ def _clear(out: Path) -> None:
 
 
 def _session() -> tuple[SparkSession, str]:
-    from kstore_core.spark.session import local_session
+    from kstore_core.spark.runtime.session import local_session
 
     spark = local_session("kstore demo")
     assert spark._jvm is not None

@@ -1,8 +1,8 @@
-from kstore_core.codec.row_pairs cimport RowPairs
+from kstore_core.codec.keys.row_pairs cimport RowPairs
 from kstore_core.layers.lru cimport ByUse, CacheBudget, Entry, Part
-from kstore_core.layers.telling cimport Telling
-from kstore_core.record_slot cimport RecordSlot
-from kstore_core.staging cimport StagedNamespace, Staging
+from kstore_core.layers.flush_listener cimport Telling
+from kstore_core.layers.current_record cimport RecordSlot
+from kstore_core.tables.staging cimport StagedNamespace, Staging
 
 
 cdef class Cached:

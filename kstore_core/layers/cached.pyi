@@ -1,13 +1,13 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Self
 
-from kstore_core.codec.row_pairs import RowPairs
+from kstore_core.codec.keys.row_pairs import RowPairs
 from kstore_core.engine import Chunk
+from kstore_core.layers.current_record import RecordSlot
+from kstore_core.layers.flush_listener import _Listener
 from kstore_core.layers.lru import CacheBudget
-from kstore_core.layers.telling import _Listener
-from kstore_core.record_slot import RecordSlot
-from kstore_core.staging import StagedNamespace
 from kstore_core.tables import Bounds, Table, Write
+from kstore_core.tables.staging import StagedNamespace
 
 __all__ = ["Cached"]
 

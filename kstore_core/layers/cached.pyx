@@ -14,17 +14,17 @@ from cpython.bytes cimport PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.object cimport PyObject
 
-from kstore_core.codec.row_pairs cimport RowPairs
+from kstore_core.codec.keys.row_pairs cimport RowPairs
 from kstore_core.layers.lru cimport ByUse, CacheBudget, Entry, Part, context_bytes
-from kstore_core.layers.telling cimport Telling
-from kstore_core.ordered cimport OrderedRows, compare
-from kstore_core.record_slot cimport RecordSlot
-from kstore_core.staging cimport StagedNamespace, Staging, close_scan
+from kstore_core.layers.flush_listener cimport Telling
+from kstore_core.engine.ordered cimport OrderedRows, compare
+from kstore_core.layers.current_record cimport RecordSlot
+from kstore_core.tables.staging cimport StagedNamespace, Staging, close_scan
 
 from kstore_core.errors import KeyTooLongError
-from kstore_core.interrupts import uninterrupted
+from kstore_core.system.interrupts import uninterrupted
 from kstore_core.layers.merging import merged_segments
-from kstore_core.merged import MergedScan
+from kstore_core.tables.merged import MergedScan
 from kstore_core.tables import Bounds, Write
 from kstore_core.types import RecordContext
 

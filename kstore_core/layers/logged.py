@@ -20,12 +20,12 @@ from kstore_core.clock import StreamClock
 from kstore_core.codec import RecordColumns
 from kstore_core.errors import KStoreError, UncommittedLimitError
 from kstore_core.formats import ValueFormat
-from kstore_core.interrupts import interruptible, uninterrupted
 from kstore_core.keys import KeySchema
-from kstore_core.staging import Staging
+from kstore_core.system.interrupts import interruptible, uninterrupted
 from kstore_core.tables import Bounds, Layer, Table, Write
+from kstore_core.tables.staging import Staging
+from kstore_core.tables.versioned import VersionedTable
 from kstore_core.types import NOT_PUT, RecordContext
-from kstore_core.versioned import VersionedTable
 
 __all__ = ["Journal", "Logged", "LoggedVersions"]
 

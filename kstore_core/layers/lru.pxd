@@ -1,6 +1,6 @@
 from cpython.object cimport PyObject
 
-from kstore_core.ordered cimport OrderedRows
+from kstore_core.engine.ordered cimport OrderedRows
 
 
 cdef class CacheBudget:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from kstore_core.engine import Chunk
-from kstore_core.merged import MergedScan
-from kstore_core.ordered import OrderedScan
+from kstore_core.engine.ordered import OrderedScan
+from kstore_core.tables.merged import MergedScan
 
 __all__ = ["merged_segments"]
 

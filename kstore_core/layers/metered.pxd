@@ -1,4 +1,4 @@
-from kstore_core.record_slot cimport RecordSlot
+from kstore_core.layers.current_record cimport RecordSlot
 
 
 cdef class Latency:

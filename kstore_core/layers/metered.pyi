@@ -1,8 +1,8 @@
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
-from kstore_core.record_slot import RecordSlot
-from kstore_core.typed.scan import Scan
+from kstore_core.layers.current_record import RecordSlot
+from kstore_core.tables.scan import Scan
 
 __all__ = ["Latency", "Lateness", "OpenIterators", "Operation", "metered", "metered_scan"]
 

@@ -8,7 +8,7 @@ than making a tuple of them would.
 from cpython.object cimport PyObject
 from posix.time cimport CLOCK_MONOTONIC, CLOCK_REALTIME, clock_gettime, timespec
 
-from kstore_core.record_slot cimport RecordSlot
+from kstore_core.layers.current_record cimport RecordSlot
 
 __all__ = ["Lateness", "Latency", "OpenIterators", "Operation", "metered", "metered_scan"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kstore_core.errors import EngineUnavailableError
-from kstore_core.extras import install
+from kstore_core.hints import install
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

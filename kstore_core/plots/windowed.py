@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from kstore_core.html import cut, short
+from kstore_core.display.html import cut, short
 from kstore_core.plots.axes import FILL, GRID, INK, LINE, QUIET, axes_for, days, plain, time_axis
 from kstore_core.types import Windowed
 

@@ -1,6 +1,6 @@
 """Queries: what a store is asked, up to which position, and what it answers (KIP-796)."""
 
-from kstore_core.position import Position
+from kstore_core.offsets.position import Position
 from kstore_core.query.bound import PositionBound
 from kstore_core.query.requests import (
     KeyQuery,

@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from kstore_core.errors import ForkedHandleError, StoreClosedError
-from kstore_core.position import Position
+from kstore_core.offsets.position import Position
 from kstore_core.query.bound import PositionBound
 from kstore_core.query.forms import Unanswered
 from kstore_core.query.handlers import SCANS, reading
 from kstore_core.query.requests import Query
 from kstore_core.query.result import FailureReason, QueryResult
-from kstore_core.typed.scan import Scan
+from kstore_core.tables.scan import Scan
 
 __all__ = ["Isolation", "answer"]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from kstore_core.position import Position
+from kstore_core.offsets.position import Position
 
 __all__ = ["PositionBound"]
 

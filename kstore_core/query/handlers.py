@@ -21,7 +21,7 @@ from kstore_core.query.forms import (
 )
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import Bounds
-from kstore_core.typed.scan import Scan
+from kstore_core.tables.scan import Scan
 
 __all__ = ["SCANS", "reading"]
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Generic, TypeVar
 
 from kstore_core.errors import QueryError
-from kstore_core.position import Position
+from kstore_core.offsets.position import Position
 from kstore_core.types import Headers
 
 __all__ = ["FailureReason", "QueryResult", "ReadOnlyRecord"]

@@ -6,23 +6,23 @@
 docs/spark.md shows them at work. Importing this package imports neither pyspark nor pyarrow.
 """
 
-from kstore_core.spark.cluster import check_cluster
-from kstore_core.spark.joining import temporal_join
-from kstore_core.spark.joining_foreign import foreign_key_join
-from kstore_core.spark.manifest import Manifest
-from kstore_core.spark.map_state import map_state
-from kstore_core.spark.partition_time import with_partition_time
-from kstore_core.spark.placing import by_shard
-from kstore_core.spark.reading import read_store
-from kstore_core.spark.session import local_session
-from kstore_core.spark.source.changes import read_changes
-from kstore_core.spark.source.metadata import read_metadata
-from kstore_core.spark.source.streams_dir import read_streams_dir
+from kstore_core.spark.cluster.check import check_cluster
+from kstore_core.spark.join.foreign_key import foreign_key_join
+from kstore_core.spark.join.temporal import temporal_join
+from kstore_core.spark.map_state.map_state import map_state
+from kstore_core.spark.partition_time.with_partition_time import with_partition_time
+from kstore_core.spark.read.changes import read_changes
+from kstore_core.spark.read.metadata import read_metadata
+from kstore_core.spark.read.read_store import read_store
+from kstore_core.spark.read.streams_dir import read_streams_dir
+from kstore_core.spark.root.manifest import Manifest
+from kstore_core.spark.root.vacuum import Vacuumed, vacuum
+from kstore_core.spark.runtime.session import local_session
+from kstore_core.spark.shards.routing import by_shard
 from kstore_core.spark.source.write_options import spec_json
-from kstore_core.spark.streaming import stream_into
-from kstore_core.spark.vacuum import Vacuumed, vacuum
-from kstore_core.spark.verifying import verify_root
-from kstore_core.spark.writing import write_store
+from kstore_core.spark.stream.stream_into import stream_into
+from kstore_core.spark.verify.verify_root import verify_root
+from kstore_core.spark.write.write_store import write_store
 
 __all__ = [
     "Manifest",

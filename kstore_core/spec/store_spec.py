@@ -88,7 +88,7 @@ class StoreSpec:
         check_layers(self)
 
     def _repr_html_(self) -> str:
-        from kstore_core.shown import spec_html
+        from kstore_core.display.reprs import spec_html
 
         return spec_html(self)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from kstore_core.engine import Engine
 from kstore_core.errors import StateError
-from kstore_core.migration import check_not_moving, moving
 from kstore_core.offsets import StoreRecord, read_record
-from kstore_core.segments.storage import read_children
 from kstore_core.spec import check_name, is_name
+from kstore_core.state.migration_note import check_not_moving, moving
 from kstore_core.tables import OFFSETS
+from kstore_core.tables.segments.databases import read_children
 
 __all__ = ["read_store", "store_names"]
 

@@ -11,29 +11,29 @@ from pathlib import Path
 from typing import Any
 
 from kstore_core.changelog import Changelog, check_changelog
-from kstore_core.committed import CommittedEngine, HeldView, Hold, Moments, SharedView
 from kstore_core.engine import Durability, Engine
 from kstore_core.errors import SpecError, StateError, UnsupportedError
-from kstore_core.interrupts import uninterrupted
 from kstore_core.layers import CacheBudget
-from kstore_core.lock import DirectoryLock
+from kstore_core.layers.current_record import OpenRecord, RecordSlot
 from kstore_core.metrics import Metric, MetricsRegistry
-from kstore_core.migration import check_not_moving
-from kstore_core.notes import check_notes
 from kstore_core.offsets import Partition, StoreRecord, check_offsets, common_offsets
-from kstore_core.open_store import OpenStore
+from kstore_core.offsets.notes import check_notes
 from kstore_core.partition_time import partition_time
-from kstore_core.record_slot import OpenRecord, RecordSlot
-from kstore_core.restore_log import RestoreListener
-from kstore_core.restore_rows import Restored
+from kstore_core.restore.replay import RestoreListener
+from kstore_core.restore.rows import Restored
 from kstore_core.spec import StoredSpec, StoreSpec
-from kstore_core.staging import Staging
-from kstore_core.state.checkpoints import write_checkpoint
+from kstore_core.state.changelogs import StateLogs
 from kstore_core.state.contents import read_store, store_names
 from kstore_core.state.context import context_of
+from kstore_core.state.copying import write_checkpoint
 from kstore_core.state.figures import StateFigures
 from kstore_core.state.handle import Held, StateHandle
-from kstore_core.state.logs import StateLogs
+from kstore_core.state.migration_note import check_not_moving
+from kstore_core.state.open_store import OpenStore
+from kstore_core.state.snapshots import CommittedEngine, HeldView, Hold, Moments, SharedView
+from kstore_core.system.interrupts import uninterrupted
+from kstore_core.system.lock import DirectoryLock
+from kstore_core.tables.staging import Staging
 from kstore_core.types import RecordContext, Time, to_millis
 
 __all__ = ["StateDirectory"]
@@ -43,7 +43,7 @@ _FLUSHES = 1000
 
 
 class StateDirectory(StateHandle):
-    """The stores of one task, committed together. Made by :func:`~kstore_core.state.open_state`.
+    """The stores of one task, committed together. Made by :func:`~kstore_core.state.opening`.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class StateDirectory(StateHandle):
         return f"<StateDirectory {str(self.path)!r} on {self.engine.name}, {state}>"
 
     def _repr_html_(self) -> str:
-        from kstore_core.shown import state_html
+        from kstore_core.display.reprs import state_html
 
         return state_html(self)
 

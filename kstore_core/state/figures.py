@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kstore_core.metrics import Metric, Rate
-from kstore_core.open_store import OpenStore
+from kstore_core.state.open_store import OpenStore
 
 __all__ = ["StateFigures"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from kstore_core.errors import ForkedHandleError, StoreClosedError
-from kstore_core.handle import Handle
+from kstore_core.system.handle import Handle
 
 __all__ = ["Held", "StateHandle"]
 

@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from kstore_core.changelog import Changelog, Changelogs
-from kstore_core.directories import make_directory
 from kstore_core.engine import DURABILITY_LEVELS, Durability, Engine
 from kstore_core.errors import SpecError, StateError, StorageFullError, UnsupportedError
-from kstore_core.interrupts import uninterrupted
 from kstore_core.layers import CacheBudget
-from kstore_core.lock import DirectoryLock
 from kstore_core.metrics import REGISTRY, MetricsRegistry
-from kstore_core.recognition import check_engine, engine_of
-from kstore_core.registry import make_engine
-from kstore_core.restore_log import RestoreListener
-from kstore_core.staging import Staging
+from kstore_core.plugins.registry import make_engine
+from kstore_core.restore.replay import RestoreListener
+from kstore_core.state.changelogs import StateLogs
 from kstore_core.state.directory import StateDirectory
-from kstore_core.state.logs import StateLogs
+from kstore_core.state.recognition import check_engine, engine_of
+from kstore_core.system.directories import make_directory
+from kstore_core.system.interrupts import uninterrupted
+from kstore_core.system.lock import DirectoryLock
+from kstore_core.tables.staging import Staging
 
 __all__ = ["DEFAULT_CACHE_MAX_BYTES", "DEFAULT_UNCOMMITTED_MAX_BYTES", "open_state"]
 
@@ -76,7 +76,7 @@ def open_state(
         than they have: a directory of logs in files, or a `ChangelogDirectory`; or the log of the
         one store that is opened, which stays its owner's to close. See docs/restore.md.
     on_restore : callable, optional
-        Told how far a restore is, by `kstore_core.restore_log.RestoreProgress`.
+        Told how far a restore is, by `kstore_core.restore.replay.RestoreProgress`.
     uncommitted_max_bytes : int
         Keys and values that may be staged, in bytes; beyond it they are written before the commit,
         without offsets. Negative for no limit. Each row takes about 120 bytes of memory beside

@@ -1,5 +1,6 @@
 """The shapes: what a store looks like to its user."""
 
+from kstore_core.tables.scan import Scan
 from kstore_core.typed.key_value import (
     KeyValueStore,
     TimestampedKeyValueStore,
@@ -10,7 +11,6 @@ from kstore_core.typed.read_only import (
     ReadOnlySessionStoreWithHeaders,
     ReadOnlyWindowStore,
 )
-from kstore_core.typed.scan import Scan
 from kstore_core.typed.session import SessionStore, SessionStoreWithHeaders
 from kstore_core.typed.versioned import (
     OnExpired,

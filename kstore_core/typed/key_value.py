@@ -7,8 +7,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import Bounds, Table, Write
+from kstore_core.tables.scan import Scan
 from kstore_core.typed.points import Points
-from kstore_core.typed.scan import Scan
 from kstore_core.typed.store import Store, StoreHome
 from kstore_core.typed.values import values_of
 from kstore_core.types import Time, ValueAndTimestamp, ValueTimestampHeaders

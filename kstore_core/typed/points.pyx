@@ -1,9 +1,9 @@
 # cython: language_level=3
 """Point reads and writes of a key-value store: compiled from the user's call to the table's."""
 
-from kstore_core.dual cimport DualTable
+from kstore_core.tables.dual cimport DualTable
 from kstore_core.layers.cached cimport Cached
-from kstore_core.staging cimport StagedNamespace
+from kstore_core.tables.staging cimport StagedNamespace
 from kstore_core.typed.values cimport Values
 
 __all__ = ["Points"]

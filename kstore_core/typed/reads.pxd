@@ -1,9 +1,9 @@
 from libc.stdint cimport int64_t
 
-from kstore_core.codec.key_ranges cimport KeyLayout
-from kstore_core.segments.table cimport SegmentedTable
-from kstore_core.staging cimport StagedNamespace
-from kstore_core.typed.scan cimport Scan
+from kstore_core.codec.keys.ranges cimport KeyLayout
+from kstore_core.tables.segments.table cimport SegmentedTable
+from kstore_core.tables.staging cimport StagedNamespace
+from kstore_core.tables.scan cimport Scan
 
 
 cdef class Reads:

@@ -4,7 +4,7 @@ from typing import Any
 from kstore_core.clock import StreamClock
 from kstore_core.keys import RowKeys
 from kstore_core.tables import Table
-from kstore_core.typed.scan import Scan
+from kstore_core.tables.scan import Scan
 
 __all__ = ["Reads"]
 

@@ -8,11 +8,11 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
-from kstore_core.codec.key_parts cimport NO_PREFIX
-from kstore_core.codec.key_ranges cimport KeyLayout, one_key
-from kstore_core.codec.wire cimport store_i32, store_i64
-from kstore_core.segments.table cimport SegmentedTable
-from kstore_core.typed.scan cimport Scan
+from kstore_core.codec.keys.parts cimport NO_PREFIX
+from kstore_core.codec.keys.ranges cimport KeyLayout, one_key
+from kstore_core.codec.primitives.wire cimport store_i32, store_i64
+from kstore_core.tables.segments.table cimport SegmentedTable
+from kstore_core.tables.scan cimport Scan
 
 __all__ = ["Reads"]
 

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from kstore_core.clock import StreamClock
 from kstore_core.keys import MAX_TIME
 from kstore_core.spec import StoreSpec
-from kstore_core.typed.scan import Scan
+from kstore_core.tables.scan import Scan
 from kstore_core.typed.segmented import ExpiringTable, SegmentedStore
 from kstore_core.typed.store import StoreHome
 from kstore_core.typed.values import values_of

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 from kstore_core.clock import StreamClock
 from kstore_core.errors import UnsupportedError
 from kstore_core.layers import Cached, StoreMeasures
+from kstore_core.layers.current_record import RecordSlot
 from kstore_core.offsets import Partition, StoreRecord
-from kstore_core.position import Position, copy_position
-from kstore_core.record_slot import RecordSlot
+from kstore_core.offsets.position import Position, copy_position
 from kstore_core.spec import StoreSpec
 from kstore_core.types import RecordContext
 
@@ -134,7 +134,7 @@ class Store(Generic[K]):
         )
 
     def _repr_html_(self) -> str:
-        from kstore_core.shown import store_html
+        from kstore_core.display.reprs import store_html
 
         return store_html(self)
 

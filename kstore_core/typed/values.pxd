@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from kstore_core.record_slot cimport RecordSlot
+from kstore_core.layers.current_record cimport RecordSlot
 
 
 cdef enum Kind:

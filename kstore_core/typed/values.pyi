@@ -2,7 +2,7 @@ from typing import Any, Self, final
 
 import pyarrow as pa
 
-from kstore_core.record_slot import RecordSlot
+from kstore_core.layers.current_record import RecordSlot
 from kstore_core.serdes import Serde
 from kstore_core.spec import StoreSpec
 from kstore_core.types import Time

@@ -7,19 +7,19 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
 from libc.stdint cimport int64_t
 
-from kstore_core.codec.records cimport (
+from kstore_core.codec.values.records cimport (
     AggregationWithHeaders,
     ValueAndTimestamp,
     ValueTimestampHeaders,
 )
-from kstore_core.codec.stored_records cimport (
+from kstore_core.codec.values.stored_records cimport (
     aggregation_record,
     headers_record,
     timestamped_record,
 )
-from kstore_core.codec.timed_values cimport stamped
-from kstore_core.codec.values cimport joined
-from kstore_core.record_slot cimport RecordSlot
+from kstore_core.codec.values.with_timestamp cimport stamped
+from kstore_core.codec.values.with_headers cimport joined
+from kstore_core.layers.current_record cimport RecordSlot
 
 from kstore_core.codec import (
     Headers,

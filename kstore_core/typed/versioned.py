@@ -9,7 +9,8 @@ from kstore_core.clock import StreamClock
 from kstore_core.errors import RetentionExceededError
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import Bounds
-from kstore_core.typed.scan import Scan
+from kstore_core.tables.scan import Scan
+from kstore_core.tables.versioned import Version, VersionedTable
 from kstore_core.typed.store import Store, StoreHome
 from kstore_core.typed.values import VersionedValues, values_of
 from kstore_core.types import (
@@ -20,7 +21,6 @@ from kstore_core.types import (
     VersionedRecordWithHeaders,
     to_millis,
 )
-from kstore_core.versioned import Version, VersionedTable
 
 __all__ = [
     "OnExpired",

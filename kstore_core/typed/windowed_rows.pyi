@@ -3,8 +3,8 @@ from typing import Any, Generic, Self, TypeVar
 import pyarrow as pa
 
 from kstore_core.keys import RowKeys
+from kstore_core.tables.scan import Scan
 from kstore_core.typed.reads import Reads
-from kstore_core.typed.scan import Scan
 from kstore_core.typed.values import Values
 from kstore_core.types import Time, Windowed
 

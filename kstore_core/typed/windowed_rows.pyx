@@ -4,9 +4,9 @@
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 
-from kstore_core.codec.key_parts cimport NO_PREFIX, Parts, take_apart
-from kstore_core.codec.key_ranges cimport compared
-from kstore_core.codec.windowed cimport millis, windowed
+from kstore_core.codec.keys.parts cimport NO_PREFIX, Parts, take_apart
+from kstore_core.codec.keys.ranges cimport compared
+from kstore_core.codec.keys.windowed cimport millis, windowed
 from kstore_core.typed.reads cimport Reads
 from kstore_core.typed.values cimport CUSTOM, Values
 from kstore_core.typed.writers cimport window_start

@@ -7,9 +7,9 @@ one store take turns where a write asks or moves the clock; most need neither.
 
 from libc.stdint cimport int64_t
 
-from kstore_core.codec.windowed cimport Windowed
-from kstore_core.record_slot cimport RecordSlot
-from kstore_core.staging cimport StagedNamespace
+from kstore_core.codec.keys.windowed cimport Windowed
+from kstore_core.layers.current_record cimport RecordSlot
+from kstore_core.tables.staging cimport StagedNamespace
 from kstore_core.typed.values cimport Values
 
 from kstore_core.types import to_millis

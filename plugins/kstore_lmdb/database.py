@@ -15,7 +15,7 @@ import lmdb
 
 from kstore_core.engine import Database, Rows
 from kstore_core.errors import SpecError, UnsupportedError
-from kstore_core.interrupts import uninterrupted
+from kstore_core.system.interrupts import uninterrupted
 from kstore_lmdb import environment, living
 from kstore_lmdb.environment import Environment
 from kstore_lmdb.errors import Reason, closed, doing, dropped, foreign, forked

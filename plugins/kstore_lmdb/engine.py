@@ -16,7 +16,7 @@ from kstore_core.engine import (
     EngineOptions,
 )
 from kstore_core.errors import SpecError
-from kstore_core.interrupts import uninterrupted
+from kstore_core.system.interrupts import uninterrupted
 from kstore_lmdb.database import DEFAULT, LMDBDatabase
 from kstore_lmdb.environment import acquire, release
 from kstore_lmdb.errors import doing

@@ -21,7 +21,7 @@ from lmdb import Environment
 from lmdb.verify import VerifyError, verify
 
 from kstore_core.errors import CorruptionError, SpecError
-from kstore_core.interrupts import uninterrupted
+from kstore_core.system.interrupts import uninterrupted
 from kstore_lmdb.errors import locked
 from kstore_lmdb.options import FORMATS, LMDBFormat
 

@@ -14,7 +14,7 @@ import os
 import weakref
 from pathlib import Path
 
-from kstore_core.interrupts import uninterrupted
+from kstore_core.system.interrupts import uninterrupted
 from kstore_lmdb import living
 from kstore_lmdb.errors import locked
 

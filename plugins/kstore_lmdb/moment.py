@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import lmdb
 
-from kstore_core.scratch import Scratch
+from kstore_core.system.scratch import Scratch
 from kstore_lmdb.errors import Reason
 
 if TYPE_CHECKING:

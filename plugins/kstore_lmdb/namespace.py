@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import lmdb
 
 from kstore_core.engine import Chunk, Namespace
-from kstore_core.ordered import take
+from kstore_core.engine.ordered import take
 from kstore_lmdb import living
 from kstore_lmdb.errors import Reason, doing
 from kstore_lmdb.moment import Moment

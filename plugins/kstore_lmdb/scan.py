@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from weakref import ref
 
 from kstore_core.engine import Chunk
-from kstore_core.ordered import take
+from kstore_core.engine.ordered import take
 from kstore_lmdb.errors import Reason, doing
 from kstore_lmdb.moment import Moment
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kstore_core.engine import Chunk, Database, Namespace, Rows, Snapshot
+from kstore_core.engine.ordered import OrderedRows, OrderedScan, OrderedView
 from kstore_core.errors import ForkedHandleError, StoreClosedError, UnsupportedError
-from kstore_core.interrupts import uninterrupted
-from kstore_core.ordered import OrderedRows, OrderedScan, OrderedView
+from kstore_core.system.interrupts import uninterrupted
 
 __all__ = ["MemoryDatabase", "StoredRows"]
 

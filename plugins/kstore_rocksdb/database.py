@@ -16,7 +16,7 @@ from rocksdict import Checkpoint, DbClosedError, IngestExternalFileOptions, Rdic
 
 from kstore_core.engine import Database, Durability, Rows
 from kstore_core.errors import UnsupportedError
-from kstore_core.interrupts import interruptible, uninterrupted
+from kstore_core.system.interrupts import interruptible, uninterrupted
 from kstore_rocksdb import living
 from kstore_rocksdb.batch import native_batch
 from kstore_rocksdb.errors import Reason, closed, doing, dropped, exists_already, forked, reraise

@@ -20,7 +20,7 @@ from kstore_core.engine import (
     EngineOptions,
 )
 from kstore_core.errors import EngineError, SpecError
-from kstore_core.interrupts import uninterrupted
+from kstore_core.system.interrupts import uninterrupted
 from kstore_rocksdb import locks
 from kstore_rocksdb.database import RocksDBDatabase
 from kstore_rocksdb.errors import doing

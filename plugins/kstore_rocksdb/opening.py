@@ -12,8 +12,8 @@ from rocksdict import AccessType, Cache, Rdict
 
 from kstore_core.engine import Durability
 from kstore_core.errors import CorruptionError
-from kstore_core.interrupts import uninterrupted
-from kstore_core.scratch import Scratch
+from kstore_core.system.interrupts import uninterrupted
+from kstore_core.system.scratch import Scratch
 from kstore_rocksdb import living, locks
 from kstore_rocksdb.database import DEFAULT, RocksDBDatabase
 from kstore_rocksdb.errors import doing, is_locked, reraise

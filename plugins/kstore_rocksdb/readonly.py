@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from kstore_core.errors import EngineError
-from kstore_core.interrupts import interruptible, uninterrupted
-from kstore_core.scratch import HELD, Scratch
+from kstore_core.system.interrupts import interruptible, uninterrupted
+from kstore_core.system.scratch import HELD, Scratch
 
 __all__ = ["KEPT", "copy_scratch", "moment", "with_scratch"]
 

@@ -8,7 +8,7 @@ with contextlib.suppress(ImportError):  # without PySpark nobody looks
     from pyspark.sql.datasource import DataSource
 
     try:
-        from kstore_core.spark.kafka_source.datasource import KafkaSource as DefaultSource
+        from kstore_core.spark.kafka.datasource import KafkaSource as DefaultSource
     except Exception as error:  # noqa: BLE001 - whatever it is, other sources are to be found
         _reason = f"{type(error).__name__}: {error}"
 

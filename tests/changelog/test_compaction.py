@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kstore_core.changelog import FileChangelog, LogConfig, compaction, topic_config
-from kstore_core.changelog.segment import Segment, heads
+from kstore_core.changelog import FileChangelog, LogConfig, topic_config
+from kstore_core.changelog.files import compaction
+from kstore_core.changelog.files.segment import Segment, heads
 from kstore_core.codec import LogRecord
 from kstore_core.errors import CorruptionError, EngineError
 from kstore_core.stores import versioned_key_value
 from tests.changelog.logs import bytes_of, contents, files, fill, open_log, read_whole
-from tests.kafka_python import read_by_kafka_python
+from tests.support.kafka_python import read_by_kafka_python
 
 HOUR = 3_600_000
 

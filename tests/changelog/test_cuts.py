@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from kstore_core.changelog import FileChangelog, LogConfig, tail
-from kstore_core.changelog.segment import list_segments
-from kstore_core.changelog.start import START, noted_start
-from kstore_core.changelog.tail import cuts
+from kstore_core.changelog import FileChangelog, LogConfig
+from kstore_core.changelog.files import tail
+from kstore_core.changelog.files.segment import list_segments
+from kstore_core.changelog.files.start import START, noted_start
+from kstore_core.changelog.files.tail import cuts
 from kstore_core.errors import CorruptionError, InconsistentStateError, StorageFullError
 from tests.changelog.logs import contents, fill, open_log, read_whole
-from tests.kafka_python import read_by_kafka_python
+from tests.support.kafka_python import read_by_kafka_python
 
 HALF = (12).to_bytes(8) + b"\0\0\1\0" + bytes(4) + b"\2" + b"half of a batch"
 """The beginning of the batch behind the first twelve records."""

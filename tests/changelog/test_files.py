@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kstore_core.changelog import Changelog, FileChangelog
 from kstore_core.codec import LogRecord, RecordColumns
-from kstore_core.codec.compression import CODECS
+from kstore_core.codec.log.batch.compression import CODECS
 from kstore_core.errors import (
     EngineError,
     InconsistentStateError,
@@ -25,7 +25,7 @@ from kstore_core.errors import (
     UnsupportedError,
 )
 from tests.changelog.logs import TOPIC, bytes_of, contents, files, fill, open_log, read_whole
-from tests.kafka_python import read_by_kafka_python
+from tests.support.kafka_python import read_by_kafka_python
 
 
 @pytest.mark.parametrize("compression", CODECS)
@@ -268,7 +268,7 @@ def test_a_library_that_is_missing_is_named_before_anything_is_made(
     module: str, compression: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.setattr("kstore_core.codec.checksum._compute", None)
+    monkeypatch.setattr("kstore_core.codec.log.batch.checksum._compute", None)
     with pytest.raises(UnsupportedError, match=r"pip install 'google-crc32c>=1.7' 'cramjam"):
         open_log(tmp_path / "log", compression=compression)
     assert list(tmp_path.iterdir()) == []

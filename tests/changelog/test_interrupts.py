@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from kstore_core.changelog import FileChangelog
-from kstore_core.changelog.segment import list_segments
-from kstore_core.changelog.tail import cuts
+from kstore_core.changelog.files.segment import list_segments
+from kstore_core.changelog.files.tail import cuts
 from tests.changelog.logs import fill, open_log, read_whole
 
 

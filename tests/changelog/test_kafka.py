@@ -20,8 +20,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstore_core import open_state, stores
-from kstore_core.changelog import KafkaChangelog, KafkaChangelogs, kafka_client
-from kstore_core.changelog.kafka_errors import meaning
+from kstore_core.changelog import KafkaChangelog, KafkaChangelogs
+from kstore_core.changelog.kafka import client as kafka_client
+from kstore_core.changelog.kafka.errors import meaning
 from kstore_core.changelog.whole import without_marks
 from kstore_core.codec import LogRecord, RecordColumns
 from kstore_core.errors import (
@@ -36,13 +37,13 @@ from kstore_core.errors import (
     StoreClosedError,
     UnsupportedError,
 )
-from kstore_core.restore_rows import Restored
+from kstore_core.restore.rows import Restored
 from kstore_core.testing.kinds import KEY_VALUE, SESSION, VERSIONED, WINDOW, Kind
 from kstore_core.testing.running import quick
 from tests.changelog.broker.broker import free_ports
-from tests.restoring.failover import run, some_input, undisturbed
-from tests.restoring.stores import contents as contents_of
-from tests.restoring.stores import spec_of
+from tests.restore.failover import run, some_input, undisturbed
+from tests.restore.stores import contents as contents_of
+from tests.restore.stores import spec_of
 
 OpenLog = Callable[..., KafkaChangelog]
 

@@ -9,7 +9,7 @@ import pytest
 
 from kstore_core import codec
 from kstore_core.changelog import LogConfig
-from tests.test_docs import ROOT, run
+from tests.project.test_docs import ROOT, run
 
 
 def test_its_code_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

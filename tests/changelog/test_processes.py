@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kstore_core.changelog import files
+from kstore_core.changelog.files import changelog as files
 from kstore_core.codec import LogRecord
 from kstore_core.errors import (
     CorruptionError,
@@ -25,8 +25,7 @@ from kstore_core.errors import (
     UnsupportedError,
 )
 from tests.changelog.logs import contents, fill, open_log, read_whole
-
-ROOT = Path(__file__).parent.parent.parent
+from tests.support.places import ROOT
 
 WRITER = """
 import sys

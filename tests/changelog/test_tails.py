@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kstore_core.changelog import FileChangelog
-from kstore_core.changelog.start import START
-from kstore_core.changelog.tail import cuts
+from kstore_core.changelog.files.start import START
+from kstore_core.changelog.files.tail import cuts
 from kstore_core.codec import LogRecord, read_batch_head
 from kstore_core.errors import CorruptionError, InconsistentStateError
 from tests.changelog.logs import contents, files, fill, open_log, read_whole

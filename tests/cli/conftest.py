@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from kstore_core import open_state, serdes, stores
 from kstore_core.cli.app import kstore
-from tests.golden import unpack
+from tests.support.golden import unpack
 
 
 class Ran:

@@ -14,8 +14,8 @@ from kstore_core import open_state, stores
 from kstore_core.cli.advice import Running, spoken
 from kstore_core.cli.app import COMMANDS, kstore
 from kstore_core.engine import Rows
-from kstore_core.migration import Plan
-from kstore_core.registry import make_engine
+from kstore_core.plugins.registry import make_engine
+from kstore_core.state.migration_note import Plan
 
 ENGINES = pytest.mark.parametrize("engine", ["lmdb", "rocksdb"])
 ADVISED = re.compile(rf"kstore (?:{'|'.join(COMMANDS)})\b[^;,\"`]*")

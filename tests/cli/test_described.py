@@ -12,10 +12,10 @@ import pytest
 from kstore_core import open_state
 from kstore_core.cli.app import COMMANDS, kstore
 from kstore_core.engine import Rows
-from kstore_core.registry import make_engine
+from kstore_core.maintenance.verify import verify
+from kstore_core.plugins.registry import make_engine
 from kstore_core.testing.kinds import KINDS, Kind
-from kstore_core.verify import verify
-from tests.verify.stores import fill
+from tests.maintenance.verify.stores import fill
 
 
 class Case(NamedTuple):

@@ -13,16 +13,17 @@ from pathlib import Path
 import pytest
 
 from kstore_core import open_state, serdes, stores
-from kstore_core.doctor import around, examine, set_aside, versions
-from kstore_core.doctor.holders import below
 from kstore_core.errors import EngineError, EngineLockedError, SpecError, StateError
-from kstore_core.lock import LOCK_FILE
-from kstore_core.migration import Plan
-from kstore_core.registry import make_engine
-from kstore_core.verify import verify
-from kstore_core.verify.units import Job, Unit
-from kstore_core.verify.work import Worker
-from tests.verify.stores import hashed, plant
+from kstore_core.maintenance.doctor import environment as around
+from kstore_core.maintenance.doctor import examine, set_aside, versions
+from kstore_core.maintenance.doctor.holders import below
+from kstore_core.maintenance.verify import verify
+from kstore_core.maintenance.verify.units import Job, Unit
+from kstore_core.maintenance.verify.work import Worker
+from kstore_core.plugins.registry import make_engine
+from kstore_core.state.migration_note import Plan
+from kstore_core.system.lock import LOCK_FILE
+from tests.maintenance.verify.stores import hashed, plant
 
 ORDERS = stores.timestamped_key_value_with_headers("orders", key=serdes.UTF8, value=serdes.UTF8)
 CLICKS = stores.window("clicks", 60_000, 10, False, 20_000)

@@ -11,7 +11,7 @@ from kstore_core.cli.app import COMMANDS
 from kstore_core.engine import Capabilities
 from kstore_core.hookspecs import PLUGINS
 from kstore_core.plugins import PluginWarning
-from kstore_core.registry import engine_class, installed_engines
+from kstore_core.plugins.registry import engine_class, installed_engines
 
 COMMAND = """
 import click

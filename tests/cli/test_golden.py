@@ -3,7 +3,7 @@
 import pytest
 
 from kstore_core.cli.rendering import json_value
-from tests.golden import manifest, unhex, unhex_headers
+from tests.support.golden import manifest, unhex, unhex_headers
 
 VERSIONED = ("--shape", "versioned", "--history-retention", "60s", "--segment-interval", "10s")
 

@@ -6,10 +6,10 @@ import shutil
 import pytest
 
 from kstore_core import open_state, serdes, stores
-from kstore_core.cli import migrate as command
-from kstore_core.migration import Plan, places
+from kstore_core.cli.commands import migrate as command
 from kstore_core.serdes import BuiltInSerde
-from tests.golden import unpack
+from kstore_core.state.migration_note import Plan, places
+from tests.support.golden import unpack
 
 pytestmark = pytest.mark.usefixtures("left_sound")
 

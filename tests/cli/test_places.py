@@ -8,8 +8,8 @@ from kstore_core import open_state, serdes, stores
 from kstore_core.cli.places import places
 from kstore_core.codec import partition
 from kstore_core.errors import StateError
-from kstore_core.spark.manifest import Manifest, Shard
-from kstore_core.spark.roots import Root
+from kstore_core.spark.root.manifest import Manifest, Shard
+from kstore_core.spark.root.root import Root
 
 SPEC = stores.versioned_key_value("rates", 3_600_000, key=serdes.UTF8, value=serdes.FLOAT64)
 CURRENCIES = ("AUD", "CHF", "EEK", "GBP", "USD")

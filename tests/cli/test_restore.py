@@ -7,8 +7,8 @@ import pytest
 from kstore_core import open_state, serdes, stores
 from kstore_core.changelog import ChangelogDirectory, FileChangelog
 from kstore_core.cli import progress
-from kstore_core.cli import restore as command
-from kstore_core.restore_log import RestoreProgress
+from kstore_core.cli.commands import restore as command
+from kstore_core.restore.replay import RestoreProgress
 from kstore_core.serdes import BuiltInSerde
 
 pytestmark = pytest.mark.usefixtures("left_sound")

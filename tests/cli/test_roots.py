@@ -7,9 +7,9 @@ import shutil
 import pytest
 
 from kstore_core import serdes, stores
-from kstore_core.spark.roots import Root
-from tests.spark.by_hand import publish
-from tests.spark.spoiling import SPOILS, linked_to, places_of, spoiled
+from kstore_core.spark.root.root import Root
+from tests.spark.support.by_hand import publish
+from tests.spark.support.spoiling import SPOILS, linked_to, places_of, spoiled
 
 SPEC = stores.timestamped_key_value("s", key=serdes.UTF8, value=serdes.UTF8)
 READS = (("get", "s", "k"), ("dump", "s"), ("inspect",))

@@ -6,8 +6,8 @@ import pytest
 
 from kstore_core import Windowed, open_state, serdes, stores
 from kstore_core.engine import Rows
-from kstore_core.registry import engine_class
-from tests.golden import manifest
+from kstore_core.plugins.registry import engine_class
+from tests.support.golden import manifest
 
 HALF = "window_half_migrated_timestamped_to_headers"
 CLICKS = stores.timestamped_window(

@@ -6,7 +6,7 @@ import pytest
 
 from kstore_core import open_state, stores
 from kstore_core.testing.kinds import KINDS
-from tests.verify.stores import fill, spec_of
+from tests.maintenance.verify.stores import fill, spec_of
 
 
 def everything(store):

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from kstore_core import open_state, stores
-from kstore_core.cli import upgrade as command
-from kstore_core.upgrade import Progress
-from tests.golden import unpack
+from kstore_core.cli.commands import upgrade as command
+from kstore_core.maintenance.upgrade.finishing import Progress
+from tests.support.golden import unpack
 
 pytestmark = pytest.mark.usefixtures("left_sound")
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kstore_core import open_state, serdes, stores
-from tests.verify.stores import hashed, plant
+from tests.maintenance.verify.stores import hashed, plant
 
 SPEC = stores.timestamped_key_value("orders", key=serdes.UTF8, value=serdes.UTF8)
 

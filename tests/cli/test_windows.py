@@ -7,8 +7,8 @@ import pytest
 
 from kstore_core import Windowed, open_state, serdes, stores
 from kstore_core.cli.rendering import json_value
-from kstore_core.registry import engine_class
-from tests.golden import manifest, unhex, unhex_headers
+from kstore_core.plugins.registry import engine_class
+from tests.support.golden import manifest, unhex, unhex_headers
 
 HALF = "window_half_migrated_timestamped_to_headers"
 WINDOW = ("--retention", "5m", "--window-size", "10s")

@@ -13,8 +13,8 @@ from kstore_core.codec import (
     encode_value_and_timestamp,
     encode_value_timestamp_headers,
 )
-from kstore_core.codec.downgrades import Strip
-from kstore_core.codec.upgrades import versioned_to_headers
+from kstore_core.codec.conversions.downgrades import Strip
+from kstore_core.codec.conversions.upgrades import versioned_to_headers
 from kstore_core.errors import FormatError
 
 HEADERS = st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=3)), max_size=3)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kstore_core import codec
 from kstore_core.errors import FormatError
+from tests.support.places import DOCS
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "formats.md"
+PAGE = DOCS / "formats.md"
 ROW = re.compile(r"^\| `([a-z_.0-9]+\(.*\))` \| (.*?) ?\|$", re.MULTILINE)
 FOUND = ROW.findall(PAGE.read_text(encoding="utf-8"))
 ELSEWHERE = {

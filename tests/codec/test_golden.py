@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Container
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,12 +11,13 @@ import pytest
 from kstore_core import codec
 from kstore_core.codec import segment_rows
 from kstore_core.errors import FormatError
+from tests.support.places import GOLDEN
 
 Case = dict[str, Any]
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "codec.jsonl"
+VECTORS = GOLDEN / "codec.jsonl"
 ELSEWHERE = {"record_batch_v2", "position", "key_schema_range"}
-CASES = [json.loads(line) for line in GOLDEN.read_text(encoding="utf-8").splitlines()]
+CASES = [json.loads(line) for line in VECTORS.read_text(encoding="utf-8").splitlines()]
 
 
 def of_kind(*kinds: str, targets: Container[str] | None = None) -> list[Any]:

@@ -26,8 +26,8 @@ from kstore_core.codec import (
     log_to_rows,
     read_batch_head,
 )
-from kstore_core.codec.checksum import crc32c
-from kstore_core.codec.compression import CODECS
+from kstore_core.codec.log.batch.checksum import crc32c
+from kstore_core.codec.log.batch.compression import CODECS
 from kstore_core.errors import CorruptionError, FormatError, KStoreError, UnsupportedError
 from tests.codec.strategies import BYTES, HEADERS, TIMES
 from tests.codec.test_golden import Case, of_kind, pairs, unhex
@@ -354,7 +354,7 @@ def test_a_library_that_is_missing_is_named(
     module: str, compression: str, remedy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.setattr("kstore_core.codec.checksum._compute", None)
+    monkeypatch.setattr("kstore_core.codec.log.batch.checksum._compute", None)
     with pytest.raises(UnsupportedError, match=rf"{remedy}.*pip install 'google-crc32c"):
         encode_record_batch([LogRecord(0, 0, b"k", b"v")], compression=compression)
 

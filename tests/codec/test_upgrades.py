@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kstore_core import codec, formats
 from kstore_core.codec import encode_latest, segment_rows
-from kstore_core.codec.upgrades import (
+from kstore_core.codec.conversions.upgrades import (
     Prefix,
     convert_rows,
     plain_to_headers,

@@ -16,11 +16,11 @@ import pytest
 
 from kstore_core.engine import Rows
 from kstore_core.errors import CorruptionError, KStoreError
+from kstore_core.maintenance.verify.entries import read_entries
 from kstore_core.offsets import read_record
-from kstore_core.registry import make_engine
-from kstore_core.segments.prefixed import PrefixedTable
+from kstore_core.plugins.registry import make_engine
 from kstore_core.tables import Bounds
-from kstore_core.verify.entries import read_entries
+from kstore_core.tables.segments.prefixed import PrefixedTable
 from kstore_lmdb import LMDBEngine
 from kstore_rocksdb.readonly import moment
 from tests.damage.homes import SPECS

@@ -15,9 +15,8 @@ import pytest
 
 from kstore_core import open_state
 from kstore_core.changelog import FileChangelog, LogConfig
-from kstore_core.changelog.segment import list_segments
-from kstore_core.changelog.tail import cuts
-from kstore_core.doctor import examine
+from kstore_core.changelog.files.segment import list_segments
+from kstore_core.changelog.files.tail import cuts
 from kstore_core.errors import (
     CorruptionError,
     FormatError,
@@ -25,9 +24,10 @@ from kstore_core.errors import (
     KStoreError,
     UnsupportedError,
 )
-from kstore_core.verify import verify
-from kstore_core.verify.findings import Counts
-from kstore_core.verify.logs import check_end, check_log
+from kstore_core.maintenance.doctor import examine
+from kstore_core.maintenance.verify import verify
+from kstore_core.maintenance.verify.findings import Counts
+from kstore_core.maintenance.verify.logs import check_end, check_log
 from tests.damage.broken_logs import (
     PARTITION,
     RECORDS,

@@ -6,9 +6,9 @@ from collections import Counter
 from pathlib import Path
 
 from kstore_core.changelog import FileChangelog, LogConfig
-from kstore_core.changelog.segment import Segment, heads
-from kstore_core.verify.findings import Counts
-from kstore_core.verify.logs import check_log
+from kstore_core.changelog.files.segment import Segment, heads
+from kstore_core.maintenance.verify.findings import Counts
+from kstore_core.maintenance.verify.logs import check_log
 from tests.damage.test_stores import SAMPLES, SEED
 from tests.damage.trials import Reader, copied, files_of, samples
 

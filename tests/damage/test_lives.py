@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from kstore_core.doctor import examine
-from kstore_core.verify import verify
+from kstore_core.maintenance.doctor import examine
+from kstore_core.maintenance.verify import verify
 from tests.damage.lives import COMMITS, SPECS, Life, Trial, cut_power, lived, outcome, try_all
 
 TIMES = int(os.environ.get("KSTORE_DAMAGE", "1"))

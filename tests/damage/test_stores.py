@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kstore_core.verify import verify
+from kstore_core.maintenance.verify import verify
 from kstore_lmdb import LMDBEngine
 from tests.damage.homes import SPECS
 from tests.damage.trials import Damage, Outcome, Reader, copied, files_of, samples

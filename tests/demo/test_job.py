@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from kstore_core import errors
-from kstore_core.cli.demo import demo
+from kstore_core.cli.commands.demo import demo
 from kstore_core.demo import job
 from kstore_core.demo.check import Check, JoinedRow
 from kstore_core.demo.job import Result, StepTime, Total

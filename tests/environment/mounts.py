@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.places import ROOT
 
 
 def on_a_small_disk(directory: Path, call: str, *, size: str = "24m") -> str:

@@ -15,7 +15,7 @@ from kstore_core.changelog import FileChangelog
 from kstore_core.errors import EngineLockedError, ForkedHandleError
 from kstore_core.testing.kinds import KINDS, Kind
 from kstore_core.testing.store_suite.any_kind import items, put, scan, spec
-from tests.engines import Home
+from tests.support.engines import Home
 from tests.typed.processes import in_a_child
 
 PLAIN, WINDOW, SESSION = "timestamped_headers", "window_timestamped_headers", "session_headers"

@@ -20,11 +20,11 @@ from kstore_core.codec import (
     find_batch,
     read_batch_head,
 )
-from kstore_core.codec.checksum import crc32c
-from kstore_core.codec.compression import CODECS, compress, decompress
+from kstore_core.codec.log.batch.checksum import crc32c
+from kstore_core.codec.log.batch.compression import CODECS, compress, decompress
 from kstore_core.errors import CorruptionError, FormatError, KStoreError, UnsupportedError
 from tests.fuzz.family import Family, Refused, tried
-from tests.golden import GOLDEN, lines
+from tests.support.golden import GOLDEN, lines
 
 __all__ = ["FAMILY", "GOLDEN_BATCHES", "REFUSALS", "mended"]
 

@@ -9,11 +9,11 @@ from typing import Any, cast
 from kstore_core.engine import Namespace
 from kstore_core.errors import CorruptionError, FormatDowngradeError, FormatError, SpecError
 from kstore_core.offsets import SPEC, STATUS, STREAM_TIME, StoreRecord, commit_rows, read_record
-from kstore_core.position import decode_position, encode_position
+from kstore_core.offsets.position import decode_position, encode_position
 from kstore_core.spec import StoredSpec
 from kstore_core.testing.kinds import KINDS
 from tests.fuzz.family import Family, Refused, tried
-from tests.golden import GOLDEN, lines
+from tests.support.golden import GOLDEN, lines
 
 DAMAGED = (CorruptionError, SpecError, FormatDowngradeError)
 

@@ -7,12 +7,12 @@ from functools import partial
 from typing import Any
 
 from kstore_core import codec
-from kstore_core.codec.row_pairs import RowPairs
+from kstore_core.codec.keys.row_pairs import RowPairs
 from kstore_core.errors import FormatError
 from kstore_core.keys import SCHEMAS, KeySchema
 from tests.fuzz.family import Family, Refused, tried
-from tests.golden import GOLDEN, lines
 from tests.reference import keys as reference
+from tests.support.golden import GOLDEN, lines
 
 refused = partial(tried, refusals=(FormatError,))
 

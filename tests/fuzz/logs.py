@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from kstore_core.changelog import FileChangelog
-from kstore_core.changelog.segment import Segment, heads, records
-from kstore_core.changelog.tail import Rest, Tail, cut_rest, find_end
+from kstore_core.changelog.files.segment import Segment, heads, records
+from kstore_core.changelog.files.tail import Rest, Tail, cut_rest, find_end
 from kstore_core.errors import CorruptionError, KStoreError, UnsupportedError
 from tests.fuzz.batches import GOLDEN_BATCHES, as_tuple, mended
 from tests.fuzz.family import Family, Refused, tried

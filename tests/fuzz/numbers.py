@@ -8,8 +8,8 @@ from functools import partial
 from kstore_core import codec
 from kstore_core.errors import FormatError
 from tests.fuzz.family import Family, Refused, tried
-from tests.golden import GOLDEN, lines
 from tests.reference import wire
+from tests.support.golden import GOLDEN, lines
 
 Decode = Callable[[bytes, int], tuple[int, int]]
 Encode = Callable[[int], bytes]

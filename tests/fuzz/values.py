@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any
 
 from kstore_core import codec, serdes
-from kstore_core.codec import upgrades
+from kstore_core.codec.conversions import upgrades
 from kstore_core.errors import FormatError
 from kstore_core.serdes import BuiltInSerde
 from tests.fuzz.family import Family, Refused, tried
-from tests.golden import GOLDEN, lines, unhex
 from tests.reference import wire
+from tests.support.golden import GOLDEN, lines, unhex
 
 _KEY = b"k"
 refused = partial(tried, refusals=(FormatError,))

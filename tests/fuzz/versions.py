@@ -7,11 +7,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kstore_core.codec import segment_rows, upgrades
+from kstore_core.codec import segment_rows
+from kstore_core.codec.conversions import upgrades
 from kstore_core.errors import FormatError
 from tests.fuzz.family import Family, Refused, tried
-from tests.golden import GOLDEN, lines
 from tests.reference.segment_rows import SegmentRow
+from tests.support.golden import GOLDEN, lines
 
 refused = partial(tried, refusals=(FormatError,))
 _SEGMENT = b"\0" * 8 + b"k"

@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.interop.kinds import KINDS, Kind
+from tests.support.places import DOCS
 
 __all__ = ["COLUMNS", "RESULTS", "Cell", "cell", "embedded", "main", "recorded", "release"]
 
 RESULTS = Path(__file__).parent / "results.json"
-PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
+PAGE = DOCS / "compatibility.md"
 BEGIN, END = "<!-- interop: begin -->\n", "<!-- interop: end -->\n"
 
 COLUMNS = {

@@ -14,10 +14,10 @@ from typing import Any, Protocol
 from kstore_core import codec, open_state
 from kstore_core.errors import KStoreError
 from kstore_core.state import StateDirectory
-from tests.golden import unhex_headers
 from tests.interop.harness import Harness
 from tests.interop.kinds import NAME, Kind
-from tests.traces import apply
+from tests.support.golden import unhex_headers
+from tests.support.traces import apply
 
 __all__ = ["CHANGELOG", "KStore", "Kafka", "Operation", "Run", "Side", "data_rows"]
 

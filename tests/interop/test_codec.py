@@ -14,10 +14,10 @@ from hypothesis.strategies import SearchStrategy
 
 from kstore_core import codec
 from kstore_core.errors import FormatError
-from kstore_core.position import decode_position, encode_position
+from kstore_core.offsets.position import decode_position, encode_position
 from tests.codec.strategies import BYTES, HEADERS, INT32, KEYS, TIMES
-from tests.golden import unhex, unhex_headers
 from tests.interop.harness import Harness
+from tests.support.golden import unhex, unhex_headers
 
 HEX = BYTES.map(bytes.hex)
 PAIRS = HEADERS.map(lambda pairs: [[k, None if v is None else v.hex()] for k, v in pairs])

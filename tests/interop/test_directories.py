@@ -27,7 +27,7 @@ from tests.interop.lives import (
 )
 from tests.interop.results import Cell
 from tests.interop.sides import Kafka, KStore, Operation, Side, data_rows
-from tests.sound import assert_sound
+from tests.support.sound import assert_sound
 
 STATE: Operation = {"op": "state"}
 LEFT = "index"

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests import golden
 from tests.interop.harness import Harness
+from tests.support import golden
 
 KINDS = {
     "kv_rocksdb_plain": "kv_plain",

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from kstore_core.errors import FormatDowngradeError
-from kstore_core.migrate import migrate
-from kstore_core.migration import places
+from kstore_core.maintenance.migrate import migrate
+from kstore_core.state.migration_note import places
 from tests.interop.harness import Harness
 from tests.interop.kinds import KINDS, NAME, Kind
 from tests.interop.lives import first_segment, reads, scans, wake, writes

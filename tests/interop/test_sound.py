@@ -11,7 +11,7 @@ from tests.interop.harness import Harness
 from tests.interop.kinds import EDGES, NAME, Kind
 from tests.interop.lives import everything, lookup, scans, wake, writes
 from tests.interop.sides import Kafka, Operation
-from tests.sound import assert_sound
+from tests.support.sound import assert_sound
 
 EACH_EDGE = pytest.mark.parametrize(
     ("older", "newer"), [edge for edge in EDGES if not edge[0].duplicates], ids=str

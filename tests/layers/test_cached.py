@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstore_core import Headers, open_state, stores
+from kstore_core.engine.ordered import OrderedRows
 from kstore_core.errors import (
     KeyTooLongError,
     StateError,
@@ -21,15 +22,14 @@ from kstore_core.errors import (
     UnsupportedError,
 )
 from kstore_core.layers import CacheBudget, Cached
+from kstore_core.layers.current_record import OpenRecord, RecordSlot
 from kstore_core.layers.merging import merged_segments
-from kstore_core.ordered import OrderedRows
-from kstore_core.record_slot import OpenRecord, RecordSlot
-from kstore_core.staging import StagedNamespace, Staging
 from kstore_core.tables import Bounds, Layer, NamespaceTable, Table, Write
+from kstore_core.tables.staging import StagedNamespace, Staging
 from kstore_core.testing.running import quick
 from kstore_core.types import RecordContext
 from kstore_memory import MemoryEngine
-from tests.engines import Home
+from tests.support.engines import Home
 
 EMPTY = 25 + 20
 """What an entry takes beside its key and value."""

@@ -13,11 +13,11 @@ import pytest
 
 from kstore_core import open_state, stores
 from kstore_core.errors import StoreClosedError, UncommittedLimitError, UnsupportedError
-from kstore_core.registry import engine_class
+from kstore_core.plugins.registry import engine_class
 from kstore_core.testing import Faults, FaultyEngine
 from kstore_core.testing.kinds import KINDS, LAYERED, Kind
 from kstore_core.testing.store_suite.any_kind import get, items, put, spec
-from tests.engines import Home
+from tests.support.engines import Home
 
 EACH_KIND = pytest.mark.parametrize("kind", [*KINDS, *LAYERED], ids=str)
 KEYS = [b"%03d" % number for number in range(100)]

@@ -9,7 +9,7 @@ from hypothesis.stateful import invariant, rule
 
 from kstore_core import Headers, Windowed, serdes, stores
 from kstore_core.errors import StateError, UnsupportedError
-from kstore_core.registry import engine_class
+from kstore_core.plugins.registry import engine_class
 from kstore_core.testing import (
     KeyValueMachine,
     SessionMachine,
@@ -19,7 +19,7 @@ from kstore_core.testing import (
 )
 from kstore_core.testing.kinds import KEY_VALUE, SESSION, VERSIONED, WINDOW
 from kstore_core.types import ValueTimestampHeaders, VersionedRecordWithHeaders
-from tests.engines import ENGINES, Home
+from tests.support.engines import ENGINES, Home
 
 HEADERS = Headers([("h", b"1")])
 

@@ -27,7 +27,7 @@ from kstore_core.layers import logged as logged_layer
 from kstore_core.layers.logged import Journal
 from kstore_core.spec import StoreSpec
 from kstore_core.types import NOT_PUT
-from tests.restoring.stores import logs, open_log
+from tests.restore.stores import logs, open_log
 
 PAIRS = [("a", b"1"), ("a", None)]
 INPUT = {"topic": "in", "partition": 0, "offset": 3, "timestamp": 99, "headers": [("i", b"2")]}

@@ -18,7 +18,7 @@ from kstore_core.metrics import CATALOGUE, REGISTRY, MetricsRegistry, Rate, Wind
 from kstore_core.testing.kinds import KINDS, LAYERED, Kind
 from kstore_core.testing.store_suite.any_kind import put
 from kstore_core.typed import KeyValueStore, SessionStore, VersionedStore, WindowStore
-from tests.engines import Home
+from tests.support.engines import Home
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kstore_core.metrics import CATALOGUE
-from tests.pages import DOCS, blocks
+from tests.support.pages import DOCS, blocks
 
 
 @pytest.mark.parametrize("page", ["layers.md", "caching.md", "transactions.md", "metrics.md"])

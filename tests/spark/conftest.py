@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.object_store import bucket, s3_server  # noqa: F401 - fixtures
+from tests.spark.support.object_store import bucket, s3_server  # noqa: F401 - fixtures
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,8 +49,8 @@ def root(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     """A root that does not exist yet; what the test leaves there is sound."""
     root = tmp_path / "root"
     yield root
-    from kstore_core.spark.root_files import hold_files
-    from kstore_core.spark.roots import Root
+    from kstore_core.spark.root.root import Root
+    from kstore_core.spark.verify.files import hold_files
 
     if request.node.get_closest_marker("spoils_root") is None and (root / "_kstore").is_dir():
         held = hold_files(Root.at(root))

@@ -10,7 +10,7 @@ import pytest
 from kstore_core import serdes, stores
 from kstore_core.errors import SpecError, StateError
 from kstore_core.spark import read_store, temporal_join, write_store
-from tests.spark.logs import (
+from tests.spark.support.logs import (
     INTERVAL,
     RETENTION,
     SHARDS,

@@ -13,8 +13,8 @@ import pytest
 from kstore_core import Headers, serdes, stores
 from kstore_core.errors import CommitConflictError, CorruptionError
 from kstore_core.spark import read_store, write_store
-from kstore_core.spark.roots import Root
-from tests.spark.logs import SHARDS, SPEC, Record, log_frame, make_log, nothing_written
+from kstore_core.spark.root.root import Root
+from tests.spark.support.logs import SHARDS, SPEC, Record, log_frame, make_log, nothing_written
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

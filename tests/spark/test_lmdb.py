@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kstore_core.spark import write_store
-from tests.spark.logs import (
+from tests.spark.support.logs import (
     COLUMNS,
     RETENTION,
     SHARDS,

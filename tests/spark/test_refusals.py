@@ -11,7 +11,7 @@ import pytest
 from kstore_core import open_state, serdes, stores
 from kstore_core.errors import SpecError, StateError, UnknownEngineError, UnsupportedError
 from kstore_core.spark import write_store
-from tests.spark.logs import RETENTION, SHARDS, SPEC, log_frame, make_log, nothing_written
+from tests.spark.support.logs import RETENTION, SHARDS, SPEC, log_frame, make_log, nothing_written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from kstore_core.engine import Database
 from kstore_core.errors import EngineError, EngineLockedError
-from kstore_core.interrupts import interruptible
+from kstore_core.system.interrupts import interruptible
 from kstore_core.testing import WrappedDatabase, WrappedEngine
 from kstore_memory import MemoryEngine
 

@@ -15,7 +15,7 @@ from kstore_core.errors import (
     EngineError,
     StorageFullError,
 )
-from kstore_core.registry import engine_class
+from kstore_core.plugins.registry import engine_class
 from kstore_core.testing import Faults, FaultyEngine
 from kstore_core.testing.faults import OPERATIONS
 from kstore_core.testing.kinds import KINDS, SESSION, WINDOW

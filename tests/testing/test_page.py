@@ -8,7 +8,7 @@ import pytest
 
 from kstore_core import testing
 from kstore_core.testing.faults import OPERATIONS, Faults
-from tests.pages import DOCS, blocks, source
+from tests.support.pages import DOCS, blocks, source
 from tests.testing.nested import run
 
 PAGE = "extending/testing.md"

@@ -24,7 +24,7 @@ from kstore_core.errors import StateError
 from kstore_core.partition_time import with_partition_time
 from kstore_core.testing.kinds import KINDS, LAYERED, Kind
 from kstore_core.types import NOT_PUT
-from tests.restoring.stores import logs, open_log
+from tests.restore.stores import logs, open_log
 
 COUNT = 60
 HOUR = 3_600_000

@@ -5,7 +5,7 @@ import pytest
 
 from kstore_core import Headers, open_state, serdes, stores
 from kstore_core.errors import FormatError, StoreClosedError
-from kstore_core.typed.scan import Scan
+from kstore_core.tables.scan import Scan
 from tests.typed.kinds import TIME
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from kstore_core import Headers, ValueTimestampHeaders, open_state, serdes, stores
 from kstore_core.errors import FormatError
-from kstore_core.record_slot import RecordSlot
+from kstore_core.layers.current_record import RecordSlot
 from kstore_core.typed.values import values_of
 from tests.typed.kinds import TIME
 

@@ -10,11 +10,11 @@ import pytest
 
 from kstore_core import stores
 from kstore_core.errors import EngineError
-from kstore_core.segments.child import Child
-from kstore_core.segments.prefixes import _PrefixedSegment
 from kstore_core.tables import Bounds
+from kstore_core.tables.segments.child import Child
+from kstore_core.tables.segments.prefixes import _PrefixedSegment
 from kstore_core.typed import WindowStore
-from tests.segments.rows import INTERVAL, row, rows_of, window_spec
+from tests.tables.segments.rows import INTERVAL, row, rows_of, window_spec
 
 PAUSE = 0.3
 

@@ -1,1 +1,1 @@
-"""``format("kstore")``: what Spark reads of stores and writes into them, by its own readers."""
+"""``format("kstore")``: what Spark reads of stores and writes into them."""

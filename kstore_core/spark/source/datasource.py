@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
     from pyspark.sql.types import StructType
 
-    from kstore_core.spark.source.plan import Plan
+    from kstore_core.spark.read.plan import Plan
     from kstore_core.spark.source.reader import StoreReader
 
 __all__ = ["KStoreSource"]
@@ -37,7 +37,7 @@ class KStoreSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of a read."""
-        from kstore_core.spark.frames import spark_schema
+        from kstore_core.spark.shards.frames import spark_schema
 
         return spark_schema(self._planned().task.schema)
 

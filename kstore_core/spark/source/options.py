@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kstore_core.errors import SpecError
+from kstore_core.spark.root.storage.base import is_relative
 from kstore_core.spark.source.texts import (
     flag_of,
     list_of,
@@ -23,7 +24,6 @@ from kstore_core.spark.source.texts import (
     text_of,
     time_of,
 )
-from kstore_core.spark.storage import is_relative
 
 __all__ = [
     "CHANGES",

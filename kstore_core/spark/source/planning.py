@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kstore_core.errors import SpecError, StateError
-from kstore_core.spark.reading import manifest_spec
-from kstore_core.spark.roots import MANIFESTS, Root
+from kstore_core.errors import SpecError
+from kstore_core.spark.read.plan import Plan, plan_store
+from kstore_core.spark.read.read_store import manifest_spec
+from kstore_core.spark.root.finding import find_root, roots_at
+from kstore_core.spark.root.root import Root
 from kstore_core.spark.source.options import (
     CHANGES,
     META,
@@ -17,14 +19,13 @@ from kstore_core.spark.source.options import (
     ReadOptions,
     read_options,
 )
-from kstore_core.spark.source.plan import Plan, plan_store
 from kstore_core.spark.source.texts import key_of, key_of_json, prefix_of
 from kstore_core.spec import StoreSpec
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["find_root", "only", "plan_of"]
+__all__ = ["only", "plan_of"]
 
 
 def plan_of(given: Mapping[str, str]) -> Plan:
@@ -70,7 +71,7 @@ def _questions(spec: StoreSpec, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _streams(asked: ReadOptions) -> Plan:
-    from kstore_core.spark.source.streams_dir import plan_streams_dir
+    from kstore_core.spark.read.streams_dir import plan_streams_dir
 
     if asked.storage:
         raise SpecError(
@@ -88,7 +89,7 @@ def _streams(asked: ReadOptions) -> Plan:
 
 
 def _changes(home: Root, values: dict[str, Any]) -> Plan:
-    from kstore_core.spark.source.changes import plan_changes
+    from kstore_core.spark.read.changes import plan_changes
 
     if "from_version" not in values:
         raise SpecError("changes=true goes with the option from_version; 0 stands for no store")
@@ -96,68 +97,11 @@ def _changes(home: Root, values: dict[str, Any]) -> Plan:
 
 
 def _metadata(asked: ReadOptions) -> Plan:
-    from kstore_core.spark.source.metadata import plan_metadata
+    from kstore_core.spark.read.metadata import plan_metadata
 
     values = dict(asked.values)
     roots = roots_at(asked.path, values.pop("store", None), asked.storage)
     return plan_metadata(roots, values["metadata"], values.get("version"))
-
-
-def find_root(path: str, store: str | None, storage: Mapping[str, Any]) -> Root:
-    """The root at ``path``, or of the store of this name in a directory of its own below it.
-
-    Raises
-    ------
-    StateError
-        There is none, or there are several and none is named.
-    """
-    roots = roots_at(path, store, storage)
-    if len(roots) > 1:
-        names = ", ".join(str(root).rstrip("/").rsplit("/", 1)[-1] for root in roots)
-        raise StateError(f"{path} holds several stores: {names}. Choose one by the option store")
-    return roots[0]
-
-
-def roots_at(path: str, store: str | None, storage: Mapping[str, Any]) -> list[Root]:
-    """The roots at ``path``: itself, or those directly below it.
-
-    Raises
-    ------
-    StateError
-        There is none, or none of a store of this name.
-    """
-    here = Root.at(path, storage)
-    if here.versions():
-        if store is not None and store != (name := here.load().spec["name"]):
-            raise StateError(f"{here} holds the store {name!r}, not {store!r}")
-        return [here]
-    found = {
-        name: Root.at(f"{here.name.rstrip('/')}/{name}", storage)
-        for name in here.storage.names("")
-        if name != MANIFESTS
-    }
-    roots = {name: root for name, root in found.items() if _is_root(root)}
-    if store is not None:
-        roots = {
-            name: root
-            for name, root in roots.items()
-            if store == name or store == root.load().spec["name"]
-        }
-    if not roots:
-        what = "no store" if store is None else f"no store {store!r}"
-        raise StateError(
-            f"{here} holds {what}: there is no manifest in {here}/{MANIFESTS}, nor in a directory "
-            "below. Write one with kstore_core.spark.write_store"
-        )
-    return list(roots.values())
-
-
-def _is_root(root: Root) -> bool:
-    """Whether it holds a version; a file that lies beside stores does not."""
-    try:
-        return bool(root.versions())
-    except StateError:
-        return False
 
 
 def only(plan: Plan, schema: StructType) -> Plan:
@@ -170,7 +114,7 @@ def only(plan: Plan, schema: StructType) -> Plan:
     """
     import pyarrow as pa
 
-    from kstore_core.spark.frames import spark_type
+    from kstore_core.spark.shards.frames import spark_type
 
     there = {field.name: field for field in plan.task.schema}
     fields = []

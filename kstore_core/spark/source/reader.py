@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kstore_core.spark.source.plan import Plan, Task
+    from kstore_core.spark.read.plan import Plan, Task
 
 __all__ = ["StoreReader"]
 

@@ -14,12 +14,12 @@ import numpy as np
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from kstore_core.errors import SpecError
-from kstore_core.spark.frames import check_columns
-from kstore_core.spark.placing import placed_by_key
-from kstore_core.spark.roots import Root
+from kstore_core.spark.live.layout import LiveHome
+from kstore_core.spark.root.root import Root
+from kstore_core.spark.shards.frames import check_columns
+from kstore_core.spark.shards.routing import placed_by_key
 from kstore_core.spark.source.sink_options import sink_options
-from kstore_core.spark.streaming_home import LiveHome
-from kstore_core.spark.streaming_plan import plan_stream
+from kstore_core.spark.stream.plan import plan_stream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from kstore_core.spark.manifest import Shard
-    from kstore_core.spark.streaming_shards import EpochTask
-    from kstore_core.spark.streaming_versions import Versions
+    from kstore_core.spark.root.manifest import Shard
+    from kstore_core.spark.stream.shards import EpochTask
+    from kstore_core.spark.stream.versions import Versions
 
 __all__ = ["Received", "StreamSink"]
 
@@ -93,8 +93,8 @@ class StreamSink(DataSourceStreamArrowWriter):
         """Write the rows of a task to the inbox."""
         from pyspark import TaskContext
 
-        from kstore_core.spark.map_state_epochs import epoch_of_task
-        from kstore_core.spark.streaming_inbox import Inbox
+        from kstore_core.spark.live.outcomes import epoch_of_task
+        from kstore_core.spark.stream.inbox import Inbox
 
         task = TaskContext.get()
         epoch = epoch_of_task(None)
@@ -115,8 +115,8 @@ class StreamSink(DataSourceStreamArrowWriter):
         StateError
             Another stream writes to the root, or the root is another stream's.
         """
-        from kstore_core.spark.streaming_inbox import Inbox
-        from kstore_core.spark.streaming_shards import EpochTask
+        from kstore_core.spark.stream.inbox import Inbox
+        from kstore_core.spark.stream.shards import EpochTask
 
         received = [message for message in messages if isinstance(message, Received)]
         if not received:
@@ -152,7 +152,7 @@ class StreamSink(DataSourceStreamArrowWriter):
 
     def _applied(self, task: EpochTask, rows: pa.Table | None) -> list[Shard]:
         """What became of the shards that an epoch's rows belong to."""
-        from kstore_core.spark.shard_log import ShardLog
+        from kstore_core.spark.shards.log import ShardLog
 
         logs = {}
         if rows is not None:
@@ -173,7 +173,7 @@ class StreamSink(DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Remove the rows of an epoch that failed; it is given again when the query restarts."""
-        from kstore_core.spark.streaming_inbox import Inbox
+        from kstore_core.spark.stream.inbox import Inbox
 
         received = [message for message in messages if isinstance(message, Received)]
         if received:

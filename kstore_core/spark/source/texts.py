@@ -14,7 +14,7 @@ from typing import Any
 
 from kstore_core import serdes
 from kstore_core.errors import SpecError
-from kstore_core.spark.source.selection import key_bytes
+from kstore_core.spark.read.selection import key_bytes
 from kstore_core.spec import StoredSpec, StoreSpec
 from kstore_core.types import to_millis
 

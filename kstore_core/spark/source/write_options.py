@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kstore_core.errors import SpecError
+from kstore_core.spark.root.storage.base import is_relative
 from kstore_core.spark.source.options import READ_OPTIONS, STORAGE
 from kstore_core.spark.source.texts import flag_of
-from kstore_core.spark.storage import is_relative
 from kstore_core.spec import StoredSpec, StoreSpec
 
 __all__ = ["WRITE_OPTIONS", "WriteOptions", "spec_json", "write_options"]

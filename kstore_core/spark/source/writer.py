@@ -17,14 +17,14 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from kstore_core.errors import SpecError
-from kstore_core.spark.frames import check_columns
-from kstore_core.spark.manifest import Manifest
-from kstore_core.spark.placing import placed_by_key
-from kstore_core.spark.reading import manifest_spec
-from kstore_core.spark.roots import Root
-from kstore_core.spark.shards import failure, read_message
+from kstore_core.spark.read.read_store import manifest_spec
+from kstore_core.spark.root.manifest import Manifest
+from kstore_core.spark.root.root import Root
+from kstore_core.spark.shards.frames import check_columns
+from kstore_core.spark.shards.routing import placed_by_key
+from kstore_core.spark.shards.writing import failure, read_message
 from kstore_core.spark.source.write_options import WriteOptions, write_options
-from kstore_core.spark.write_job import WriteJob
+from kstore_core.spark.write.job import WriteJob
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -39,7 +39,7 @@ class Built(WriterCommitMessage):
     Attributes
     ----------
     messages : tuple of str
-        As :func:`kstore_core.spark.shards.read_message` reads them.
+        As :func:`kstore_core.spark.shards.writing.read_message` reads them.
     """
 
     messages: tuple[str, ...]

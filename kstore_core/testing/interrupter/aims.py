@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-from kstore_core.interrupts import uninterrupted
+from kstore_core.system.interrupts import uninterrupted
 
 __all__ = ["AIMS", "Aim", "AtStep", "AtTime", "Raised"]
 

@@ -33,7 +33,6 @@ from tests.changelog.test_kafka import contents
 TOOL = "org.apache.kafka.tools.DumpLogSegments"
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 NOW_MS = int(time.time() * 1000)
-ROOT = Path(__file__).parents[3]
 
 RECORDS: list[tuple[bytes, bytes | None, int, Any]] = [
     (b"k", b"v", NOW_MS, [("a", None), ("a", b""), ("a", b"1"), ("", b"x"), ("ä€😀", b"\0\xff")]),

@@ -18,12 +18,13 @@ from kstore_core.changelog import KafkaChangelog, KafkaChangelogs, changelog_top
 from kstore_core.errors import InconsistentStateError, SpecError
 from kstore_core.spec import StoreSpec
 from kstore_core.testing.kinds import KINDS, LAYERED, Kind
-from tests import pages
 from tests.changelog.broker.broker import Broker
 from tests.changelog.broker.test_log import NOW_MS, fill, wait_until
-from tests.restoring.stores import contents, spec_of, write
-from tests.restoring.test_kills import KINDS as ONE_OF_A_SHAPE
-from tests.restoring.test_kills import ops_of
+from tests.restore.stores import contents, spec_of, write
+from tests.restore.test_kills import KINDS as ONE_OF_A_SHAPE
+from tests.restore.test_kills import ops_of
+from tests.support import pages
+from tests.support.places import ROOT
 
 WRITER = """
 import os, signal, sys
@@ -31,8 +32,8 @@ from pathlib import Path
 from kstore_core import open_state
 from kstore_core.changelog import KafkaChangelog
 from tests.changelog.broker.test_stores import logs_of, spec_kept
-from tests.restoring.stores import write
-from tests.restoring.test_kills import KINDS, ops_of
+from tests.restore.stores import write
+from tests.restore.test_kills import KINDS, ops_of
 
 root, kind, servers, at = Path(sys.argv[1]), KINDS[int(sys.argv[2])], sys.argv[3], int(sys.argv[4])
 commits, commit = 0, KafkaChangelog.commit
@@ -69,9 +70,7 @@ def logs_of(servers: str, root: Path | str, **options: Any) -> KafkaChangelogs:
 
 def writing(root: Path, number: int, servers: str, at: int) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", WRITER, str(root), str(number), servers, str(at)]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3]
-    )
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
 
 
 @pytest.mark.parametrize("kind", [*KINDS, *LAYERED], ids=str)

@@ -11,8 +11,8 @@ from kstore_core import open_state, stores
 from kstore_core.errors import CorruptionError, EngineError, EngineLockedError, SpecError
 from kstore_rocksdb import RocksDBEngine, readonly
 from kstore_rocksdb.errors import translate
-from tests.golden import unpack
 from tests.plugins.rocksdb.support import put, scanned
+from tests.support.golden import unpack
 
 ENGINE = RocksDBEngine()
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kstore_rocksdb import RocksDBEngine
-from tests.golden import GOLDEN, manifest, raw_rows, unpack
 from tests.plugins.rocksdb.support import put, scanned
+from tests.support.golden import GOLDEN, manifest, raw_rows, unpack
 
 NAMES = sorted(
     path.name.removesuffix(".tar.gz")

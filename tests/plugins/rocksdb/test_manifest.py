@@ -12,8 +12,8 @@ import pytest
 from kstore_core.errors import CorruptionError
 from kstore_rocksdb import RocksDBEngine
 from kstore_rocksdb.manifest import check_manifest, file_faults, read_manifest
-from tests.golden import GOLDEN, unpack
 from tests.plugins.rocksdb.support import numbered, put, python, scanned
+from tests.support.golden import GOLDEN, unpack
 
 WRITER = """
 database = RocksDBEngine().open(root, "s")

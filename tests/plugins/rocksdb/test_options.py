@@ -10,7 +10,7 @@ import pytest
 
 from kstore_core.errors import SpecError
 from kstore_rocksdb import RocksDBEngine, RocksDBOptions
-from tests.golden import GOLDEN
+from tests.support.golden import GOLDEN
 
 ROWS_FAMILY = "keyValueWithTimestampAndHeaders"
 OURS_ON_PURPOSE = {

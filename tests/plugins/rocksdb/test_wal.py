@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kstore_core import open_state, stores
-from kstore_core.verify import verify
+from kstore_core.maintenance.verify import verify
 from kstore_rocksdb.readonly import KEPT
 from kstore_rocksdb.wal import logs_beyond_gap
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from kstore_core.engine import Chunk, Database, Namespace, Rows, Snapshot
+from kstore_core.engine.ordered import OrderedRows, OrderedView
 from kstore_core.errors import ForkedHandleError, StoreClosedError, UnsupportedError
-from kstore_core.ordered import OrderedRows, OrderedView
 from kstore_sample import log
 
 Check = Callable[[], None]

@@ -1,0 +1,1 @@
+"""A changelog in files: Kafka's own log segments in a directory."""

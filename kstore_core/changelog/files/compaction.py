@@ -1,0 +1,341 @@
+"""Compaction: of records with equal keys the last is kept, and what has expired goes.
+
+As Kafka's cleaner does it: the last segment is left alone, offsets and their order stay, and a
+tombstone stays for a time after it was met first, which is noted in its batch (the delete horizon);
+the last mark of a commit, which is one too, stays for good.
+Of every segment written the last batch is kept, empty if need be, so that no offset is missing
+between segments.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+from kstore_core.changelog.files.segment import (
+    DRAFT,
+    MAX_OFFSET_DELTA,
+    MERGED,
+    Segment,
+    batches,
+    heads,
+    list_segments,
+    merged_offsets,
+    named,
+    records,
+)
+from kstore_core.changelog.files.start import check_start, note_start
+from kstore_core.changelog.files.tail import find_end
+from kstore_core.changelog.marks import MARK_KEY, is_commit, marks_in
+from kstore_core.changelog.topic import LogConfig
+from kstore_core.codec import (
+    BatchHead,
+    RecordColumns,
+    decode_record_columns,
+    encode_compacted_batch,
+)
+from kstore_core.errors import CorruptionError
+from kstore_core.system.directories import sync_directory
+from kstore_core.system.interrupts import interruptible, uninterrupted
+
+__all__ = ["Compacted", "compact", "tidy"]
+
+_MAX_KEYS = 1_000_000
+"""How many keys' last offsets are in memory at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What a compaction has taken out.
+
+    Attributes
+    ----------
+    records : int
+        Superseded, expired, and tombstones.
+    bytes : int
+        How much smaller the files are; a delete horizon may make them larger.
+    """
+
+    records: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Compacted) -> Compacted:
+        return Compacted(self.records + other.records, self.bytes + other.bytes)
+
+
+def compact(directory: Path, active: Segment, config: LogConfig, now_ms: int) -> Compacted:
+    """Compact and expire all segments in front of the active one."""
+    tidy(directory)
+    _check_joints(directory, active)
+    done = Compacted()
+    if config.retention_ms is not None:
+        done += _expire(directory, active, now_ms - config.retention_ms)
+    if config.compact:
+        end = _cleanable_end(directory, active, config.min_compaction_lag_ms, now_ms)
+        done += _clean(directory, end, config, now_ms)
+    return done
+
+
+def tidy(directory: Path) -> None:
+    """Finish or take back what a compaction had begun when its process ended.
+
+    Raises
+    ------
+    CorruptionError
+        The segment that replaces others is damaged. Nothing was changed.
+    """
+    for marker in directory.glob(f"{'[0-9]' * 20}.log{MERGED}"):
+        draft = marker.with_name(marker.name.removesuffix(MERGED) + DRAFT)
+        if not draft.exists():  # it has taken its place
+            target = Segment.at(directory, int(marker.name[:20]))
+            _remove_merged(target, merged_offsets(marker))
+        marker.unlink()
+    for draft in directory.glob(f"*{DRAFT}"):
+        draft.unlink()
+
+
+def _remove_merged(target: Segment, offsets: list[int]) -> None:
+    """Remove the segments that another one has replaced, once that is seen to have their records.
+
+    Those that came last are removed last, so they tell where the new one has to end.
+    """
+    directory = target.path.parent
+    left = [s for s in map(partial(Segment.at, directory), offsets) if s.path.exists()]
+    if not left:
+        return
+    end = find_end(left[-1])[0].next_offset
+    reached = find_end(target, verify=True)[0].next_offset if target.path.exists() else 0
+    if reached < end:
+        raise CorruptionError(
+            f"{target.path} ends at offset {reached}, and was compacted from segments that end at "
+            f"{end}. Nothing was changed; take it from a copy of the log, or restore the store "
+            "from its source"
+        )
+    for segment in left:
+        segment.path.unlink()
+
+
+def _closed(directory: Path, active: Segment) -> list[Segment]:
+    return [s for s in list_segments(directory) if s.base_offset < active.base_offset]
+
+
+# ---------------------------------------------------------------- whole segments
+
+
+def _check_joints(directory: Path, active: Segment) -> None:
+    """See that each segment ends where the next one begins, or damage would take records with it.
+
+    Raises
+    ------
+    CorruptionError
+    """
+    segments = [*_closed(directory, active), active]
+    check_start(directory, segments)
+    for segment, after in pairwise(segments):
+        end = segment.base_offset
+        for head in heads(segment):
+            end = head.last_offset + 1
+        if end != after.base_offset:
+            raise CorruptionError(
+                f"{segment.path} ends at offset {end}, but {after.path.name} comes next: a file is "
+                "missing or damaged. Nothing was changed; take it from a copy of the log, or "
+                "restore the store from its source"
+            )
+
+
+def _expire(directory: Path, active: Segment, horizon_ms: int) -> Compacted:
+    """Remove the oldest segments, as long as all their records are from before the horizon."""
+    closed = _closed(directory, active)
+    if not active.path.exists() or not active.path.stat().st_size:
+        closed = closed[:-1]  # some batch has to say where the log ends
+    done = Compacted()
+    expired: list[Segment] = []
+    for segment in closed:
+        if _newest_ms(segment) >= horizon_ms:
+            break
+        count = sum(head.record_count for head in heads(segment))
+        done += Compacted(count, segment.path.stat().st_size)
+        expired.append(segment)
+    if expired:
+        kept = (s for s in list_segments(directory) if s.base_offset > expired[-1].base_offset)
+        note_start(directory, next(kept).base_offset, synced=True)
+        for segment in expired:
+            segment.path.unlink()
+    return done
+
+
+def _newest_ms(segment: Segment) -> int:
+    """The greatest timestamp; where no record has one, when the file was written."""
+    newest = max((head.max_timestamp for head in heads(segment)), default=-1)
+    return newest if newest >= 0 else int(segment.path.stat().st_mtime * 1000)
+
+
+def _cleanable_end(directory: Path, active: Segment, lag_ms: int, now_ms: int) -> int:
+    """The offset of the first segment that is not to be compacted yet."""
+    end = _open_since(directory, active)
+    if lag_ms:
+        for segment in _closed(directory, active):
+            if _newest_ms(segment) > now_ms - lag_ms:
+                return min(segment.base_offset, end)
+    return end
+
+
+def _open_since(directory: Path, active: Segment) -> int:
+    """The offset of the segment with the first record of a commit whose end is not in the log.
+
+    Its records may be void, so they take no other one's place; or else that of the active one.
+    """
+    since = active.base_offset
+    newest = [active] if active.path.exists() else []
+    for segment in [*_closed(directory, active), *newest][::-1]:
+        begun = ended = False
+        for columns in records(segment, 0):
+            for _, said in marks_in(columns):
+                begun = not is_commit(said)
+                ended = ended or not begun
+        if begun:
+            since = min(since, segment.base_offset)
+        if ended:
+            break
+    return since
+
+
+# ---------------------------------------------------------------- records
+
+
+def _clean(directory: Path, end: int, config: LogConfig, now_ms: int) -> Compacted:
+    """Compact the segments below an offset, for as many keys at a time as fit into memory."""
+    done = Compacted()
+    mapped = 0
+    while fresh := [s for s in list_segments(directory) if mapped <= s.base_offset < end]:
+        last: dict[bytes | None, int] = {}
+        mapped = end
+        for segment in fresh:
+            if len(last) >= _MAX_KEYS:
+                mapped = segment.base_offset
+                break
+            for columns in records(segment, 0):
+                last.update(zip(columns.keys, columns.offsets, strict=True))
+        cleanable = [s for s in list_segments(directory) if s.base_offset < mapped]
+        for group in _groups(cleanable, mapped, config.segment_bytes):
+            done += _rewrite(group, last, config, now_ms)
+    return done
+
+
+def _groups(segments: list[Segment], end: int, segment_bytes: int) -> Iterator[list[Segment]]:
+    """Neighbours that fit into one segment; the last one's offsets are below `end`."""
+    group: list[Segment] = []
+    size = 0
+    ends = [*(segment.base_offset for segment in segments[1:]), end]
+    for segment, end in zip(segments, ends, strict=True):
+        more = segment.path.stat().st_size
+        if group and (size + more > segment_bytes or end - group[0].base_offset > MAX_OFFSET_DELTA):
+            yield group
+            group, size = [], 0
+        group.append(segment)
+        size += more
+    if group:
+        yield group
+
+
+def _rewrite(
+    group: list[Segment], last: dict[bytes | None, int], config: LogConfig, now_ms: int
+) -> Compacted:
+    """Replace a group of segments by one with what is left of them."""
+    target, *merged = group
+    size = sum(segment.path.stat().st_size for segment in group)
+    draft = target.path.with_name(target.path.name + DRAFT)
+    marker = target.path.with_name(target.path.name + MERGED)
+    with uninterrupted():
+        try:
+            with interruptible():
+                gone, changed = _write_draft(draft, group, last, config, now_ms)
+            if not (changed or merged):
+                draft.unlink()
+                return Compacted()
+            if merged:
+                _write_synced(marker, json.dumps([s.base_offset for s in merged]).encode())
+            draft.replace(target.path)
+        except BaseException:
+            marker.unlink(missing_ok=True)  # first: without a draft it speaks of one in its place
+            draft.unlink(missing_ok=True)
+            raise
+        # From here on a crash leaves segments whose offsets the new one has as well, always the
+        # last ones of the group: a reader finds every offset, and `tidy` removes them.
+        sync_directory(target.path.parent)
+        for segment in merged:
+            segment.path.unlink()
+        marker.unlink(missing_ok=True)
+        return Compacted(gone, size - target.path.stat().st_size)
+
+
+def _write_draft(
+    draft: Path,
+    group: list[Segment],
+    last: dict[bytes | None, int],
+    config: LogConfig,
+    now_ms: int,
+) -> tuple[int, bool]:
+    """Write what is left of a group; how many records are gone, and whether anything changed."""
+    gone = 0
+    changed = False
+    dropped: BatchHead | None = None
+    with draft.open("wb") as out:
+        for segment in group:
+            for head, data in batches(segment):
+                with named(segment):
+                    kept, count = _kept(head, data, last, config, now_ms)
+                gone += count
+                changed = changed or dropped is not None or kept not in (data, None)
+                dropped = head if kept is None else None
+                out.write(kept or b"")
+        if dropped is not None:
+            changed = changed or dropped.record_count > 0
+            out.write(encode_compacted_batch(RecordColumns(), dropped))
+        out.flush()
+        os.fsync(out.fileno())
+    return gone, changed
+
+
+def _write_synced(path: Path, data: bytes) -> None:
+    with path.open("wb") as out:
+        out.write(data)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _kept(
+    head: BatchHead,
+    data: bytes,
+    last: dict[bytes | None, int],
+    config: LogConfig,
+    now_ms: int,
+) -> tuple[bytes | None, int]:
+    """What is left of a batch, the same bytes if all is; and how many records are gone."""
+    if head.control:
+        return data, 0
+    columns = decode_record_columns(data, position=head.at)
+    tombstones = columns.tombstones
+    horizon = head.delete_horizon_ms
+    over = horizon is not None and horizon <= now_ms
+    mask = bytes(
+        key is None
+        or (offset >= last.get(key, offset) and not (over and tombstone and key != MARK_KEY))
+        for key, offset, tombstone in zip(columns.keys, columns.offsets, tombstones, strict=True)
+    )
+    count = sum(mask)
+    if not count:
+        return None, len(mask)
+    if not any(kept and tombstone for kept, tombstone in zip(mask, tombstones, strict=True)):
+        horizon = None
+    elif horizon is None:
+        horizon = now_ms + config.delete_retention_ms
+    if count == len(mask) and horizon == head.delete_horizon_ms:
+        return data, 0
+    left = columns.chosen(mask)
+    return encode_compacted_batch(left, head, delete_horizon_ms=horizon), len(mask) - count

@@ -1,0 +1,209 @@
+"""The end of a log: where the last whole batch ends, and what the bytes behind it are."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Literal
+
+from kstore_core.changelog.files.segment import (
+    Segment,
+    begun_before_zeros,
+    ends_in_zeros,
+    fault_of,
+    heads,
+)
+from kstore_core.codec import read_batch_head
+from kstore_core.errors import CorruptionError
+from kstore_core.system.directories import sync_directory
+
+__all__ = ["CUT", "Rest", "Tail", "cut_rest", "cuts", "find_end"]
+
+CUT = ".cut-"
+"""Stands behind a segment's name and in front of a number, in the name of what was cut off it."""
+
+_CUT_NAME = re.compile(r"\d{20}\.log\.cut(-\d+)?")
+_LENGTH_END = 12
+_CHUNK_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Where the last whole batch of a segment ends.
+
+    Attributes
+    ----------
+    segment : Segment
+    position : int
+        Its bytes up to here are whole batches.
+    next_offset : int
+        The offset behind the last of them.
+    """
+
+    segment: Segment
+    position: int
+    next_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The bytes behind the last whole batch of a segment.
+
+    Attributes
+    ----------
+    kind : {"none", "torn", "zeros", "damaged"}
+        There are none. Or they begin the batch that comes next, which was never committed. Or they
+        are zeros, maybe behind the beginning of that batch, as a power cut leaves them: they do
+        not tell what was written there. Or they are something else.
+    size : int
+    why : str
+        What is wrong with damaged ones.
+    begun : int
+        How many bytes of a batch there are in front of zeros.
+    """
+
+    kind: Literal["none", "torn", "zeros", "damaged"]
+    size: int = 0
+    why: str = ""
+    begun: int = 0
+
+    def __bool__(self) -> bool:
+        return self.size > 0
+
+    def __str__(self) -> str:
+        if self.kind == "zeros":
+            zeros = f"{self.size - self.begun} zero bytes, which a power cut leaves"
+            return f"{self.begun} bytes of a batch and {zeros}" if self.begun else zeros
+        return f"{self.size} bytes of a batch that was not written to its end"
+
+    def check(self, tail: Tail) -> None:
+        """Refuse bytes that no interrupted write has left.
+
+        Raises
+        ------
+        CorruptionError
+        """
+        if self.kind == "damaged":
+            raise CorruptionError(
+                f"{tail.segment.path}: the batch at byte {tail.position}, offset "
+                f"{tail.next_offset}, is damaged: {self.why}. Nothing was changed; take the file "
+                "from a copy of the log, or restore the store from its source"
+            )
+
+
+def find_end(
+    segment: Segment, after: Tail | None = None, *, verify: bool = False
+) -> tuple[Tail, Rest]:
+    """The end of a segment; what `after` says of the same segment is not looked at again.
+
+    Raises
+    ------
+    CorruptionError, FileNotFoundError
+        As `heads` does.
+    """
+    if after is None or after.segment != segment:
+        after = Tail(segment, 0, segment.base_offset)
+    tail = after
+    with segment.path.open("rb") as file:
+        # Of a batch that ends in zeros only its checksum tells whether all of it was written.
+        verify = verify or ends_in_zeros(file.fileno(), os.fstat(file.fileno()).st_size)
+    while True:
+        for head in heads(segment, tail.position, verify=verify):
+            tail = Tail(segment, head.at + head.size, head.last_offset + 1)
+        rest = _rest_of(tail)
+        if rest is not None:
+            return tail, rest
+
+
+def _rest_of(tail: Tail) -> Rest | None:
+    """What is behind a tail; None where a writer has added a whole batch meanwhile."""
+    with tail.segment.path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size - tail.position
+        if size <= 0:
+            return Rest("none")
+        begun = begun_before_zeros(file.fileno(), tail.segment, tail.position, tail.next_offset)
+        if begun is not None:
+            # The head of a batch, its offset and its length, may begin with some.
+            is_head = size < _LENGTH_END and not any(tail.next_offset.to_bytes(8)[:size])
+            return Rest("torn", size) if is_head else Rest("zeros", size, begun=begun)
+        file.seek(tail.position)
+        rest = file.read()
+    if read_batch_head(rest) is not None:
+        return None
+    why = fault_of(tail.segment, rest, tail.next_offset)
+    return Rest("torn", len(rest)) if why is None else Rest("damaged", len(rest), why)
+
+
+def cut_rest(tail: Tail) -> Path:
+    """Move the bytes behind a tail to a file beside the segment, `<segment>.cut-<n>`.
+
+    They are there, and synced, before they are cut off. After a crash between the two they are not
+    copied again.
+
+    Returns
+    -------
+    Path
+        The file that has them.
+    """
+    path = tail.segment.path
+    with path.open("r+b") as file:
+        there = sorted(_numbers(path))
+        kept = path.with_name(f"{path.name}{CUT}{there[-1] if there else 0}")
+        is_cut = os.fstat(file.fileno()).st_size <= tail.position
+        if not (there and (is_cut or _same(file, tail.position, kept))):
+            kept = path.with_name(f"{path.name}{CUT}{there[-1] + 1 if there else 1}")
+            draft = path.with_name(path.name + CUT.rstrip("-"))
+            try:
+                _copy(file, tail.position, draft)
+                draft.replace(kept)
+            except BaseException:
+                draft.unlink(missing_ok=True)
+                raise
+            sync_directory(path.parent)
+        file.truncate(tail.position)
+        os.fsync(file.fileno())
+    return kept
+
+
+def cuts(log: Path) -> list[Path]:
+    """What was cut off the segments of a log, and the copy of it that was not finished."""
+    return sorted(path for path in log.iterdir() if _CUT_NAME.fullmatch(path.name))
+
+
+def _numbers(path: Path) -> Iterator[int]:
+    """The numbers of what was cut off a segment before."""
+    for cut in cuts(path.parent):
+        number = cut.name.removeprefix(path.name + CUT)
+        if number.isdecimal():
+            yield int(number)
+
+
+def _same(file: IO[bytes], position: int, other: Path) -> bool:
+    """Whether a file has from a position on what another one has."""
+    file.seek(0, os.SEEK_END)
+    if file.tell() - position != other.stat().st_size:
+        return False
+    with other.open("rb") as cut:
+        return all(chunk == cut.read(len(chunk)) for chunk in _chunks(file, position))
+
+
+def _copy(file: IO[bytes], position: int, draft: Path) -> None:
+    """Copy what a file has from a position on; zeros take no room on the disk."""
+    with draft.open("wb") as out:
+        for chunk in _chunks(file, position):
+            if chunk.strip(b"\0"):
+                out.write(chunk)
+            else:
+                out.seek(len(chunk), os.SEEK_CUR)
+        out.truncate()
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _chunks(file: IO[bytes], position: int) -> Iterator[bytes]:
+    file.seek(position)
+    while chunk := file.read(_CHUNK_BYTES):
+        yield chunk

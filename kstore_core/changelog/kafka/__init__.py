@@ -1,0 +1,1 @@
+"""A changelog in a topic of Kafka, through confluent-kafka."""

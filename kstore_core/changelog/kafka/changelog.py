@@ -1,0 +1,241 @@
+"""A changelog in Kafka: one partition of a topic, through confluent-kafka."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kstore_core.changelog.handle import LogHandle
+from kstore_core.changelog.kafka.client import Cluster
+from kstore_core.changelog.kafka.reading import read_partition
+from kstore_core.changelog.kafka.topics import partitions_of
+from kstore_core.changelog.kafka.writing import PartitionWriter
+from kstore_core.changelog.topic import check_topic
+from kstore_core.codec import RecordColumns
+from kstore_core.errors import (
+    EngineLockedError,
+    KStoreError,
+    SpecError,
+    StateError,
+)
+from kstore_core.system.interrupts import interruptible
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer
+
+
+__all__ = ["KafkaChangelog"]
+
+
+class KafkaChangelog(LogHandle):
+    """One partition of a changelog topic in Kafka.
+
+    What a commit has sent is in all replicas that are in sync. One process at a time may write;
+    unlike a directory, Kafka does not hold off a second one.
+
+    Parameters
+    ----------
+    servers : str
+        Brokers to begin with: ``host:port``, one or more with commas between.
+    topic : str
+        Has to be there: `KafkaChangelogs` creates topics.
+    partition : int
+    settings : mapping of str to object, optional
+        Of the clients, by librdkafka's names: ``security.protocol``, ``compression.type``, …
+    read_only : bool
+        Send nothing.
+    linger_bytes : int
+        Keys, values and headers that wait for a commit; beyond it they are sent before.
+    timeout_s : float
+        After what time without an answer of the brokers an operation gives up.
+
+    Attributes
+    ----------
+    topic : str
+    partition : int
+    read_only : bool
+
+    Raises
+    ------
+    EngineUnavailableError
+        confluent-kafka is not installed.
+    SpecError
+        A bad topic, partition or setting.
+    StateError
+        There is no such topic or partition.
+    EngineLockedError
+        Another producer's transaction does not end.
+    EngineError
+        The brokers cannot be reached, or refuse.
+    """
+
+    def __init__(
+        self,
+        servers: str,
+        topic: str,
+        partition: int = 0,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        read_only: bool = False,
+        linger_bytes: int = 16 * 1024 * 1024,
+        timeout_s: float = 30.0,
+    ) -> None:
+        if partition < 0:
+            raise SpecError(f"partition {partition} of {topic}; 0 or above is needed")
+        self.topic = check_topic(topic)
+        self.partition = partition
+        self._cluster = Cluster(servers, settings, timeout_s)
+        super().__init__(
+            f"{topic}-{partition} at {self._cluster.servers}",
+            read_only=read_only,
+            linger_bytes=linger_bytes,
+        )
+        self._asking = self._cluster.consumer()
+        self._writer: PartitionWriter | None = None
+        try:
+            if not read_only:
+                self._writer = PartitionWriter(self._cluster, topic, partition)
+            with interruptible():  # brokers may be away
+                self._check_topic()
+                if not read_only:
+                    self._wait_for_transactions()
+        except BaseException:
+            self._let_go()
+            raise
+        self._is_open()
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that may be there; what was before it has expired."""
+        return self._offsets()[0]
+
+    @property
+    def high_watermark(self) -> int:
+        """The offset behind the last record that a reader gets, as the brokers say now.
+
+        Records of transactions that are not committed are behind it, and those after them.
+        """
+        return self._offsets()[1]
+
+    def commit(self) -> int:
+        """Send what waits; returns the high watermark once all in-sync replicas have it.
+
+        Raises
+        ------
+        UnsupportedError
+            A record has the timestamp 0, or a NUL in a header's key, which the library would
+            change. It waits until `discard`.
+        EngineLockedError
+            Another producer has taken over.
+        EngineError
+            The brokers do not acknowledge all of it in time, or refuse it; says why. What waits
+            still waits, and a later commit sends it, in the same order; they may have got a part of
+            it twice then, which restores the same. Where the producer cannot go on, the log is
+            closed.
+        """
+        self._check_writer()
+        with self._guard:
+            end = self._send_pending()
+        return self.high_watermark if end is None else end
+
+    def read(self, from_offset: int | None = None) -> Iterator[RecordColumns]:
+        """The records from an offset (inclusive) up to the high watermark as of this call.
+
+        Parameters
+        ----------
+        from_offset : int, optional
+            Left out, or before the start offset: from there.
+
+        Yields
+        ------
+        RecordColumns
+            With some records each; compaction and transactions leave gaps between offsets.
+
+        Raises
+        ------
+        InconsistentStateError
+            The log ends before `from_offset`: it is not the log of who asks; or what is to be read
+            has expired meanwhile.
+        CorruptionError
+            Bytes do not fit their checksum.
+        EngineError
+            The brokers give no answer in time, or refuse.
+        """
+        start, end = self._offsets()
+        begin = max(start, from_offset or 0)
+        self._check_reaches(from_offset or 0, end)
+        return read_partition(self._cluster, self.topic, self.partition, begin, end)
+
+    def close(self) -> None:
+        """Let go of the brokers; what waits is forgotten. Closing twice is fine."""
+        self._open = False
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        self._cluster.close(self._asking)
+
+    def _offsets(self) -> tuple[int, int]:
+        self._check()
+        return self._ask_offsets(self._asking)
+
+    def _ask_offsets(self, consumer: Consumer) -> tuple[int, int]:
+        """The first offset, and that behind the last record which this consumer gets."""
+        place = self._cluster.library.TopicPartition(self.topic, self.partition)
+        found: tuple[int, int] = self._cluster.ask(
+            consumer,
+            lambda timeout: consumer.get_watermark_offsets(place, timeout=timeout),
+            f"the offsets of the changelog {self.topic}-{self.partition} are not known",
+        )
+        return found
+
+    def _send_pending(self) -> int | None:
+        if not len(self._pending):
+            return None
+        assert self._writer is not None
+        try:
+            end = self._writer.send(self._pending)
+        except KStoreError:
+            if self._writer.lost:
+                self.close()
+            raise
+        self._pending = RecordColumns()
+        return end
+
+    # ------------------------------------------------------------ refusals
+
+    def _check_topic(self) -> None:
+        count = partitions_of(self._cluster, self._asking, self.topic)
+        if count is None:
+            raise StateError(
+                f"no changelog topic {self.topic} at {self._cluster.servers}; KafkaChangelogs "
+                "creates it with partitions=, or check the name of the application"
+            )
+        if self.partition >= count:
+            raise StateError(
+                f"no partition {self.partition} of {self.topic} at {self._cluster.servers}, which "
+                f"has {count}: it has to have one for each task"
+            )
+
+    def _wait_for_transactions(self) -> None:
+        """Wait until no other producer has anything that it may still commit."""
+        everything = self._cluster.consumer(isolation="read_uncommitted")
+        try:
+            end = self._ask_offsets(everything)[1]
+        finally:
+            self._cluster.close(everything)
+        deadline = time.monotonic() + self._cluster.timeout_s
+        while (committed := self._ask_offsets(self._asking)[1]) < end:
+            if time.monotonic() > deadline:
+                raise EngineLockedError(
+                    f"{self._name}: a transaction of another producer, from offset {committed} on, "
+                    f"has not ended within {self._cluster.timeout_s:g} s. Stop that producer, and "
+                    "wait until its transaction times out"
+                )
+            time.sleep(0.1)
+
+    def _check(self) -> None:
+        super()._check()
+        self._check_process()

@@ -1,0 +1,234 @@
+"""A Kafka cluster through confluent-kafka: its clients, and questions with a deadline."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kstore_core.changelog.kafka.errors import REFUSED, UNREACHABLE, meaning
+from kstore_core.errors import EngineUnavailableError, KStoreError, SpecError
+from kstore_core.hints import install
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError, Producer
+    from confluent_kafka.admin import AdminClient
+
+__all__ = ["Cluster"]
+
+_Client = TypeVar("_Client")
+_Answer = TypeVar("_Answer")
+
+_log = logging.getLogger("kstore_core.kafka")
+_log.addHandler(logging.NullHandler())  # what matters is in the errors, and told once there
+
+_PRODUCER = {"acks": "all", "enable.idempotence": True}
+_CONSUMER = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "auto.offset.reset": "error",
+}
+_OURS = frozenset({*_PRODUCER, *_CONSUMER, "isolation.level", "bootstrap.servers"})
+_OURS |= {"request.required.acks", "transactional.id", "message.timeout.ms", "delivery.timeout.ms"}
+_OURS |= {"error_cb", "logger", "on_delivery", "delivery.report.only.error"}
+"""On these the promises of a changelog rest."""
+
+_PASSING = UNREACHABLE | {"_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_OR_PART"}
+_PASSING |= {"NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE"}
+"""Also said while nobody can be asked, or of what has just been created or moved."""
+
+
+class Cluster:
+    """Where one changelog's brokers are, and the clients that speak to them.
+
+    Parameters
+    ----------
+    servers : str
+        ``host:port``, one or more with commas between.
+    settings : mapping of str to object, optional
+        More settings, by librdkafka's names.
+    timeout_s : float
+        After what time without an answer an operation gives up.
+
+    Attributes
+    ----------
+    library : module
+        confluent_kafka
+    trouble : KafkaError or None
+        What a client complained of last. It tells more than that something timed out.
+
+    Raises
+    ------
+    EngineUnavailableError
+        confluent-kafka is not installed.
+    SpecError
+        A setting that a changelog makes itself.
+    """
+
+    def __init__(
+        self, servers: str, settings: Mapping[str, Any] | None = None, timeout_s: float = 30.0
+    ) -> None:
+        self.library = _load()
+        self.servers = servers
+        self.timeout_s = timeout_s
+        self.trouble: KafkaError | None = None
+        taken = sorted(_OURS & (settings or {}).keys())
+        if taken:
+            raise SpecError(f"a changelog sets {', '.join(taken)} itself; leave it out")
+        if timeout_s <= 0:
+            raise SpecError(f"timeout_s={timeout_s}; more than 0 is needed")
+        socket_ms = max(2000, min(60_000, int(timeout_s * 1000)))
+        self._settings = {
+            "client.id": "kstore",
+            "socket.timeout.ms": socket_ms,
+            "socket.connection.setup.timeout.ms": min(30_000, socket_ms),
+            "reconnect.backoff.max.ms": 1000,
+            **(settings or {}),
+            "bootstrap.servers": servers,
+            "error_cb": self._complain,
+            "logger": _log,
+        }
+
+    def __repr__(self) -> str:
+        return f"<Cluster {self.servers}>"
+
+    def consumer(self, *, isolation: str = "read_committed") -> Consumer:
+        """A consumer that belongs to no group and starts where it is told."""
+        defaults = {
+            "group.id": "kstore",  # the library wants one; it is never joined
+            "check.crcs": True,
+            "fetch.wait.max.ms": 100,
+            # By default it waits a second where enough has been fetched ahead: a third of the rate.
+            "fetch.queue.backoff.ms": 1,
+            "queued.max.messages.kbytes": 32 * 1024,
+        }
+        kind: type[Consumer] = self.library.Consumer
+        return self._made(
+            kind, {**defaults, **self._settings, **_CONSUMER, "isolation.level": isolation}
+        )
+
+    def producer(self) -> Producer:
+        """A producer whose records are in all in-sync replicas, once and in order, when acked."""
+        defaults = {"message.max.bytes": 1_000_000_000}  # how large a record may be, topics say
+        kind: type[Producer] = self.library.Producer
+        timeout_ms = int(self.timeout_s * 1000)
+        return self._made(
+            kind, {**defaults, **self._settings, **_PRODUCER, "message.timeout.ms": timeout_ms}
+        )
+
+    def admin(self) -> AdminClient:
+        """A client that creates and describes topics."""
+        from confluent_kafka.admin import AdminClient
+
+        return self._made(AdminClient, self._settings)
+
+    def close(self, client: Any) -> None:
+        """Let go of a client, unless a fork inherited it; what is not sent yet is forgotten."""
+        if _open.pop(id(client), None) is None:
+            return
+        if isinstance(client, self.library.Producer):
+            client.purge()
+        if hasattr(client, "close"):
+            client.close()
+
+    def ask(self, client: Any, question: Callable[[float], _Answer], doing: str) -> _Answer:
+        """An answer of the brokers, asked for again until there is one or the time is over.
+
+        Parameters
+        ----------
+        question : callable
+            Given how long it may take, s.
+        doing : str
+            Begins the error's text.
+
+        Raises
+        ------
+        KStoreError
+            See `error`.
+        """
+        deadline = time.monotonic() + self.timeout_s
+        self.trouble = None
+        while True:
+            try:
+                return question(max(0.01, min(1.0, deadline - time.monotonic())))
+            except self.library.KafkaException as caught:
+                client.poll(0)  # brings what it complains of
+                error = caught.args[0]
+                if self.is_refused or not self.passes(error) or time.monotonic() >= deadline:
+                    raise self.error(error, doing) from caught
+                time.sleep(0.02)
+
+    def passes(self, error: KafkaError) -> bool:
+        """Whether an error may go by, so that one waits."""
+        return error.name() in _PASSING or error.retriable()
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the brokers do not accept who asks, so that waiting is of no use."""
+        return self.trouble is not None and self.trouble.name() in REFUSED
+
+    def error(self, error: KafkaError | None, doing: str) -> KStoreError:
+        """What an error of Kafka's means: what was done, where, why, and what to do.
+
+        Parameters
+        ----------
+        error : KafkaError or None
+            None where there was no answer in time.
+        doing : str
+            Begins the text.
+        """
+        if self.trouble is not None and (
+            self.is_refused or error is None or error.name() in _PASSING
+        ):
+            error = self.trouble
+        name = "_TIMED_OUT" if error is None else error.name()
+        said = "" if error is None else f" ({error.str()})"
+        return meaning(name, f"{doing}, at {self.servers}: {name}{said}", self.timeout_s)
+
+    @contextlib.contextmanager
+    def explained(self, doing: str) -> Iterator[None]:
+        """Say what an error of Kafka's means, as `error` does."""
+        try:
+            yield
+        except self.library.KafkaException as caught:
+            raise self.error(caught.args[0], doing) from caught
+
+    def _complain(self, error: KafkaError) -> None:
+        if not self.is_refused:
+            self.trouble = error
+
+    def _made(self, kind: Callable[[dict[str, Any]], _Client], settings: dict[str, Any]) -> _Client:
+        with self.explained("no client for Kafka"):
+            client = kind(settings)
+        _open[id(client)] = client
+        return client
+
+
+_open: dict[int, Any] = {}
+"""Clients with threads of their own."""
+
+
+def _keep_inherited() -> None:
+    """In a fork, never free what would wait there for threads that only the parent has."""
+    for client in _open.values():
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
+    _open.clear()
+
+
+os.register_at_fork(after_in_child=_keep_inherited)
+
+
+def _load() -> ModuleType:
+    try:
+        import confluent_kafka
+    except ImportError as error:
+        raise EngineUnavailableError(
+            "topics of Kafka need confluent-kafka, which is not installed: " + install("kafka")
+        ) from error
+    return confluent_kafka

@@ -1,0 +1,148 @@
+"""Changelog topics in Kafka: their partitions, and whether they keep what they must."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kstore_core.changelog.kafka.client import Cluster
+from kstore_core.errors import EngineError, SpecError
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer
+
+__all__ = ["check_settings", "create_topic", "partitions_of", "topics"]
+
+
+def topics(cluster: Cluster, consumer: Consumer) -> dict[str, int]:
+    """All topics that one may see, and how many partitions they have."""
+    found = cluster.ask(
+        consumer,
+        lambda timeout: consumer.list_topics(timeout=timeout),
+        "the topics cannot be listed",
+    )
+    return {name: len(topic.partitions) for name, topic in found.topics.items()}
+
+
+def partitions_of(cluster: Cluster, consumer: Consumer, topic: str) -> int | None:
+    """How many partitions a topic has; None where there is no such topic.
+
+    Raises
+    ------
+    EngineError
+        The brokers cannot be reached, or refuse.
+    """
+    doing = f"the topic {topic} cannot be described"
+
+    def describe(timeout: float) -> Any:
+        found = consumer.list_topics(topic, timeout=timeout).topics[topic]
+        if found.error is not None and found.error.name() != "UNKNOWN_TOPIC_OR_PART":
+            raise cluster.library.KafkaException(found.error)
+        return found
+
+    return len(cluster.ask(consumer, describe, doing).partitions) or None
+
+
+def create_topic(
+    cluster: Cluster,
+    consumer: Consumer,
+    topic: str,
+    partitions: int,
+    replication_factor: int,
+    settings: Mapping[str, str],
+) -> int:
+    """Create a topic, unless somebody else does, and wait until brokers know it.
+
+    Returns
+    -------
+    int
+        How many partitions it has.
+
+    Raises
+    ------
+    EngineError
+        The brokers refuse.
+    """
+    from confluent_kafka.cimpl import NewTopic
+
+    doing = f"the topic {topic} cannot be created"
+    new = NewTopic(topic, partitions, replication_factor, config=dict(settings))
+    deadline = time.monotonic() + cluster.timeout_s
+    try:
+        _answer(
+            cluster, lambda admin, limit: admin.create_topics([new], request_timeout=limit)[topic]
+        )
+    except cluster.library.KafkaException as caught:
+        if caught.args[0].name() != "TOPIC_ALREADY_EXISTS":
+            raise cluster.error(caught.args[0], doing) from caught
+    while (count := partitions_of(cluster, consumer, topic)) is None:
+        if time.monotonic() > deadline:
+            raise EngineError(f"{topic} at {cluster.servers} was created and is not there yet")
+        time.sleep(0.05)
+    return count
+
+
+def check_settings(cluster: Cluster, topic: str, wanted: Mapping[str, str]) -> None:
+    """Refuse a topic that would lose what a store is to be restored from.
+
+    Raises
+    ------
+    SpecError
+        It would; names the settings.
+    EngineError
+        The brokers refuse to tell.
+    """
+    from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
+
+    asked = ConfigResource(ResourceType.TOPIC, topic)
+    with cluster.explained(f"the settings of the topic {topic} are not known"):
+        told = _answer(
+            cluster,
+            lambda admin, limit: admin.describe_configs([asked], request_timeout=limit)[asked],
+        )
+    actual = {name: entry.value for name, entry in told.items()}
+    better = _better(wanted, actual)
+    if better:
+        found = ", ".join(f"{name}={actual[name]}" for name in better)
+        needed = ",".join(f"{name}=[{value}]" for name, value in better.items())
+        raise SpecError(
+            f"the topic {topic} at {cluster.servers} would lose what the store is restored from: "
+            f"{found}. Run kafka-configs.sh --bootstrap-server {cluster.servers} --alter --topic "
+            f"{topic} --add-config {needed}"
+        )
+
+
+def _better(wanted: Mapping[str, str], actual: Mapping[str, str]) -> dict[str, str]:
+    """The settings that have to change, and to what; those that keep more may stay."""
+    better: dict[str, str] = {}
+    policy, kept = _policies(wanted["cleanup.policy"]), _policies(actual["cleanup.policy"])
+    if ("compact" in policy) != ("compact" in kept) or "delete" in kept - policy:
+        better["cleanup.policy"] = wanted["cleanup.policy"]
+    if wanted["message.timestamp.type"] != actual["message.timestamp.type"]:
+        better["message.timestamp.type"] = wanted["message.timestamp.type"]
+    lag = "min.compaction.lag.ms"
+    if "compact" in policy & kept and int(actual[lag]) < int(wanted.get(lag, 0)):
+        better[lag] = wanted[lag]
+    retention = "retention.ms"
+    if "delete" in policy & kept and 0 <= int(actual[retention]) < int(wanted.get(retention, 0)):
+        better[retention] = wanted[retention]
+    return better
+
+
+def _policies(setting: str) -> set[str]:
+    return {part.strip() for part in setting.split(",")}
+
+
+def _answer(cluster: Cluster, question: Callable[..., Any]) -> Any:
+    """What an admin client is told, in time.
+
+    Raises
+    ------
+    KafkaException
+    """
+    admin = cluster.admin()
+    try:
+        return question(admin, cluster.timeout_s).result(cluster.timeout_s + 5)
+    finally:
+        cluster.close(admin)

@@ -1,0 +1,1 @@
+"""The commands, a module each; a module is imported when its command is run."""

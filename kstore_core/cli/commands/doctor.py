@@ -1,0 +1,117 @@
+"""``kstore doctor``: what is wrong around the stores, and the next command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kstore_core.cli.commands.verify import findings_document, print_findings
+from kstore_core.cli.options import engine_option, json_option, path_argument
+from kstore_core.cli.output import print_json
+from kstore_core.cli.places import is_root, refuse_shards
+from kstore_core.cli.rendering import printable
+from kstore_core.hints import command
+from kstore_core.maintenance.doctor import SetAside, examine
+from kstore_core.maintenance.doctor import set_aside as set_store_aside
+from kstore_core.maintenance.verify import Verified
+from kstore_core.spec import StoredSpec
+
+__all__ = ["doctor"]
+
+_WORDS = {0: "nothing is wrong", 1: "see above", 3: "locked", 4: "corrupt"}
+_FORMATS = {False: "plain", True: "timestamped"}
+
+
+@click.command()
+@path_argument
+@click.option(
+    "--set-aside",
+    "store",
+    metavar="STORE",
+    help="Rename the files of this store, so that it can be restored; nothing is deleted.",
+)
+@click.option(
+    "--changelog",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="The directory of the changelogs in files, or a log; their ends are looked at, too.",
+)
+@engine_option
+@json_option
+def doctor(
+    path: Path, store: str | None, changelog: Path | None, engine: str | None, as_json: bool
+) -> None:
+    """Look at the state directory PATH, its stores and what is around them.
+
+    Nothing is changed, unless a store is to be set aside.
+    """
+    if store is not None:
+        refuse_shards(path)
+        done = set_store_aside(path, store, engine=engine)
+        if as_json:
+            print_json(_aside_document(path, done))
+        else:
+            click.echo(printable(_said(path, done)))
+        return
+    if is_root(path):
+        from kstore_core.spark.verify.verify_root import examine_root
+
+        told = None if as_json else _print
+        whole = examine_root(path, engine=engine, changelog=changelog, told=told)
+    else:
+        whole = examine(path, engine=engine, changelog=changelog)
+        if not as_json:
+            _print(str(path), whole)
+    if as_json:
+        print_json({"path": str(path), **findings_document(whole)})
+    click.get_current_context().exit(whole.exit_code)
+
+
+def _print(place: str, found: Verified) -> None:
+    print_findings(found)
+    words = _WORDS[found.exit_code]
+    if found.counts.files:
+        words += f"; the sizes of {found.counts.files} files were compared, and kstore verify reads"
+        words += " them"
+    click.echo(f"{printable(place)}: {words}")
+
+
+def _said(path: Path, done: SetAside) -> str:
+    return f"{done.store} was set aside in {done.path}. Restore it with: {_restore(path, done)}"
+
+
+def _aside_document(path: Path, done: SetAside) -> dict[str, Any]:
+    return {
+        "path": str(path),
+        "store": done.store,
+        "set_aside": str(done.path),
+        "restore": _restore(path, done),
+    }
+
+
+def _restore(path: Path, done: SetAside) -> str:
+    """The command that makes the store anew."""
+    flags = "--shape …, and what belongs to it" if done.spec is None else _flags(done.spec)
+    return command("restore", path, done.store, options=f"--from LOGDIR {flags}")
+
+
+def _flags(spec: StoredSpec) -> str:
+    """How a store like this one is described on the command line."""
+    kind = spec.format
+    flags = [f"--shape {spec.shape.replace('_', '-')}"]
+    stamped = kind.timestamped and not kind.versioned
+    flags.append(f"--format {'headers' if kind.headers else _FORMATS[stamped]}")
+    for flag, value in (
+        ("retention", spec.retention_ms),
+        ("history-retention", spec.history_retention_ms),
+        ("window-size", spec.window_size_ms),
+        ("segment-interval", spec.segment_interval_ms),
+    ):
+        if value is not None:
+            flags.append(f"--{flag} {value}ms")
+    flags += ["--retain-duplicates"] * spec.retain_duplicates
+    flags += ["--time-ordered"] * spec.time_ordered
+    flags += ["--without-index"] * (spec.time_ordered and not spec.indexed)
+    return " ".join(flags)

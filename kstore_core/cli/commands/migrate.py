@@ -1,0 +1,211 @@
+"""``kstore migrate``: a store in another format, another engine, or as a versioned one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kstore_core.changelog import FileChangelog
+from kstore_core.cli.commands.restore import log_of
+from kstore_core.cli.describing import describe
+from kstore_core.cli.looking import look, open_to_read
+from kstore_core.cli.options import json_option, path_argument, spec_options
+from kstore_core.cli.output import print_json
+from kstore_core.cli.places import refuse_shards
+from kstore_core.cli.progress import Bar, UnfinishedError, shown
+from kstore_core.cli.rendering import printable
+from kstore_core.errors import SpecError
+from kstore_core.formats import named
+from kstore_core.maintenance.migrate import Migrated, MigrateProgress, drop_old
+from kstore_core.maintenance.migrate import migrate as migrate_store
+from kstore_core.spec import StoredSpec, StoreSpec
+from kstore_core.state.migration_note import moving
+from kstore_core.stores import versioned_key_value
+
+__all__ = ["migrate"]
+
+_OF_HISTORY = ("history_retention_ms", "segment_interval_ms")
+
+
+@click.command()
+@path_argument
+@click.argument("store")
+@click.option(
+    "--to", metavar="FORMAT", help="plain, timestamped, headers, or a format's full name."
+)
+@click.option("--engine", metavar="NAME", help="The engine that it goes to.")
+@click.option("--all", "every_store", is_flag=True, help="With all other stores of the directory.")
+@click.option(
+    "--from-log",
+    metavar="LOGDIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Make a versioned store of a key-value store's changelog.",
+)
+@click.option("--lossy", is_flag=True, help="Let go of what the format cannot hold.")
+@click.option("--drop-old", "drops", is_flag=True, help="Delete what was set aside of the store.")
+@spec_options
+@json_option
+def migrate(
+    path: Path,
+    store: str,
+    to: str | None,
+    engine: str | None,
+    every_store: bool,
+    from_log: Path | None,
+    lossy: bool,
+    drops: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Write STORE anew, in another format or engine, and put it in the place of the old one.
+
+    The new store is made beside, compared row by row, and renamed; the old one is set aside until
+    --drop-old. It may be interrupted anywhere: the same command goes on. Nothing else may have the
+    directory open for writing, Kafka Streams included.
+    """
+    refuse_shards(path)
+    is_moving = bool(moving(path.resolve()))
+    if drops and not is_moving and to is None and engine is None:
+        dropped = drop_old(path, store)
+        _print_dropped(path, store, dropped, as_json=as_json)
+        return
+    with ExitStack() as stack:
+        given: dict[str, Any] = {"to": to}
+        if not is_moving:
+            given = _given(path, store, to, from_log, options, stack, every_store=every_store)
+        show = stack.enter_context(shown(_bar))
+        try:
+            done = migrate_store(
+                path,
+                store,
+                engine=engine,
+                every_store=every_store,
+                lossy=lossy,
+                drop_old=drops,
+                on_progress=show,
+                **given,
+            )
+        except KeyboardInterrupt:
+            raise UnfinishedError(
+                f"interrupted; the store {store!r} is whole, here or set aside. The same command "
+                "goes on"
+            ) from None
+    if as_json:
+        print_json({"path": str(path), "stores": [_document(one) for one in done]})
+        return
+    for one in done:
+        click.echo(printable(_said(one)))
+
+
+def _given(
+    path: Path,
+    store: str,
+    to: str | None,
+    from_log: Path | None,
+    options: dict[str, Any],
+    stack: ExitStack,
+    *,
+    every_store: bool,
+) -> dict[str, Any]:
+    """What the stores are, and what this one is to be."""
+    into = options if from_log is None else {**options, **dict.fromkeys(_OF_HISTORY)}
+    with open_to_read(path, None) as state:
+        specs: list[StoreSpec] = []
+        names = state.stores() if every_store and store in state.stores() else [store]
+        for name in sorted(names, key=lambda name: name != store):
+            sight = look(state, name)
+            if sight.record.spec is None:
+                if from_log is not None:
+                    into = {**into, "shape": into["shape"] or "key-value"}
+                spec = describe(sight, **into).spec
+                specs.append(replace(spec, indexed=False))  # or as its rows tell
+            elif name == store:
+                describe(sight, **into)  # refuses what contradicts it
+        stored = look(state, store).record.spec
+    if from_log is None:
+        return {"to": to, "spec": specs}
+    topic, partition = log_of(from_log, store, path)
+    root = from_log if from_log.name != f"{topic}-{partition}" else from_log.parent
+    log = stack.enter_context(FileChangelog(root, topic, partition, read_only=True))
+    return {"to": _versioned(store, to, options, stored), "from_log": log, "spec": specs}
+
+
+def _versioned(
+    store: str, to: str | None, options: Mapping[str, Any], stored: StoredSpec | None
+) -> StoreSpec:
+    """The versioned store that a changelog makes.
+
+    Raises
+    ------
+    SpecError
+        The options do not say how long its history is.
+    """
+    retention, interval = map(options.get, _OF_HISTORY)
+    if retention is None:
+        raise SpecError(
+            "a versioned store keeps its history for some time: add --history-retention, such as "
+            "30d, and --segment-interval if it is not to be Kafka's default"
+        )
+    spec = versioned_key_value(store, retention, interval)
+    spec = replace(spec, format=named(to or "versioned", spec.family))
+    if stored is None:
+        return spec
+    serdes_of = stored.of_bytes()
+    return replace(spec, key=serdes_of.key, value=serdes_of.value)
+
+
+def _bar(progress: MigrateProgress) -> Bar:
+    name = f"{progress.step} {progress.store}"
+    said = f"{name}: {progress.rows} of about {progress.total} rows"
+    return Bar(name, progress.rows, progress.total, said if progress.total else name)
+
+
+def _print_dropped(path: Path, store: str, dropped: bool, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"path": str(path), "store": store, "dropped": dropped})
+    elif dropped:
+        click.echo(f"{store}: deleted what was set aside")
+    else:
+        click.echo(f"{printable(store)}: nothing is set aside")
+
+
+def _document(done: Migrated) -> dict[str, Any]:
+    return {
+        "store": done.store,
+        "changed": done.changed,
+        "before": done.before and done.before.name,
+        "format": done.after and done.after.name,
+        "engine_before": done.engine_before,
+        "engine": done.engine,
+        "rows": done.rows,
+        "lost": done.lost._asdict(),
+        "late": done.late,
+        "differing": done.differing,
+        "old": done.old and str(done.old),
+    }
+
+
+def _said(done: Migrated) -> str:
+    """What became of a store, for people."""
+    if not done.changed:
+        return f"{done.store} is that already; nothing was done"
+    if done.before is None or done.after is None:
+        said = [f"{done.store}: finished what an earlier run had begun"]
+    else:
+        rows = f"{done.rows} row{'s' * (done.rows != 1)}"
+        said = [f"{done.store} is {done.after.name} on {done.engine} now: {rows}"]
+    if any(done.lost):
+        headers, headed, timestamps = done.lost
+        said.append(f"without {headers} headers of {headed} values and {timestamps} timestamps")
+    if done.late:
+        said.append(f"{done.late} records were too late")
+    if done.differing:
+        said.append(f"{done.differing} keys have another newest value")
+    if done.old is not None:
+        said.append(f"the old store is in {done.old}")
+    return "; ".join(said)

@@ -1,0 +1,281 @@
+"""``kstore restore``: a store from its changelog, in files or in Kafka."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kstore_core.changelog import FileChangelog, KafkaChangelog
+from kstore_core.changelog.files.directory import (
+    is_topic_of,
+    log_at,
+    logs_of,
+    other_store,
+    partition_of,
+)
+from kstore_core.cli.arguments import NEW_DIRECTORY
+from kstore_core.cli.brokers import LOG, Brokers, client_settings, open_topic
+from kstore_core.cli.describing import describe, described_by_options, flag
+from kstore_core.cli.errors import NotFoundError
+from kstore_core.cli.looking import Sight, look
+from kstore_core.cli.options import engine_option, json_option, spec_options
+from kstore_core.cli.output import print_json
+from kstore_core.cli.progress import Bar, UnfinishedError, shown
+from kstore_core.cli.rendering import printable
+from kstore_core.errors import SpecError, UnsupportedError
+from kstore_core.plugins.registry import make_engine
+from kstore_core.restore.replay import RestoreProgress
+from kstore_core.restore.rows import Restored
+from kstore_core.spec import StoreSpec
+from kstore_core.state import open_state
+
+__all__ = ["log_of", "restore"]
+
+
+@click.command()
+@click.argument("path", type=NEW_DIRECTORY)
+@click.argument("store")
+@click.option(
+    "--from",
+    "source",
+    required=True,
+    metavar="LOG",
+    type=LOG,
+    help="The log of a partition, <topic>-<partition>, or the directory that it is in; or Kafka: "
+    "kafka://HOST:PORT[,HOST:PORT][/TOPIC].",
+)
+@click.option(
+    "--kafka-config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Settings of the client, name=value a line: security.protocol, sasl.username, …",
+)
+@click.option(
+    "--any-topic",
+    is_flag=True,
+    help="Restore from the LOG that is named though its topic does not end in -STORE-changelog.",
+)
+@spec_options
+@engine_option
+@json_option
+def restore(
+    path: Path,
+    store: str,
+    source: Path | Brokers,
+    kafka_config: Path | None,
+    any_topic: bool,
+    engine: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Bring STORE up to date with its changelog, or make it anew from it.
+
+    Nothing else may have the directory open for writing. It may be interrupted anywhere: what is
+    restored is committed with its offset, and the next run goes on from there.
+    """
+    with _open_log(source, kafka_config, store, path, any_topic=any_topic) as log:
+        topic, partition = log.topic, log.partition
+        new = not path.is_dir()
+        if new:
+            _refuse_unreadable(log)
+        if new and engine is None:
+            raise SpecError(f"there is no state directory {path}; to make one, name its --engine")
+        if new:
+            _new(store, options)  # or the directory would be made for nothing
+        if engine is not None and not make_engine(engine).capabilities.persistent:
+            raise UnsupportedError(
+                f"the engine {engine!r} keeps nothing on disk, so what is restored would be gone "
+                "with this command; name another one"
+            )
+        with open_state(path, engine=engine) as state, shown(_bar) as show:
+            known = store in state.stores()
+            spec = _known(look(state, store), options) if known else _new(store, options)
+            try:
+                done = state.restore(spec, log, listener=show)
+            except KeyboardInterrupt:
+                raise UnfinishedError(
+                    "interrupted; what was restored is committed. The same command goes on"
+                ) from None
+            offset = state.offsets(store).get((topic, partition))
+        if offset is None:
+            _refuse_unreadable(log)
+    if as_json:
+        print_json(_document(path, store, topic, partition, offset, done))
+    elif offset is None:
+        click.echo(printable(f"{store}: the log {topic}-{partition} is empty"))
+    else:
+        late = f", {done.late} of them too late" if done.late else ""
+        said = f"{store} contains {topic}-{partition} up to offset {offset}"
+        click.echo(printable(f"{said}: restored {done.records} records{late}"))
+        click.echo(printable(f"input: {_input_of(done)}"))
+
+
+def _open_log(
+    source: Path | Brokers, kafka_config: Path | None, store: str, path: Path, *, any_topic: bool
+) -> FileChangelog | KafkaChangelog:
+    """The log that is meant, for reading.
+
+    Raises
+    ------
+    NotFoundError
+        There is none, or more than one.
+    SpecError
+        The one that is named is another store's.
+    """
+    if isinstance(source, Brokers):
+        if source.topic and not any_topic:
+            _refuse_another(source.topic, store)
+        return open_topic(source, client_settings(kafka_config), store, path)
+    if kafka_config is not None:
+        raise SpecError(f"--kafka-config is for a log in Kafka, and {source} is a directory")
+    topic, partition = log_of(source, store, path)
+    if not any_topic:
+        _refuse_another(topic, store)
+    root = source if source.name != f"{topic}-{partition}" else source.parent
+    return FileChangelog(root, topic, partition, read_only=True)
+
+
+def _refuse_unreadable(log: FileChangelog | KafkaChangelog) -> None:
+    """Refuse a log that has bytes, but no whole batch: it is not the same as an empty one.
+
+    Raises
+    ------
+    NotFoundError
+        The bytes are those of its first write, or of what was left of it.
+    InconsistentStateError, CorruptionError
+        See `FileChangelog.start_offset`.
+    """
+    if not isinstance(log, FileChangelog) or log.high_watermark > log.start_offset:
+        return
+    if rest := log.rest:
+        raise NotFoundError(
+            f"{log.path} has no whole batch, but {rest}; there is nothing to restore. If records "
+            "were written to it, take its files from a copy of the log"
+        )
+
+
+def _refuse_another(topic: str, store: str) -> None:
+    """Refuse a topic that is not named as a changelog of the store."""
+    if not is_topic_of(topic, store):
+        raise SpecError(
+            f"{topic} is not named as a changelog of a store {store!r}, which ends in "
+            f"-{store}-changelog; name that one, or add --any-topic if this is what it was "
+            "written to"
+        )
+
+
+def log_of(source: Path, store: str, path: Path) -> tuple[str, int]:
+    """Topic and partition of the log that is meant.
+
+    Raises
+    ------
+    NotFoundError
+        There is none, or more than one, or one that may be another store's.
+    """
+    named = log_at(source.resolve())
+    if named is not None and any(source.glob("*.log")):
+        return named
+    application, task = path.resolve().parent.name, partition_of(path.resolve())
+    mine = logs_of(source, store, application, task)
+    if len(mine) != 1:
+        there = mine or logs_of(source, store, application)
+        names = ", ".join(f"{topic}-{partition}" for topic, partition in there)
+        several = "several logs" if mine else "no log"
+        of = f"the partition {task} of a store" if names and not mine else "a store"
+        raise NotFoundError(
+            f"{source} has {several} of {of} {store!r}"
+            + (f": {names}; name one of them with --from" if names else "; name one with --from")
+        )
+    topic, partition = mine[0]
+    other = other_store(topic, store, application)
+    if other is not None:
+        raise NotFoundError(
+            f"{source} has {topic}-{partition}, which may as well be of a store {other!r}; if it "
+            f"is of {store!r}, name the log itself: {source / f'{topic}-{partition}'}"
+        )
+    return mine[0]
+
+
+def _known(sight: Sight, options: dict[str, Any]) -> StoreSpec:
+    """The store as it says itself, or else as the options and what is seen of it say.
+
+    Raises
+    ------
+    SpecError
+        Neither says it, or both do; or its rows are those of another store.
+    """
+    store, stored = sight.name, sight.record.spec
+    given = [name for name, value in options.items() if value]
+    if stored is not None:
+        if given:
+            flags = ", ".join(map(flag, given))
+            raise SpecError(f"the store {store!r} says itself what it is; leave out {flags}")
+        return stored.of_bytes()
+    described = describe(sight, **options)
+    if described.numbered:
+        raise SpecError(
+            f"the rows of the store {store!r} are numbered, as where duplicates are retained: add "
+            "--retain-duplicates"
+        )
+    if described.unindexed:
+        raise SpecError(f"the store {store!r} has no index by key: add --without-index")
+    return described.spec
+
+
+def _new(store: str, options: dict[str, Any]) -> StoreSpec:
+    """The store as the options say.
+
+    Raises
+    ------
+    SpecError
+        They do not say all of it, or contradict themselves.
+    """
+    if options["shape"] is None:
+        raise SpecError(
+            f"the store {store!r} does not say what it is: add --shape and what belongs to it, "
+            "--format, --retention, --window-size, --segment-interval, as it was written"
+        )
+    return described_by_options(store, options)
+
+
+def _input_of(done: Restored) -> str:
+    """How much of the input is contained, which is where whoever takes the store over goes on."""
+    if not done.offsets:
+        return "not known, the log does not say it"
+    return ", ".join(
+        f"{topic}-{number} up to offset {at}"
+        for (topic, number), at in sorted(done.offsets.items())
+    )
+
+
+def _document(
+    path: Path, store: str, topic: str, partition: int, offset: int | None, done: Restored
+) -> dict[str, Any]:
+    return {
+        "path": str(path),
+        "store": store,
+        "topic": topic,
+        "partition": partition,
+        "offset": offset,
+        "records": done.records,
+        "late": done.late,
+        "rows": done.rows,
+        "input": None
+        if done.offsets is None
+        else [
+            {"topic": topic, "partition": number, "offset": at}
+            for (topic, number), at in sorted(done.offsets.items())
+        ],
+    }
+
+
+def _bar(progress: RestoreProgress) -> Bar:
+    name = f"{progress.topic}-{progress.partition}"
+    return Bar(
+        name,
+        progress.next_offset - progress.begin,
+        progress.end - progress.begin,
+        f"{name}: {progress.records} records, up to offset {progress.next_offset} of "
+        f"{progress.end}",
+    )

@@ -1,0 +1,158 @@
+"""``kstore verify``: everything is read, in a child process, and nothing changed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kstore_core.cli.describing import described_by_options
+from kstore_core.cli.errors import spoken
+from kstore_core.cli.options import json_option, path_argument, store_options
+from kstore_core.cli.output import print_json
+from kstore_core.cli.places import is_root
+from kstore_core.cli.progress import Bar, shown
+from kstore_core.cli.rendering import json_value, printable, shown_value
+from kstore_core.errors import SpecError
+from kstore_core.maintenance.verify import Finding, Progress, Verified
+from kstore_core.maintenance.verify import verify as verify_directory
+from kstore_core.maintenance.verify.verifying import DEFAULT_AT_MOST
+from kstore_core.spec import StoreSpec
+
+__all__ = ["findings_document", "print_findings", "verify"]
+
+_COLOURS = {"corrupt": "red", "locked": "yellow", "finding": "yellow", "note": "cyan"}
+
+
+@click.command()
+@path_argument
+@click.argument("store", required=False)
+@click.option(
+    "--changelog",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="The directory of the changelogs in files, or a log; they are read, too.",
+)
+@click.option(
+    "--compare",
+    is_flag=True,
+    help="Also restore from the changelogs, into a temporary directory, and compare.",
+)
+@click.option(
+    "--max-findings",
+    type=click.IntRange(min=0),
+    default=DEFAULT_AT_MOST,
+    show_default=True,
+    help="Of a kind in a namespace; more are counted. 0 for all.",
+)
+@store_options
+@json_option
+def verify(
+    path: Path,
+    store: str | None,
+    changelog: Path | None,
+    compare: bool,
+    max_findings: int,
+    engine: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Read all that the stores in PATH hold, or STORE alone, and tell what is wrong with it.
+
+    Nothing is changed. What reads is a child process, which damage may end. Of a store that Spark
+    wrote, PATH may be the root: its files are held to their manifests, too.
+    """
+    asked: dict[str, Any] = {
+        "spec": _spec(store, options),
+        "engine": engine,
+        "changelog": changelog,
+        "compare": compare,
+        "at_most": max_findings,
+    }
+    with shown(_bar) as show:
+        if is_root(path):
+            from kstore_core.spark.verify.verify_root import verify_root
+
+            told = None if as_json else _print
+            whole = verify_root(path, store, **asked, told=told, progress=show)
+        else:
+            whole = verify_directory(path, store, **asked, progress=show)
+    if as_json:
+        print_json({"path": str(path), **findings_document(whole), "counts": asdict(whole.counts)})
+    elif not is_root(path):
+        _print(str(path), whole)
+    click.get_current_context().exit(whole.exit_code)
+
+
+def _spec(store: str | None, options: dict[str, Any]) -> StoreSpec | None:
+    """What the options say that the store is; None where they say nothing."""
+    if not any(options.values()):
+        return None
+    if store is None:
+        raise SpecError("options say what one store is; name the store")
+    if options["shape"] is None:
+        raise SpecError("the other options say nothing without --shape")
+    return described_by_options(store, options)
+
+
+def _bar(progress: Progress) -> Bar:
+    said = f"{progress.reading}: {progress.rows} rows, {progress.findings} findings"
+    return Bar("verify", progress.done, progress.units, said)
+
+
+def print_findings(found: Verified) -> None:
+    """One line each."""
+    for finding in found.findings:
+        severity = click.style(finding.severity, fg=_COLOURS[finding.severity], bold=True)
+        click.echo(f"{severity} {printable(_line(finding))}")
+
+
+def _print(place: str, found: Verified) -> None:
+    print_findings(found)
+    sound = {0: "sound", 1: "readable, with findings", 3: "locked", 4: "corrupt"}
+    click.echo(f"{printable(place)}: {sound[found.exit_code]}; read {_counted(found)}")
+
+
+def _counted(found: Verified) -> str:
+    """How much was read, without what there was nothing of."""
+    counts = asdict(found.counts)
+    read = [f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count]
+    return ", ".join(read) or "nothing"
+
+
+def _line(finding: Finding) -> str:
+    """A finding on one line: where, what, why, and what to do next."""
+    place = finding.place
+    where = place.store if place.segment is None else f"{place.store}/{place.segment}"
+    if place.shard is not None:
+        where = f"{where} shard {place.shard}"
+    if place.namespace is not None:
+        where += f" [{place.namespace}]"
+    if place.key is not None:
+        where += f" {shown_value(place.key)}"
+    what = "" if finding.what == "note" else f"{finding.what}: "
+    remedy = f"; {finding.remedy}" if finding.remedy else ""
+    return f"{where or 'directory'}: {what}{spoken(finding.why)}{remedy}"
+
+
+def findings_document(found: Verified) -> dict[str, Any]:
+    """Findings as JSON."""
+    return {
+        "exit_code": found.exit_code,
+        "findings": [
+            {
+                "severity": finding.severity,
+                "what": finding.what,
+                "why": spoken(finding.why),
+                "store": finding.place.store,
+                "segment": finding.place.segment,
+                "namespace": finding.place.namespace,
+                "key": json_value(finding.place.key),
+                "remedy": finding.remedy,
+                **({} if finding.place.shard is None else {"shard": finding.place.shard}),
+            }
+            for finding in found.findings
+        ],
+    }

@@ -1,0 +1,1 @@
+"""Arrow columns read and written through Arrow's C interface, without pyarrow."""

@@ -1,0 +1,297 @@
+# cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
+# cython: embedsignature=True, embedsignature.format=clinic
+"""Whole columns of rows to values: Arrow in, Arrow out, no object for a record, no GIL in loops."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memset
+
+from kstore_core.codec.arrow.input cimport Column, Texts, open_column, text_at, text_valid
+from kstore_core.codec.arrow.output cimport (
+    ListsOut,
+    TextsOut,
+    TimesOut,
+    allocate_lists,
+    allocate_texts,
+    allocate_times,
+    end_text,
+    free_lists,
+    free_texts,
+    free_times,
+    lists_array,
+    null_list,
+    null_text,
+    null_time,
+    texts_array,
+    times_array,
+)
+from kstore_core.codec.primitives.buffers cimport put
+from kstore_core.codec.primitives.faults cimport raise_fault
+from kstore_core.codec.arrow.layouts cimport Layout, layout_of
+from kstore_core.codec.primitives.utf8 cimport is_ascii, repaired_utf8
+from kstore_core.codec.primitives.wire cimport (
+    SOUND,
+    TRAILING_BYTES,
+    TRUNCATED_FIELD,
+    Fault,
+    Reader,
+    left,
+    load_i64,
+    open_reader,
+    read_count,
+    read_header,
+    read_size,
+)
+
+
+cdef struct Job:
+    Layout layout
+    bint parsed                 # headers as lists rather than as bytes
+    bint plain_keys             # all header keys are ASCII
+    Texts rows
+    int64_t values              # bytes,
+    int64_t raw_headers         # bytes,
+    int64_t headers             # how many there are,
+    int64_t keys                # bytes of their keys
+    int64_t header_values       # and of their values
+    int64_t row                 # where a fault is
+    Reader reader
+
+
+cdef inline Fault measure_headers(Job *job, Reader *reader) noexcept nogil:
+    """Check the header bytes of one row and add up what is in them."""
+    cdef int32_t count = 0
+    cdef int32_t i
+    cdef const uint8_t *key = NULL
+    cdef const uint8_t *value = NULL
+    cdef Py_ssize_t key_size = 0
+    cdef Py_ssize_t value_size = 0
+    cdef Fault fault
+    if reader.here == reader.end:
+        return SOUND
+    fault = read_count(reader, &count)
+    if fault != SOUND:
+        return fault
+    for i in range(count):
+        fault = read_header(reader, &key, &key_size, &value, &value_size)
+        if fault != SOUND:
+            return fault
+        if is_ascii(key, key_size):
+            job.keys += key_size
+        else:
+            job.plain_keys = False
+            job.keys += repaired_utf8(key, key_size, NULL)
+        if value_size > 0:
+            job.header_values += value_size
+    if reader.here != reader.end:
+        reader.number = reader.end - reader.here
+        return TRAILING_BYTES
+    job.headers += count
+    return SOUND
+
+
+cdef inline Fault open_row(
+    const Job *job, int64_t row, Reader *reader, Py_ssize_t *headers
+) noexcept nogil:
+    """Start to read a row; the reader is left at the header bytes, of which there are `headers`."""
+    cdef Py_ssize_t size = 0
+    cdef const uint8_t *data = text_at(&job.rows, row, &size)
+    cdef Fault fault
+    open_reader(reader, data, size)
+    headers[0] = 0
+    if job.layout.headed:
+        fault = read_size(reader, 0, headers)
+        if fault != SOUND:
+            return fault
+    if job.layout.timed and left(reader) - headers[0] < 8:
+        reader.here += headers[0]
+        reader.number = 8
+        return TRUNCATED_FIELD
+    return SOUND
+
+
+cdef Fault measure(Job *job) noexcept nogil:
+    """Check every row, and add up what its parts need."""
+    cdef int64_t row
+    cdef Py_ssize_t size = 0
+    cdef Reader inner
+    cdef Fault fault
+    for row in range(job.rows.length):
+        if not text_valid(&job.rows, row):
+            continue
+        job.row = row
+        fault = open_row(job, row, &job.reader, &size)
+        if fault != SOUND:
+            return fault
+        job.raw_headers += size
+        if job.parsed and size:
+            inner = job.reader
+            inner.end = inner.here + size
+            fault = measure_headers(job, &inner)
+            if fault != SOUND:
+                inner.start = job.reader.start
+                job.reader = inner
+                return fault
+        job.values += left(&job.reader) - size - (8 if job.layout.timed else 0)
+    return SOUND
+
+
+cdef void write_headers(const Job *job, Reader *reader, ListsOut *out) noexcept nogil:
+    """Append the headers of one row, which have been checked."""
+    cdef int32_t count = 0
+    cdef int32_t i
+    cdef const uint8_t *key = NULL
+    cdef const uint8_t *value = NULL
+    cdef Py_ssize_t key_size = 0
+    cdef Py_ssize_t value_size = 0
+    cdef int64_t at = out.total
+    if reader.here == reader.end:
+        return
+    read_count(reader, &count)
+    for i in range(count):
+        read_header(reader, &key, &key_size, &value, &value_size)
+        if job.plain_keys:
+            put(out.keys.data + out.keys.written, key, key_size)
+            out.keys.written += key_size
+        else:
+            out.keys.written += repaired_utf8(key, key_size, out.keys.data + out.keys.written)
+        end_text(&out.keys, at)
+        if value_size >= 0:
+            put(out.values.data + out.values.written, value, value_size)
+            out.values.written += value_size
+            end_text(&out.values, at)
+        else:
+            null_text(&out.values, at)
+        at += 1
+    out.total = at
+
+
+cdef void write(
+    const Job *job, TextsOut *values, TimesOut *times, TextsOut *raw, ListsOut *lists
+) noexcept nogil:
+    cdef int64_t row
+    cdef Py_ssize_t size = 0
+    cdef Py_ssize_t rest
+    cdef Reader reader
+    cdef Reader inner
+    for row in range(job.rows.length):
+        if not text_valid(&job.rows, row):
+            null_text(values, row)
+            if job.layout.timed:
+                null_time(times, row)
+            if job.layout.headed:
+                if job.parsed:
+                    null_list(lists, row)
+                else:
+                    null_text(raw, row)
+            continue
+        open_row(job, row, &reader, &size)
+        if job.layout.headed:
+            if job.parsed:
+                inner = reader
+                inner.end = inner.here + size
+                write_headers(job, &inner, lists)
+                lists.offsets[row + 1] = <int32_t>lists.total
+            else:
+                put(raw.data + raw.written, reader.here, size)
+                raw.written += size
+                end_text(raw, row)
+            reader.here += size
+        if job.layout.timed:
+            times.data[row] = load_i64(reader.here)
+            reader.here += 8
+        rest = left(&reader)
+        put(values.data + values.written, reader.here, rest)
+        values.written += rest
+        end_text(values, row)
+
+
+cdef tuple decoded(object column, object layout, bint parsed):
+    cdef Job job
+    cdef TextsOut values
+    cdef TimesOut times
+    cdef TextsOut raw
+    cdef ListsOut lists
+    cdef Fault fault
+    cdef bint wide
+    cdef Column rows
+    memset(&job, 0, sizeof(Job))
+    layout_of(layout, &job.layout)
+    rows = open_column(column, "rows")
+    rows.as_texts(&job.rows, "rows", False)
+    wide = rows.is_wide()
+    job.parsed = parsed and job.layout.headed
+    job.plain_keys = True
+    memset(&values, 0, sizeof(TextsOut))
+    memset(&times, 0, sizeof(TimesOut))
+    memset(&raw, 0, sizeof(TextsOut))
+    memset(&lists, 0, sizeof(ListsOut))
+    try:
+        with nogil:
+            fault = measure(&job)
+        if fault != SOUND:
+            raise_fault(fault, &job.reader, f"row {job.row}: {layout}")
+        allocate_texts(&values, job.rows.length, job.values, wide)
+        if job.layout.timed:
+            allocate_times(&times, job.rows.length)
+        if job.parsed:
+            allocate_lists(&lists, job.rows.length, job.headers, job.keys, job.header_values)
+        elif job.layout.headed:
+            allocate_texts(&raw, job.rows.length, job.raw_headers, wide)
+        with nogil:
+            write(&job, &values, &times, &raw, &lists)
+        value_array = texts_array(&values, False)
+        time_array = times_array(&times) if job.layout.timed else None
+        header_array = None
+        if job.layout.headed:
+            header_array = lists_array(&lists) if parsed else texts_array(&raw, False)
+        return value_array, time_array, header_array
+    finally:
+        free_texts(&values)
+        free_times(&times)
+        free_texts(&raw)
+        free_lists(&lists)
+
+
+def decode_column(column, *, layout="value_timestamp_headers"):
+    """Decode a column of rows to columns of values, timestamps and headers.
+
+    Parameters
+    ----------
+    column : Arrow array of binary or large_binary
+        A null row gives a null in every column.
+    layout : {"value_timestamp_headers", "value_and_timestamp", "aggregation_with_headers"}
+
+    Returns
+    -------
+    values : pyarrow.Array
+        Binary; large_binary when `column` is large.
+    timestamps : pyarrow.Int64Array or None
+        Milliseconds; None when `layout` has no timestamp.
+    headers : pyarrow.ListArray or None
+        list<element: struct<key: string, value: binary>>, empty lists where there are none; None
+        when `layout` has no headers. Keys that are not UTF-8 read as ``bytes.decode`` with
+        "replace" reads them.
+
+    Raises
+    ------
+    TypeError
+        If `column` is of another type.
+    FormatError
+        If a row is malformed, its headers included; names the row, and the offset in it.
+    OverflowError
+        If the headers of the column together need 64-bit offsets.
+    """
+    return decoded(column, layout, True)
+
+
+def split_column(column, *, layout="value_timestamp_headers"):
+    """As `decode_column`, but with the headers left as bytes, which are not looked into.
+
+    Returns
+    -------
+    values, timestamps
+        As `decode_column` gives them.
+    headers : pyarrow.Array or None
+        Binary, large_binary when `column` is large: what `decode_headers` reads.
+    """
+    return decoded(column, layout, False)

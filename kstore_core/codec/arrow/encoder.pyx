@@ -1,0 +1,272 @@
+# cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
+# cython: cdivision=True, embedsignature=True, embedsignature.format=clinic
+"""Whole columns to rows: Arrow in, Arrow out, no object for a record, no GIL in the loops."""
+
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memset
+
+from kstore_core.codec.arrow.input cimport (
+    Column,
+    HeaderLists,
+    Texts,
+    Times,
+    is_set,
+    offset_at,
+    open_column,
+    text_at,
+    text_valid,
+)
+from kstore_core.codec.arrow.output cimport (
+    TextsOut,
+    allocate_texts,
+    end_text,
+    free_texts,
+    null_text,
+    texts_array,
+)
+from kstore_core.codec.primitives.buffers cimport put
+from kstore_core.codec.arrow.layouts cimport Layout, layout_of
+from kstore_core.codec.primitives.wire cimport store_i64, store_varint, varint_size
+
+from kstore_core.errors import FormatError
+
+cdef enum Trouble:
+    NONE = 0
+    NO_TIMESTAMP
+    TIMESTAMP_TOO_LARGE
+    NULL_HEADER
+    NULL_KEY
+    TOO_LONG
+
+
+cdef struct Job:
+    Layout layout
+    Texts values
+    Times times
+    HeaderLists headers
+    int32_t *header_sizes       # bytes of the headers of each row
+    int64_t total               # bytes of all rows
+    int64_t row                 # where the trouble is
+
+
+cdef inline Trouble millis_at(const Times *times, int64_t row, int64_t *millis) noexcept nogil:
+    cdef int64_t number = times.data[row]
+    if times.divide != 1:
+        millis[0] = number // times.divide
+        if number % times.divide < 0:               # C rounds towards zero; time goes down
+            millis[0] -= 1
+    elif times.multiply != 1:
+        millis[0] = number * times.multiply
+        if millis[0] // times.multiply != number:
+            return TIMESTAMP_TOO_LARGE
+    else:
+        millis[0] = number
+    return NONE
+
+
+cdef inline bint has_headers(const HeaderLists *lists, int64_t row) noexcept nogil:
+    return not lists.absent and is_set(&lists.valid, row)
+
+
+cdef Trouble measure_headers(const HeaderLists *lists, int64_t row, int64_t *size) noexcept nogil:
+    cdef int64_t i
+    cdef int64_t begin = offset_at(&lists.offsets, row)
+    cdef int64_t end = offset_at(&lists.offsets, row + 1)
+    cdef Py_ssize_t width = 0
+    cdef int64_t total
+    size[0] = 0
+    if begin == end:
+        return NONE
+    total = varint_size(end - begin)
+    for i in range(begin, end):
+        if not is_set(&lists.entry_valid, i):
+            return NULL_HEADER
+        if not text_valid(&lists.keys, i):
+            return NULL_KEY
+        text_at(&lists.keys, i, &width)
+        total += varint_size(width) + width
+        if text_valid(&lists.values, i):
+            text_at(&lists.values, i, &width)
+            total += varint_size(width) + width
+        else:
+            total += 1
+        if total > INT32_MAX:
+            return TOO_LONG
+    size[0] = total
+    return NONE
+
+
+cdef uint8_t *write_headers(const HeaderLists *lists, int64_t row, uint8_t *here) noexcept nogil:
+    cdef int64_t i
+    cdef int64_t begin = offset_at(&lists.offsets, row)
+    cdef int64_t end = offset_at(&lists.offsets, row + 1)
+    cdef Py_ssize_t size = 0
+    cdef const uint8_t *data
+    here = store_varint(here, end - begin)
+    for i in range(begin, end):
+        data = text_at(&lists.keys, i, &size)
+        here = store_varint(here, size)
+        here = put(here, data, size)
+        if text_valid(&lists.values, i):
+            data = text_at(&lists.values, i, &size)
+            here = store_varint(here, size)
+            here = put(here, data, size)
+        else:
+            here = store_varint(here, -1)
+    return here
+
+
+cdef Trouble measure(Job *job) noexcept nogil:
+    """The size of the headers of each row, and of all rows."""
+    cdef int64_t row
+    cdef int64_t size
+    cdef int64_t millis
+    cdef Py_ssize_t width = 0
+    cdef Trouble trouble
+    job.total = 0
+    for row in range(job.values.length):
+        job.row = row
+        if not text_valid(&job.values, row):
+            continue
+        text_at(&job.values, row, &width)
+        if job.layout.timed:
+            if not is_set(&job.times.valid, row):
+                return NO_TIMESTAMP
+            trouble = millis_at(&job.times, row, &millis)
+            if trouble != NONE:
+                return trouble
+            width += 8
+        if job.layout.headed:
+            size = 0
+            if has_headers(&job.headers, row):
+                trouble = measure_headers(&job.headers, row, &size)
+                if trouble != NONE:
+                    return trouble
+            job.header_sizes[row] = <int32_t>size
+            width += varint_size(size) + size
+        job.total += width
+    return NONE
+
+
+cdef void write(const Job *job, TextsOut *out) noexcept nogil:
+    cdef int64_t row
+    cdef int64_t millis
+    cdef Py_ssize_t size = 0
+    cdef const uint8_t *data
+    cdef uint8_t *here = out.data
+    for row in range(job.values.length):
+        if not text_valid(&job.values, row):
+            null_text(out, row)
+            continue
+        if job.layout.headed:
+            here = store_varint(here, job.header_sizes[row])
+            if job.header_sizes[row]:
+                here = write_headers(&job.headers, row, here)
+        if job.layout.timed:
+            millis_at(&job.times, row, &millis)
+            here = store_i64(here, millis)
+        data = text_at(&job.values, row, &size)
+        here = put(here, data, size)
+        out.written = here - out.data
+        end_text(out, row)
+
+
+cdef object described(Trouble trouble, int64_t row):
+    if trouble == NO_TIMESTAMP:
+        return ValueError(f"row {row}: a value without a timestamp; -1 is the unknown one")
+    if trouble == TIMESTAMP_TOO_LARGE:
+        return OverflowError(f"row {row}: the timestamp does not fit 64 bits of milliseconds")
+    if trouble == NULL_HEADER:
+        return FormatError(f"row {row}: a header is null; only its value may be")
+    if trouble == NULL_KEY:
+        return FormatError(f"row {row}: a header key is null; only its value may be")
+    return FormatError(f"row {row}: its headers are over the format's 2**31 - 1 bytes")
+
+
+def encode_column(values, timestamps=None, headers=None, *, layout="value_timestamp_headers"):
+    """Encode columns of values, timestamps and headers as a column of rows.
+
+    Parameters
+    ----------
+    values : Arrow array of binary or string, or their large forms
+        A null value gives a null row.
+    timestamps : Arrow array of int64 (milliseconds) or of timestamps, or None
+        Finer units are rounded down to milliseconds. None for ``aggregation_with_headers``.
+    headers : Arrow array of list<struct<key: string, value: binary>>, or None
+        A null list is no headers, a null header value stays null. None when nothing has headers,
+        and for ``value_and_timestamp``.
+    layout : {"value_timestamp_headers", "value_and_timestamp", "aggregation_with_headers"}
+        The last is also the layout of the values of a versioned store with headers.
+
+    Returns
+    -------
+    pyarrow.Array
+        Binary; large_binary when `values` are large.
+
+    Raises
+    ------
+    TypeError
+        If a column is of another type.
+    ValueError
+        If the columns differ in length, a value has no timestamp, or `layout` has no place for
+        something given.
+    FormatError
+        If a header or its key is null; names the row.
+    OverflowError
+        If the rows need 64-bit offsets and `values` are not large.
+
+    Notes
+    -----
+    Any object with ``__arrow_c_array__`` will do, slices too; chunked arrays are combined first.
+    """
+    cdef Job job
+    cdef TextsOut out
+    cdef Trouble trouble
+    cdef bint wide
+    cdef Column value_column
+    cdef Column time_column
+    cdef Column header_column
+    layout_of(layout, &job.layout)
+    if job.layout.timed != (timestamps is not None):
+        raise ValueError(
+            f"layout {layout!r} {'needs timestamps' if job.layout.timed else 'has no timestamps'}"
+        )
+    if headers is not None and not job.layout.headed:
+        raise ValueError(f"layout {layout!r} has no headers")
+    value_column = open_column(values, "values")
+    value_column.as_texts(&job.values, "values", True)
+    wide = value_column.is_wide()
+    if timestamps is not None:
+        time_column = open_column(timestamps, "timestamps")
+        time_column.as_times(&job.times, "timestamps")
+        same_length("timestamps", job.times.length, job.values.length)
+    job.headers.absent = True
+    if headers is not None:
+        header_column = open_column(headers, "headers")
+        header_column.as_header_lists(&job.headers)
+        same_length("headers", job.headers.length, job.values.length)
+    job.header_sizes = NULL
+    memset(&out, 0, sizeof(TextsOut))
+    try:
+        if job.layout.headed:
+            job.header_sizes = <int32_t *>malloc(4 * job.values.length + 1)
+            if job.header_sizes is NULL:
+                raise MemoryError("no memory for an Arrow column")
+        with nogil:
+            trouble = measure(&job)
+        if trouble != NONE:
+            raise described(trouble, job.row)
+        allocate_texts(&out, job.values.length, job.total, wide)
+        with nogil:
+            write(&job, &out)
+        return texts_array(&out, False)
+    finally:
+        free(job.header_sizes)
+        free_texts(&out)
+
+
+cdef int same_length(str what, int64_t length, int64_t expected) except -1:
+    if length != expected:
+        raise ValueError(f"{what}: {length} rows, but there are {expected} values")
+    return 0

@@ -1,0 +1,1 @@
+"""Values and rows of one format as those of another."""

@@ -1,0 +1,25 @@
+"""The helper of KIP-1271's upgrade, under the KIP's name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from kstore_core.codec.conversions.values import convert_to_header_format
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = ["HeadersBytesStore"]
+
+
+class HeadersBytesStore(Protocol):
+    """A store of bytes whose values begin with headers (KIP-1271).
+
+    In Kafka Streams a store class says so by this interface; a store of kstore says so by its
+    format, ``spec.format.headers``. What remains is the static method.
+    """
+
+    @staticmethod
+    def convert_to_header_format(value: Buffer | None) -> bytes | None:
+        """What :func:`kstore_core.codec.convert_to_header_format` does."""
+        return convert_to_header_format(value)

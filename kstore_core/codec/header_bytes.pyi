@@ -1,6 +1,0 @@
-from typing_extensions import Buffer
-
-from kstore_core.codec.headers import Headers, _HeadersLike
-
-def encode_headers(headers: _HeadersLike) -> bytes: ...
-def decode_headers(buf: Buffer | None) -> Headers: ...

@@ -1,0 +1,1 @@
+"""Record headers: the pair, the list, and their bytes (KIP-82)."""

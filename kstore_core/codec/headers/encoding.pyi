@@ -1,0 +1,6 @@
+from typing_extensions import Buffer
+
+from kstore_core.codec.headers.headers import Headers, _HeadersLike
+
+def encode_headers(headers: _HeadersLike) -> bytes: ...
+def decode_headers(buf: Buffer | None) -> Headers: ...

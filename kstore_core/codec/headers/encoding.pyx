@@ -1,0 +1,137 @@
+# cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
+# cython: embedsignature=True, embedsignature.format=clinic
+"""Headers to bytes and back (docs/formats.md, Headers)."""
+
+cimport cython
+from cpython.bytes cimport PyBytes_CheckExact, PyBytes_GET_SIZE
+from libc.stdint cimport INT32_MAX, uint8_t
+
+from kstore_core.codec.primitives.buffers cimport (
+    Scratch,
+    View,
+    address,
+    close_scratch,
+    close_view,
+    copy_bytes,
+    open_scratch,
+    open_view,
+)
+from kstore_core.codec.headers.header cimport write_pair
+from kstore_core.codec.headers.headers cimport Headers, lazy_headers, refuse_mapping
+from kstore_core.codec.primitives.wire cimport store_varint
+
+from kstore_core.errors import FormatError
+
+
+cdef bytes collect_headers(
+    object headers, Scratch *scratch, const uint8_t **data, Py_ssize_t *size
+):
+    """Encode headers of any accepted form; `data` and `size` say where the bytes are.
+
+    They are in `scratch`, or in the bytes returned, which the caller keeps until they are copied.
+    """
+    cdef Headers lazy
+    cdef bytes source
+    size[0] = 0
+    if headers is None:
+        return None
+    if type(headers) is Headers:
+        lazy = <Headers>headers
+        with cython.critical_section(lazy):
+            source = lazy._source
+            if source is not None:
+                data[0] = address(source) + lazy._start
+                size[0] = lazy._size
+                return source
+            headers = lazy.locked_items()
+    elif type(headers) is not list and type(headers) is not tuple:
+        refuse_mapping(headers)
+        headers = list(headers)
+    write_pairs(headers, scratch)
+    data[0] = scratch.data
+    size[0] = scratch.size
+    return None
+
+
+cdef int write_pairs(object pairs, Scratch *scratch) except -1:
+    """Write the count and every pair of a list or tuple; nothing for none."""
+    cdef Py_ssize_t announced = len(pairs)
+    cdef Py_ssize_t written = 0
+    if announced == 0:
+        return 0
+    if announced > INT32_MAX:
+        raise FormatError(f"headers: {announced} are more than the format's 2**31 - 1")
+    scratch.size = store_varint(scratch.data, announced) - scratch.data
+    for pair in pairs:
+        write_pair(scratch, pair, written)
+        written += 1
+    if written != announced:
+        raise RuntimeError("the list of headers changed while it was encoded")
+    if scratch.size > INT32_MAX:
+        raise FormatError(
+            f"headers: {scratch.size} bytes are more than the format's 2**31 - 1"
+        )
+    return 0
+
+
+def encode_headers(headers):
+    """Encode headers as they stand inside a stored value.
+
+    Parameters
+    ----------
+    headers : Headers, iterable of (str, bytes-like or None), or None
+
+    Returns
+    -------
+    bytes
+        ``b""`` for None or no headers; for headers read from bytes and not changed, those bytes.
+
+    Raises
+    ------
+    TypeError
+        If `headers` is a mapping, or an element is not a pair of the right types.
+    FormatError
+        If a key has a lone surrogate, or something is longer than 2**31 - 1 bytes.
+    """
+    cdef Scratch scratch
+    cdef const uint8_t *data = NULL
+    cdef Py_ssize_t size = 0
+    open_scratch(&scratch)
+    try:
+        source = collect_headers(headers, &scratch, &data, &size)
+        if source is not None and size == len(source):
+            return source
+        return copy_bytes(data, size)
+    finally:
+        close_scratch(&scratch)
+
+
+def decode_headers(buf):
+    """Headers of the bytes that `encode_headers` gives.
+
+    Nothing is decoded yet: a fault inside the bytes is a `FormatError` at the first look.
+
+    Parameters
+    ----------
+    buf : bytes-like or None
+        None and ``b""`` are no headers.
+
+    Returns
+    -------
+    Headers
+        Read-only.
+    """
+    if buf is None:
+        return lazy_headers(b"", 0, 0)
+    if not PyBytes_CheckExact(buf):
+        buf = copied(buf)
+    return lazy_headers(buf, 0, PyBytes_GET_SIZE(buf))
+
+
+cdef bytes copied(object buf):
+    cdef View view
+    open_view(buf, &view)
+    try:
+        return copy_bytes(view.data, view.size)
+    finally:
+        close_view(&view)

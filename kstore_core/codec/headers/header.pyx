@@ -1,0 +1,209 @@
+# cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
+# cython: embedsignature=True, embedsignature.format=clinic
+"""One record header (KIP-82) and its bytes (docs/formats.md, Headers)."""
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.object cimport PyObject_RichCompare
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
+from libc.stdint cimport INT32_MAX, int32_t, uint8_t
+
+from kstore_core.codec.primitives.buffers cimport (
+    Scratch,
+    View,
+    close_view,
+    copy_bytes,
+    open_view,
+    put,
+    reserve,
+)
+from kstore_core.codec.primitives.faults cimport raise_fault
+from kstore_core.codec.headers.key_cache cimport KeyCache, cached_key
+from kstore_core.codec.primitives.wire cimport (
+    SOUND,
+    Fault,
+    Reader,
+    open_reader,
+    read_count,
+    read_header,
+    store_varint,
+    walk_headers,
+)
+
+from kstore_core.errors import FormatError
+
+cdef extern from "Python.h":
+    const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
+    object PyUnicode_FromObject(object text)
+
+cdef KeyCache KEYS
+
+
+@cython.final
+@cython.freelist(256)
+cdef class Header:
+    """One header: a key and its value. Behaves as the pair ``(key, value)``; immutable, hashable.
+
+    Parameters
+    ----------
+    key : str
+        May be empty, and may repeat among the headers of a record.
+    value : bytes-like or None
+        None (null) and ``b""`` are two different values. Anything but bytes is copied.
+
+    Raises
+    ------
+    TypeError
+        If `key` is not a str, or `value` neither bytes-like nor None.
+    """
+
+    __match_args__ = ("key", "value")
+
+    def __init__(self, key, value):
+        if self.key is not None:
+            raise TypeError("a Header cannot be changed; make another one")
+        self.key = checked_key(key)
+        self.value = checked_value(value)
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return (self.key, self.value)[index]
+
+    def __iter__(self):
+        return iter((self.key, self.value))
+
+    def __richcmp__(self, other, int op):
+        if isinstance(other, Header):
+            other = ((<Header>other).key, (<Header>other).value)
+        elif not isinstance(other, tuple):
+            return NotImplemented
+        return PyObject_RichCompare((self.key, self.value), other, op)
+
+    def __hash__(self):
+        return hash((self.key, self.value))
+
+    def __repr__(self):
+        return f"Header({self.key!r}, {self.value!r})"
+
+    def __reduce__(self):
+        return Header, (self.key, self.value)
+
+
+cdef str checked_key(object key):
+    if not isinstance(key, str):
+        raise TypeError(f"a header key is a str, not {type(key).__name__}")
+    return <str>PyUnicode_FromObject(key)      # a subclass becomes a plain str
+
+
+cdef bytes checked_value(object value):
+    cdef View view
+    if value is None or PyBytes_CheckExact(value):
+        return <bytes>value
+    if isinstance(value, str):
+        raise TypeError("a header value is bytes-like or None, not str; encode it first")
+    try:
+        open_view(value, &view)
+    except TypeError:
+        raise TypeError(
+            f"a header value is bytes-like or None, not {type(value).__name__}"
+        ) from None
+    try:
+        return copy_bytes(view.data, view.size)
+    finally:
+        close_view(&view)
+
+
+cdef Header as_header(object pair, Py_ssize_t position):
+    """A Header of a pair; `position` is where among the pairs it stands, for the message."""
+    cdef Header header
+    if type(pair) is Header:
+        return <Header>pair
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise TypeError(f"header {position}: a header is a (key, value) pair, not {pair!r:.80}")
+    header = Header.__new__(Header)
+    key, value = pair
+    header.key = checked_key(key)
+    header.value = checked_value(value)
+    return header
+
+
+# ---------------------------------------------------------------- to bytes
+
+cdef int write_pair(Scratch *scratch, object pair, Py_ssize_t position) except -1:
+    """Append the bytes of one header: a Header, or a pair that would make one."""
+    cdef Header header
+    cdef Py_ssize_t key_size = 0
+    cdef const char *key_data
+    cdef Py_ssize_t value_size = -1
+    cdef const uint8_t *value_data = NULL
+    cdef uint8_t *here
+    cdef object key, value
+    if type(pair) is tuple and len(<tuple>pair) == 2:
+        key, value = <tuple>pair
+        if type(key) is not str or not (value is None or type(value) is bytes):
+            header = as_header(pair, position)
+            key, value = header.key, header.value
+    else:
+        header = as_header(pair, position)
+        key, value = header.key, header.value
+    try:
+        key_data = PyUnicode_AsUTF8AndSize(key, &key_size)
+    except UnicodeEncodeError as error:
+        raise FormatError(
+            f"header {position}: the key {key!r} has a lone surrogate at {error.start} "
+            "and so no UTF-8 form"
+        ) from None
+    if value is not None:
+        value_data = <const uint8_t *>PyBytes_AS_STRING(value)
+        value_size = PyBytes_GET_SIZE(value)
+    if key_size > INT32_MAX or value_size > INT32_MAX:
+        raise FormatError(
+            f"header {position}: a key or value of {max(key_size, value_size)} bytes is over "
+            "the format's 2**31 - 1"
+        )
+    reserve(scratch, key_size + (value_size if value_size > 0 else 0) + 10)
+    here = scratch.data + scratch.size
+    here = store_varint(here, key_size)
+    here = put(here, <const uint8_t *>key_data, key_size)
+    here = store_varint(here, value_size)
+    if value_size > 0:
+        here = put(here, value_data, value_size)
+    scratch.size = here - scratch.data
+    return 0
+
+
+# ---------------------------------------------------------------- from bytes
+
+cdef tuple parse_headers(const uint8_t *data, Py_ssize_t size):
+    """All headers of `size` bytes. They are checked to the end before anything is allocated."""
+    cdef Reader reader
+    cdef int32_t count = 0
+    cdef int32_t i
+    cdef Fault fault
+    cdef tuple headers
+    cdef Header header
+    cdef const uint8_t *key_data = NULL
+    cdef const uint8_t *value_data = NULL
+    cdef Py_ssize_t key_size = 0
+    cdef Py_ssize_t value_size = 0
+    open_reader(&reader, data, size)
+    fault = walk_headers(&reader, &count)
+    if fault != SOUND:
+        raise_fault(fault, &reader, "headers")
+    if count == 0:
+        return ()
+    open_reader(&reader, data, size)
+    read_count(&reader, &count)
+    headers = PyTuple_New(count)
+    for i in range(count):
+        read_header(&reader, &key_data, &key_size, &value_data, &value_size)
+        header = Header.__new__(Header)
+        header.key = cached_key(&KEYS, key_data, key_size)
+        if value_size >= 0:
+            header.value = copy_bytes(value_data, value_size)
+        Py_INCREF(header)
+        PyTuple_SET_ITEM(headers, i, header)
+    return headers

@@ -1,0 +1,323 @@
+# cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
+# cython: embedsignature=True, embedsignature.format=clinic
+"""The headers of a record (KIP-82), decoded when somebody looks (docs/formats.md, Headers)."""
+
+cimport cython
+from cpython.bytes cimport PyBytes_GET_SIZE
+
+from kstore_core.codec.primitives.buffers cimport address, copy_bytes
+from kstore_core.codec.headers.header cimport Header, as_header, parse_headers
+
+from collections.abc import Mapping, Sequence
+
+from kstore_core.errors import FormatError, ReadOnlyHeadersError
+
+cdef enum:
+    SHARED_BYTES = 1024         # how many bytes of a row headers may keep alive beside their own
+
+@cython.final
+@cython.freelist(256)
+@cython.no_gc           # holds bytes and Header objects only, which cannot form a cycle
+cdef class Headers:
+    """The headers of a record, in order, repeats kept: a sequence of `Header` pairs.
+
+    Headers made from bytes are decoded when somebody looks at them, and written back byte for byte
+    as long as nobody changes them. Every list that a store hands out is read-only; `copy` is not.
+
+    Parameters
+    ----------
+    pairs : iterable of (str, bytes-like or None), Headers, or None, optional
+        A copy is made. A mapping is refused: it can hold neither order nor repeats.
+    read_only : bool, default False
+        Whether `add` and `remove` are refused.
+
+    Raises
+    ------
+    TypeError
+        If `pairs` is a mapping, an element is not a pair, a key is not a str or a value neither
+        bytes-like nor None.
+
+    Notes
+    -----
+    Equal to other headers, or a list or tuple of pairs, with the same elements; read-only or not
+    makes no difference. Not hashable. A fault in the bytes is a `FormatError` at the first look.
+    ``add`` copies the list: to build many, pass all pairs at once.
+
+    Examples
+    --------
+    >>> headers = Headers([("trace-id", b"abc")]).add("trace-id", b"def")
+    >>> list(headers) == [("trace-id", b"abc"), ("trace-id", b"def")]
+    True
+    >>> headers.last("trace-id").value
+    b'def'
+    """
+
+    def __init__(self, pairs=None, *, bint read_only=False):
+        cdef Headers other
+        cdef tuple items
+        if self._source is not None or self._items is not None:
+            raise TypeError("Headers cannot be initialised twice")
+        if type(pairs) is Headers:
+            other = <Headers>pairs
+            take(self, other)
+        else:
+            self._items = () if pairs is None else checked_items(pairs)
+        self._read_only = read_only
+
+    @property
+    def read_only(self):
+        """bool: whether `add` and `remove` are refused. `copy` gives headers that are not."""
+        return self._read_only
+
+    def add(self, key, value):
+        """Append a header.
+
+        Parameters
+        ----------
+        key : str
+        value : bytes-like or None
+
+        Returns
+        -------
+        Headers
+            These headers.
+
+        Raises
+        ------
+        TypeError
+            If `key` is not a str (checked first), or `value` neither bytes-like nor None.
+        ReadOnlyHeadersError
+            If these headers are read-only.
+        """
+        header = Header(key, value)
+        with cython.critical_section(self):
+            self.refuse_if_read_only("add")
+            self._items = self.locked_items() + (header,)
+            self._source = None
+        return self
+
+    def remove(self, key):
+        """Remove every header with this key; the order of the others stays.
+
+        Returns
+        -------
+        Headers
+            These headers.
+
+        Raises
+        ------
+        ReadOnlyHeadersError
+            If these headers are read-only (checked first).
+        TypeError
+            If `key` is not a str.
+        """
+        cdef Header header
+        with cython.critical_section(self):
+            self.refuse_if_read_only("remove")
+            checked(key)
+            items = self.locked_items()
+            kept = tuple([header for header in items if header.key != key])
+            if len(kept) != len(items):
+                self._items = kept
+                self._source = None
+        return self
+
+    def last(self, key):
+        """The last header with this key, or None.
+
+        Raises
+        ------
+        TypeError
+            If `key` is not a str.
+        """
+        cdef Header header
+        checked(key)
+        for header in reversed(self.items()):
+            if header.key == key:
+                return header
+        return None
+
+    def value(self, key, default=None):
+        """The value, None for a null, of the last header with this key; `default` without one."""
+        header = self.last(key)
+        return default if header is None else (<Header>header).value
+
+    def all(self, key):
+        """Every header with this key, in order.
+
+        Returns
+        -------
+        tuple of Header
+            Empty when there is none.
+        """
+        cdef Header header
+        checked(key)
+        return tuple([header for header in self.items() if header.key == key])
+
+    def copy(self):
+        """A copy that is not read-only. Bytes not yet decoded stay so.
+
+        Returns
+        -------
+        Headers
+        """
+        cdef Headers other = Headers.__new__(Headers)
+        take(other, self)
+        return other
+
+    def index(self, pair, Py_ssize_t start=0, stop=None):
+        """The position of the first header equal to `pair`.
+
+        Raises
+        ------
+        ValueError
+            If there is none.
+        """
+        items = self.items()
+        return items.index(pair, start, len(items) if stop is None else stop)
+
+    def count(self, pair):
+        """How many headers are equal to `pair`."""
+        return self.items().count(pair)
+
+    def __len__(self):
+        return len(self.items())
+
+    def __getitem__(self, index):
+        return self.items()[index]
+
+    def __iter__(self):
+        return iter(self.items())
+
+    def __reversed__(self):
+        return reversed(self.items())
+
+    def __contains__(self, pair):
+        return pair in self.items()
+
+    def __eq__(self, other):
+        if type(other) is Headers:
+            return self is other or self.items() == (<Headers>other).items()
+        if isinstance(other, (list, tuple)):
+            return self.items() == tuple(other)
+        return NotImplemented
+
+    def __repr__(self):
+        state = ", read_only=True" if self._read_only else ""
+        try:
+            pairs = ", ".join([f"({header.key!r}, {header.value!r})" for header in self.items()])
+        except FormatError as error:
+            return f"<Headers of {self._size} malformed bytes: {error}>"
+        return f"Headers([{pairs}]{state})"
+
+    def _repr_html_(self):
+        from kstore_core.display.reprs import headers_html
+
+        return headers_html(self)
+
+    def __reduce__(self):
+        with cython.critical_section(self):
+            source = self.locked_source()
+            items = self._items if source is None else None
+            return _restored, (source, items, self._read_only)
+
+    cdef int refuse_if_read_only(self, str what) except -1:
+        if self._read_only:
+            raise ReadOnlyHeadersError(
+                f"headers.{what}: these headers were handed out by a store and are read-only; "
+                "headers.copy() is not"
+            )
+        return 0
+
+    cdef tuple items(self):
+        """The headers, decoded now if they are not yet."""
+        with cython.critical_section(self):
+            return self.locked_items()
+
+    cdef tuple locked_items(self):
+        if self._items is None:
+            if self._source is None:
+                self._items = ()
+            else:
+                self._items = parse_headers(address(self._source) + self._start, self._size)
+        return self._items
+
+    cdef bytes locked_source(self):
+        """The bytes these headers were read from, or None once they differ."""
+        if self._source is None or (
+            self._start == 0 and self._size == PyBytes_GET_SIZE(self._source)
+        ):
+            return self._source
+        return copy_bytes(address(self._source) + self._start, self._size)
+
+
+Sequence.register(Headers)
+
+cdef Headers NO_HEADERS = Headers(read_only=True)
+
+
+def _restored(source, items, read_only):
+    """Unpickle headers."""
+    cdef Headers headers = Headers.__new__(Headers)
+    headers._source = source
+    headers._size = 0 if source is None else len(source)
+    headers._items = items
+    headers._read_only = read_only
+    return headers
+
+
+cdef int checked(object key) except -1:
+    if not isinstance(key, str):
+        raise TypeError(f"a header key is a str, not {type(key).__name__}")
+    return 0
+
+
+cdef int take(Headers target, Headers source) except -1:
+    """Share what `source` holds: its bytes and its tuple of headers never change in place."""
+    with cython.critical_section(source):
+        target._source = source._source
+        target._start = source._start
+        target._size = source._size
+        target._items = source._items
+    return 0
+
+
+cdef tuple checked_items(object pairs):
+    cdef Py_ssize_t i
+    refuse_mapping(pairs)
+    return tuple([as_header(pair, i) for i, pair in enumerate(pairs)])
+
+
+cdef int refuse_mapping(object pairs) except -1:
+    if isinstance(pairs, Mapping):
+        raise TypeError(
+            "headers were given as a mapping, which holds neither order nor repeats; "
+            "give a list of (key, value) pairs, such as list(mapping.items())"
+        )
+    return 0
+
+
+cdef Headers as_headers(object headers):
+    """Headers as a record holds them: the same object, or new ones from pairs or None."""
+    if type(headers) is Headers:
+        return <Headers>headers
+    return Headers(headers)
+
+
+cdef Headers lazy_headers(bytes source, Py_ssize_t start, Py_ssize_t size):
+    """Read-only headers over source[start:start + size], decoded when somebody looks.
+
+    They keep `source` alive, so a long one is not shared but cut.
+    """
+    cdef Headers headers
+    if size == 0:
+        return NO_HEADERS
+    headers = Headers.__new__(Headers)
+    headers._read_only = True
+    headers._size = size
+    if PyBytes_GET_SIZE(source) - size <= SHARED_BYTES:
+        headers._source = source
+        headers._start = start
+    else:
+        headers._source = copy_bytes(address(source) + start, size)
+    return headers

@@ -1,0 +1,1 @@
+"""Composite keys of windows, sessions and versions, and the partition of a key."""

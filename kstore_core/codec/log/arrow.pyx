@@ -1,0 +1,186 @@
+# cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
+# cython: embedsignature=True, embedsignature.format=clinic
+"""Records of a log to Arrow columns of rows, and from Arrow columns (docs/changelog.md)."""
+
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memset
+
+from kstore_core.codec.arrow.input cimport (
+    Column,
+    Texts,
+    Times,
+    is_set,
+    open_column,
+    text_at,
+    text_valid,
+)
+from kstore_core.codec.arrow.output cimport (
+    TextsOut,
+    TimesOut,
+    allocate_texts,
+    allocate_times,
+    end_text,
+    free_texts,
+    free_times,
+    null_text,
+    texts_array,
+    times_array,
+)
+from kstore_core.codec.primitives.buffers cimport put
+from kstore_core.codec.primitives.integers cimport as_i64
+from kstore_core.codec.arrow.layouts cimport Layout
+from kstore_core.codec.log.rows cimport refuse_null_key, row_layout, row_size, sized, write_row
+from kstore_core.codec.log.columns cimport RecordColumns, Slot
+from kstore_core.codec.primitives.wire cimport Reader, open_reader, read_size
+
+from kstore_core.codec.arrow.encoder import encode_column
+
+
+def arrow_to_log(keys, values, timestamps, headers=None, *, first_offset):
+    """Records of Arrow columns.
+
+    Parameters
+    ----------
+    keys, values : Arrow array of binary
+        A null value is a tombstone.
+    timestamps : Arrow array of int64 (milliseconds) or of timestamps in ms
+    headers : Arrow array of list<struct<key: string, value: binary>>, optional
+    first_offset : int
+        Of the first record; the others follow without gaps.
+
+    Returns
+    -------
+    RecordColumns
+        Over the columns' own bytes, which it keeps alive.
+
+    Raises
+    ------
+    TypeError
+        A column is of another type.
+    ValueError
+        The columns differ in length, a timestamp is null, or one has another unit.
+    FormatError
+        A header or its key is null.
+    """
+    cdef RecordColumns columns = RecordColumns()
+    cdef Texts key_texts, value_texts, header_texts
+    cdef Times times
+    cdef Slot slot
+    cdef Reader reader
+    cdef Py_ssize_t size = 0
+    cdef int64_t i
+    cdef int64_t offset = as_i64(first_offset, "first_offset")
+    cdef Column key_column = open_column(keys, "keys")
+    cdef Column value_column = open_column(values, "values")
+    cdef Column time_column = open_column(timestamps, "timestamps")
+    cdef Column header_column
+    key_column.as_texts(&key_texts, "keys", True)
+    value_column.as_texts(&value_texts, "values", True)
+    time_column.as_times(&times, "timestamps")
+    if not key_texts.length == value_texts.length == times.length:
+        raise ValueError(
+            f"{key_texts.length} keys, {value_texts.length} values and {times.length} timestamps"
+        )
+    if times.multiply != 1 or times.divide != 1:
+        raise ValueError("timestamps: milliseconds are needed")
+    columns.sources += (key_column, value_column)
+    if headers is not None:
+        header_column = open_column(header_rows(headers, key_texts.length), "headers")
+        header_column.as_texts(&header_texts, "headers", False)
+        columns.sources.append(header_column)
+    if key_texts.length:
+        columns.check_next(offset)
+        columns.make_room(key_texts.length)
+    for i in range(key_texts.length):
+        if not is_set(&times.valid, i):
+            raise ValueError(f"row {i} has no timestamp")
+        memset(&slot, 0, sizeof(Slot))
+        slot.offset, slot.timestamp = offset + i, times.data[i]
+        slot.key_size = slot.value_size = -1
+        if text_valid(&key_texts, i):
+            slot.key = text_at(&key_texts, i, &size)
+            slot.key_size = sized(size, i)
+        if text_valid(&value_texts, i):
+            slot.value = text_at(&value_texts, i, &size)
+            slot.value_size = sized(size, i)
+        if headers is not None:
+            slot.headers = text_at(&header_texts, i, &size)
+            open_reader(&reader, slot.headers, size)
+            read_size(&reader, 0, &size)
+            slot.headers, slot.header_size = reader.here, <int32_t>size
+        columns.push(&slot)
+    return columns
+
+
+cdef object header_rows(object headers, int64_t length):
+    """Header lists as ``varint(H) headers[H]``, encoded like rows with an empty value."""
+    import pyarrow
+
+    return encode_column(
+        pyarrow.array([b""] * length, pyarrow.binary()), None, headers,
+        layout="aggregation_with_headers",
+    )
+
+
+def log_to_arrow(columns, layout):
+    """The rows of changelog records as Arrow columns; see `log_to_rows`.
+
+    Returns
+    -------
+    tuple of pyarrow.Array
+        Keys (binary), rows in `layout` (binary, null for a tombstone) and the records' timestamps
+        (int64, milliseconds).
+
+    Raises
+    ------
+    FormatError
+        A record has no key; names its offset.
+    OverflowError
+        The keys or rows are over 2**31 - 1 bytes together.
+    """
+    cdef RecordColumns source = <RecordColumns?>columns
+    cdef Layout how
+    cdef TextsOut keys, rows
+    cdef TimesOut times
+    cdef const Slot *slot
+    cdef Py_ssize_t i
+    cdef int64_t key_bytes = 0
+    cdef int64_t row_bytes = 0
+    row_layout(layout, &how)
+    for i in range(source.length):
+        slot = &source.slots[i]
+        refuse_null_key(slot)
+        key_bytes += slot.key_size
+        if slot.value_size >= 0:
+            row_bytes += row_size(slot, &how)
+    memset(&keys, 0, sizeof(TextsOut))
+    memset(&rows, 0, sizeof(TextsOut))
+    memset(&times, 0, sizeof(TimesOut))
+    try:
+        allocate_texts(&keys, source.length, key_bytes, False)
+        allocate_texts(&rows, source.length, row_bytes, False)
+        allocate_times(&times, source.length)
+        write_columns(source, &how, &keys, &rows, &times)   # with the GIL: nobody appends meanwhile
+        return texts_array(&keys, False), texts_array(&rows, False), times_array(&times)
+    finally:
+        free_texts(&keys)
+        free_texts(&rows)
+        free_times(&times)
+
+
+cdef void write_columns(
+    RecordColumns source, const Layout *layout, TextsOut *keys, TextsOut *rows, TimesOut *times
+) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef const Slot *slot
+    for i in range(source.length):
+        slot = &source.slots[i]
+        times.data[i] = slot.timestamp
+        put(keys.data + keys.written, slot.key, slot.key_size)
+        keys.written += slot.key_size
+        end_text(keys, i)
+        if slot.value_size < 0:
+            null_text(rows, i)
+            continue
+        rows.written = write_row(rows.data + rows.written, slot, layout) - rows.data
+        end_text(rows, i)

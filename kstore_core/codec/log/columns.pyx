@@ -1,0 +1,368 @@
+# cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
+# cython: embedsignature=True, embedsignature.format=clinic
+"""Many records of a log without an object for each: offsets, times, and slices of the bytes."""
+
+cimport cython
+from cpython cimport array
+from cpython.bytes cimport PyBytes_GET_SIZE
+from libc.stdint cimport INT32_MAX, INT64_MAX
+from libc.stdlib cimport free, realloc
+from libc.string cimport memchr, memcmp, memcpy
+
+from kstore_core.codec.primitives.buffers cimport (
+    Scratch,
+    View,
+    address,
+    close_scratch,
+    close_view,
+    copy_bytes,
+    new_bytes,
+    open_scratch,
+    open_view,
+)
+from kstore_core.codec.headers.encoding cimport collect_headers
+from kstore_core.codec.headers.headers cimport lazy_headers
+from kstore_core.codec.primitives.integers cimport as_i64
+from kstore_core.codec.log.record cimport LogRecord, as_bytes, new_record
+
+import array
+
+from kstore_core.errors import FormatError
+
+cdef array.array LONGS = array.array("q")
+
+
+@cython.final
+cdef class RecordColumns:
+    """Records of a log in their order: a sequence of `LogRecord`, which it makes when asked.
+
+    What `decode_record_columns` reads and `encode_record_columns` writes. Until somebody asks for
+    records, it holds their offsets, timestamps and where their parts are in the bytes read.
+
+    Notes
+    -----
+    Not to be appended to in one thread while another one reads it.
+    """
+
+    def __cinit__(self):
+        self.sources = []
+
+    def __dealloc__(self):
+        free(self.slots)
+
+    def append(self, offset, timestamp, key, value, headers=None):
+        """Add a record at the end.
+
+        Parameters
+        ----------
+        offset : int
+            Above those of all records before; not negative.
+        timestamp : int
+            Milliseconds since the epoch; -1 when unknown.
+        key, value : bytes-like or None
+        headers : Headers, iterable of (str, bytes-like or None), or None, optional
+
+        Raises
+        ------
+        ValueError
+            If `offset` is not above the one before.
+        TypeError, FormatError
+            As `encode_headers` does; TypeError if `key` or `value` is not bytes-like, FormatError
+            if one is over 2**31 - 1 bytes.
+        """
+        cdef Slot slot
+        cdef Scratch scratch
+        cdef const uint8_t *data = NULL
+        cdef Py_ssize_t size = 0
+        slot.offset = as_i64(offset, "offset")
+        slot.timestamp = as_i64(timestamp, "timestamp")
+        self.check_next(slot.offset)
+        key_bytes = as_bytes(key, "key")
+        slot.key = part(key_bytes, &slot.key_size)
+        value_bytes = as_bytes(value, "value")
+        slot.value = part(value_bytes, &slot.value_size)
+        self.make_room(1)
+        open_scratch(&scratch)
+        try:
+            source = collect_headers(headers, &scratch, &data, &size)
+            if source is None and size:
+                source = copy_bytes(data, size)
+                data = address(source)
+        finally:
+            close_scratch(&scratch)
+        slot.headers = data
+        slot.header_size = <int32_t>size
+        self.sources += (key_bytes, value_bytes, source)
+        self.push(&slot)
+
+    def extend(self, other, first_offset):
+        """Add the records of `other` at the end, from `first_offset` on and without gaps.
+
+        Parameters
+        ----------
+        other : RecordColumns
+            Its bytes are shared, not copied.
+        first_offset : int
+            Above the offsets of all records before; not negative.
+
+        Raises
+        ------
+        ValueError
+            If `first_offset` is not above the one before.
+        """
+        cdef RecordColumns more = <RecordColumns?>other
+        cdef int64_t offset = as_i64(first_offset, "first_offset")
+        cdef Slot slot
+        cdef Py_ssize_t i
+        cdef Py_ssize_t count = more.length     # `other` may be these columns
+        if count == 0:
+            return
+        self.check_next(offset)
+        self.make_room(count)
+        for i in range(count):
+            slot = more.slots[i]
+            slot.offset = offset + i
+            self.push(&slot)
+        self.sources += more.sources
+
+    @property
+    def next_offset(self):
+        """int: the offset behind the last one, also where a record that had it is gone."""
+        return self.end
+
+    @property
+    def stopped_at(self):
+        """int: how many bytes of the input whole batches took; less than all of it: a torn tail."""
+        return self.stop
+
+    @property
+    def payload_bytes(self):
+        """int: the size of all keys, values and headers."""
+        return self.payload
+
+    @property
+    def offsets(self):
+        """array.array of int64: one a record."""
+        cdef array.array numbers = array.clone(LONGS, self.length, False)
+        cdef Py_ssize_t i
+        for i in range(self.length):
+            numbers.data.as_longlongs[i] = self.slots[i].offset
+        return numbers
+
+    @property
+    def timestamps(self):
+        """array.array of int64: milliseconds since the epoch, one a record."""
+        cdef array.array numbers = array.clone(LONGS, self.length, False)
+        cdef Py_ssize_t i
+        for i in range(self.length):
+            numbers.data.as_longlongs[i] = self.slots[i].timestamp
+        return numbers
+
+    @property
+    def keys(self):
+        """list of bytes or None: one a record."""
+        cdef Py_ssize_t i
+        return [taken(self.slots[i].key, self.slots[i].key_size) for i in range(self.length)]
+
+    @property
+    def values(self):
+        """list of bytes or None: one a record; None for a tombstone."""
+        cdef Py_ssize_t i
+        return [taken(self.slots[i].value, self.slots[i].value_size) for i in range(self.length)]
+
+    @property
+    def null_keys(self):
+        """int: how many records have no key."""
+        cdef Py_ssize_t i
+        cdef Py_ssize_t count = 0
+        for i in range(self.length):
+            count += self.slots[i].key_size < 0
+        return count
+
+    @property
+    def tombstones(self):
+        """bytes: one a record, 1 where its value is None, else 0."""
+        cdef bytes mask = new_bytes(self.length)
+        cdef Py_ssize_t i
+        for i in range(self.length):
+            address(mask)[i] = self.slots[i].value_size < 0
+        return mask
+
+    def with_header_bytes(self, part):
+        """list of int: the indexes of the records whose headers, as bytes, have `part` in them.
+
+        For a quick look before one at the headers themselves: a value may hold such bytes, too.
+        """
+        cdef View view
+        cdef Py_ssize_t i
+        cdef list found = []
+        open_view(part, &view)
+        try:
+            for i in range(self.length):
+                if contains(&self.slots[i], view.data, view.size):
+                    found.append(i)
+        finally:
+            close_view(&view)
+        return found
+
+    def with_key(self, key):
+        """list of int: the indexes of the records with this key."""
+        cdef View view
+        cdef Py_ssize_t i
+        cdef list found = []
+        open_view(key, &view)
+        try:
+            for i in range(self.length):
+                if self.slots[i].key_size == view.size and (
+                    memcmp(self.slots[i].key, view.data, view.size) == 0
+                ):
+                    found.append(i)
+        finally:
+            close_view(&view)
+        return found
+
+    def chosen(self, mask):
+        """The records whose byte of `mask` is not 0, over the same bytes.
+
+        Raises
+        ------
+        ValueError
+            If `mask` has not one byte a record.
+        """
+        cdef RecordColumns some = RecordColumns()
+        cdef View view
+        cdef Py_ssize_t i
+        open_view(mask, &view)
+        try:
+            if view.size != self.length:
+                raise ValueError(f"a mask of {view.size} bytes for {self.length} records")
+            some.make_room(self.length)
+            for i in range(self.length):
+                if view.data[i]:
+                    some.push(&self.slots[i])
+        finally:
+            close_view(&view)
+        some.sources = self.sources.copy()
+        some.end, some.stop = self.end, self.stop
+        return some
+
+    def packed(self):
+        """The same records over one piece of bytes, which takes less than an object a part."""
+        cdef RecordColumns same = RecordColumns()
+        cdef bytes data = new_bytes(self.payload)
+        cdef uint8_t *end = address(data)
+        cdef Slot slot
+        cdef Py_ssize_t i
+        same.make_room(self.length)
+        for i in range(self.length):
+            slot = self.slots[i]
+            slot.key = moved(&end, slot.key, slot.key_size)
+            slot.value = moved(&end, slot.value, slot.value_size)
+            slot.headers = moved(&end, slot.headers, slot.header_size)
+            same.push(&slot)
+        same.sources.append(data)
+        same.end, same.stop = self.end, self.stop
+        return same
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, Py_ssize_t index):
+        cdef const Slot *slot
+        cdef bytes headers = b""
+        if index < 0:
+            index += self.length
+        if not 0 <= index < self.length:
+            raise IndexError(f"record {index} of {self.length}")
+        slot = &self.slots[index]
+        if slot.header_size:
+            headers = copy_bytes(slot.headers, slot.header_size)
+        return new_record(
+            slot.offset,
+            slot.timestamp,
+            taken(slot.key, slot.key_size),
+            taken(slot.value, slot.value_size),
+            lazy_headers(headers, 0, slot.header_size),
+        )
+
+    def __iter__(self):
+        cdef Py_ssize_t i
+        for i in range(self.length):
+            yield self[i]
+
+    def __repr__(self):
+        return f"<RecordColumns: {self.length} records before offset {self.end}>"
+
+    cdef int make_room(self, Py_ssize_t more) except -1:
+        """Grow for `more` slots, at least to twice the size."""
+        cdef Py_ssize_t capacity = self.length + more
+        cdef Slot *slots
+        if capacity <= self.capacity:
+            return 0
+        capacity = max(capacity, 2 * self.capacity)
+        slots = <Slot *>realloc(self.slots, capacity * sizeof(Slot))
+        if slots is NULL:
+            raise MemoryError(f"no memory for {capacity} records")
+        self.slots, self.capacity = slots, capacity
+        return 0
+
+    cdef void push(self, const Slot *slot) noexcept nogil:
+        """Add a slot, for which there is room."""
+        self.slots[self.length] = slot[0]
+        self.length += 1
+        self.payload += slot.header_size
+        if slot.key_size > 0:
+            self.payload += slot.key_size
+        if slot.value_size > 0:
+            self.payload += slot.value_size
+        if slot.offset >= self.end:
+            self.end = slot.offset + 1
+
+    cdef int check_next(self, int64_t offset) except -1:
+        if offset < 0 or offset < self.end or offset == INT64_MAX:
+            raise ValueError(f"offset {offset} where {self.end} or above is needed")
+        return 0
+
+
+cdef bint contains(const Slot *slot, const uint8_t *part, Py_ssize_t size) noexcept nogil:
+    """Whether the headers of a record have these bytes in them."""
+    cdef const uint8_t *here = slot.headers
+    cdef Py_ssize_t left = slot.header_size - size + 1
+    cdef const uint8_t *found
+    if size == 0:
+        return True
+    while left > 0:
+        found = <const uint8_t *>memchr(here, part[0], left)
+        if found is NULL:
+            return False
+        if memcmp(found, part, size) == 0:
+            return True
+        left -= found + 1 - here
+        here = found + 1
+    return False
+
+
+cdef const uint8_t *part(bytes data, int32_t *size) except? NULL:
+    """The address and size of a key or value."""
+    if data is None:
+        size[0] = -1
+        return NULL
+    if PyBytes_GET_SIZE(data) > INT32_MAX:
+        raise FormatError(
+            f"a key or value of {PyBytes_GET_SIZE(data)} bytes is over the format's 2**31 - 1"
+        )
+    size[0] = <int32_t>PyBytes_GET_SIZE(data)
+    return address(data)
+
+
+cdef const uint8_t *moved(uint8_t **end, const uint8_t *data, int32_t size) noexcept nogil:
+    """The address of a copy at `end`, which moves behind it."""
+    cdef uint8_t *begin = end[0]
+    if size > 0:
+        memcpy(begin, data, size)
+        end[0] += size
+    return begin
+
+
+cdef bytes taken(const uint8_t *data, int32_t size):
+    return None if size < 0 else copy_bytes(data, size)

@@ -1,0 +1,251 @@
+# cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
+# cython: cdivision=True, embedsignature=True, embedsignature.format=clinic
+"""Records of a log put in order for a restore: by key, by time, in time, in parts."""
+
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdlib cimport free, malloc, qsort
+from libc.string cimport memcmp, memset
+
+from kstore_core.codec.primitives.integers cimport as_i64
+from kstore_core.codec.log.rows cimport refuse_null_key
+from kstore_core.codec.log.columns cimport RecordColumns, Slot
+
+
+# What is compared: eight bytes of the key, behind those that all keys begin with, then the rest.
+cdef struct Place:
+    uint64_t prefix
+    const Slot *slot
+
+
+cdef uint64_t prefix_of(const Slot *slot, Py_ssize_t skipped) noexcept nogil:
+    cdef uint64_t prefix = 0
+    cdef Py_ssize_t i
+    for i in range(skipped, skipped + 8):
+        prefix = (prefix << 8) | (slot.key[i] if i < slot.key_size else 0)
+    return prefix
+
+
+cdef Py_ssize_t common_prefix(RecordColumns columns) noexcept nogil:
+    """How many bytes all keys begin with."""
+    cdef const Slot *first = columns.slots
+    cdef const Slot *slot
+    cdef Py_ssize_t common = first.key_size
+    cdef Py_ssize_t i
+    cdef Py_ssize_t j
+    for i in range(1, columns.length):
+        slot = columns.slots + i
+        j = 0
+        while j < common and j < slot.key_size and slot.key[j] == first.key[j]:
+            j += 1
+        common = j
+    return common
+
+
+cdef inline int compare_keys(const Place *a, const Place *b) noexcept nogil:
+    cdef int order
+    if a.prefix != b.prefix:
+        return -1 if a.prefix < b.prefix else 1
+    cdef int shorter = min(a.slot.key_size, b.slot.key_size)
+    order = memcmp(a.slot.key, b.slot.key, shorter) if shorter else 0
+    return order if order else a.slot.key_size - b.slot.key_size
+
+
+cdef inline int in_arrival(const Place *a, const Place *b) noexcept nogil:
+    return (a.slot > b.slot) - (a.slot < b.slot)
+
+
+cdef int by_key(const void *a, const void *b) noexcept nogil:
+    cdef int order = compare_keys(<const Place *>a, <const Place *>b)
+    return order if order else in_arrival(<const Place *>a, <const Place *>b)
+
+
+cdef int by_key_and_time(const void *a, const void *b) noexcept nogil:
+    cdef const Place *one = <const Place *>a
+    cdef const Place *other = <const Place *>b
+    cdef int order = compare_keys(one, other)
+    if not order:
+        order = (one.slot.timestamp > other.slot.timestamp) - (
+            one.slot.timestamp < other.slot.timestamp
+        )
+    return order if order else in_arrival(one, other)
+
+
+cdef Place *sort_prefixes(Place *places, Place *spare, Py_ssize_t count) noexcept nogil:
+    """Sort by prefix, byte after byte from the last; what is equal stays in order of arrival.
+
+    Returns which of the two holds the result.
+    """
+    cdef Py_ssize_t[8][257] starts
+    cdef Py_ssize_t *start
+    cdef Place *swap
+    cdef Py_ssize_t i
+    cdef int byte
+    cdef int digit
+    memset(starts, 0, sizeof(starts))
+    for i in range(count):
+        for byte in range(8):
+            starts[byte][1 + ((places[i].prefix >> (8 * byte)) & 0xFF)] += 1
+    for byte in range(8):
+        start = starts[byte]
+        if start[1 + ((places[0].prefix >> (8 * byte)) & 0xFF)] == count:
+            continue                                # all have the same byte here
+        for digit in range(256):
+            start[digit + 1] += start[digit]
+        for i in range(count):
+            digit = (places[i].prefix >> (8 * byte)) & 0xFF
+            spare[start[digit]] = places[i]
+            start[digit] += 1
+        swap = places
+        places = spare
+        spare = swap
+    return places
+
+
+cdef void sort_places(Place *places, Py_ssize_t count, bint timed) noexcept nogil:
+    """Sort what has equal prefixes by the rest."""
+    cdef Py_ssize_t begin = 0
+    cdef Py_ssize_t end
+    while begin < count:
+        end = begin + 1
+        while end < count and places[end].prefix == places[begin].prefix:
+            end += 1
+        if end - begin > 1:
+            qsort(places + begin, end - begin, sizeof(Place), by_key_and_time if timed else by_key)
+        begin = end
+
+
+def latest_records(columns, *, by_timestamp=False):
+    """The records that count, ascending by key: of those with equal keys the last.
+
+    Parameters
+    ----------
+    columns : RecordColumns
+    by_timestamp : bool
+        Of those with equal keys and timestamps the last; ascending by key, then by timestamp.
+
+    Returns
+    -------
+    RecordColumns
+        Over the same bytes. Its offsets do not ascend.
+
+    Raises
+    ------
+    FormatError
+        A record has no key; names its offset.
+    """
+    cdef RecordColumns source = <RecordColumns?>columns
+    cdef RecordColumns latest = part_of(source)
+    cdef bint timed = by_timestamp
+    cdef Py_ssize_t i
+    cdef Py_ssize_t skipped
+    cdef Place *memory
+    cdef Place *places
+    if not source.length:
+        return latest
+    for i in range(source.length):
+        refuse_null_key(&source.slots[i])
+    latest.make_room(source.length)
+    memory = <Place *>malloc(2 * source.length * sizeof(Place))
+    if memory is NULL:
+        raise MemoryError(f"no memory to sort {source.length} records")
+    with nogil:
+        skipped = common_prefix(source)
+        for i in range(source.length):
+            memory[i].slot = source.slots + i
+            memory[i].prefix = prefix_of(memory[i].slot, skipped)
+        places = sort_prefixes(memory, memory + source.length, source.length)
+        sort_places(places, source.length, timed)
+    for i in range(source.length):
+        if (
+            i + 1 == source.length
+            or compare_keys(places + i, places + i + 1)
+            or (timed and places[i].slot.timestamp != places[i + 1].slot.timestamp)
+        ):
+            latest.push(places[i].slot)
+    free(memory)
+    return latest
+
+
+def records_in_time(columns, stream_time, retention_ms):
+    """The records that are not too late, each judged by stream time as of itself.
+
+    Parameters
+    ----------
+    columns : RecordColumns
+    stream_time : int
+        Before the first of them, ms.
+    retention_ms : int
+        By how much a record may lie before stream time; inclusive.
+
+    Returns
+    -------
+    tuple of (RecordColumns, int)
+        Those records, over the same bytes, and stream time after the last.
+    """
+    cdef RecordColumns source = <RecordColumns?>columns
+    cdef RecordColumns kept = part_of(source)
+    cdef int64_t observed = as_i64(stream_time, "stream_time")
+    cdef int64_t retention = as_i64(retention_ms, "retention_ms")
+    cdef Py_ssize_t i
+    kept.make_room(source.length)
+    for i in range(source.length):
+        observed = max(observed, source.slots[i].timestamp)
+        if source.slots[i].timestamp >= observed - retention:
+            kept.push(&source.slots[i])
+    return kept, observed
+
+
+def split_by_key(columns, count, seed):
+    """The records in so many parts; all that have a key are in one, in their order.
+
+    Parameters
+    ----------
+    columns : RecordColumns
+    count : int
+        Parts, at least 1.
+    seed : int
+        Of the hash: with another one, a part of before is spread over all parts again.
+
+    Returns
+    -------
+    list of RecordColumns
+        Over the same bytes.
+
+    Raises
+    ------
+    FormatError
+        A record has no key; names its offset.
+    """
+    cdef RecordColumns source = <RecordColumns?>columns
+    cdef Py_ssize_t parts_count = count
+    cdef uint64_t seeded = 0xCBF29CE484222325ULL ^ (
+        <uint64_t>as_i64(seed, "seed") * 0x9E3779B97F4A7C15ULL
+    )
+    cdef Py_ssize_t i
+    cdef RecordColumns chosen
+    if parts_count < 1:
+        raise ValueError(f"{count} parts; 1 or more are needed")
+    cdef list parts = [part_of(source) for _ in range(parts_count)]
+    for i in range(source.length):
+        refuse_null_key(&source.slots[i])
+        chosen = <RecordColumns>parts[hash_of(&source.slots[i], seeded) % <uint64_t>parts_count]
+        chosen.make_room(1)
+        chosen.push(&source.slots[i])
+    return parts
+
+
+cdef uint64_t hash_of(const Slot *slot, uint64_t hashed) noexcept nogil:
+    """FNV-1a, its high bits mixed in. Not murmur2, by which Kafka has chosen the keys already."""
+    cdef Py_ssize_t i
+    for i in range(slot.key_size):
+        hashed = (hashed ^ slot.key[i]) * 0x100000001B3ULL
+    hashed ^= hashed >> 32
+    return (hashed * 0x9E3779B97F4A7C15ULL) >> 16
+
+
+cdef RecordColumns part_of(RecordColumns source):
+    """Columns for some of these records; nothing is in them yet."""
+    cdef RecordColumns part = RecordColumns()
+    part.sources = source.sources.copy()
+    part.end, part.stop = source.end, source.stop
+    return part

@@ -1,0 +1,1 @@
+"""The parts of every format: varints, lengths, buffers, UTF-8, and the errors of bytes."""

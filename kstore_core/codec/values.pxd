@@ -1,9 +1,0 @@
-# cython: language_level=3
-from libc.stdint cimport int64_t
-
-from kstore_core.codec.buffers cimport View
-from kstore_core.codec.wire cimport Reader
-
-
-cdef bytes joined(object value, object headers, bint timed, int64_t timestamp)
-cdef int read_parts(Reader *reader, const View *view, bint timed, Py_ssize_t *headers) except -1

@@ -1,0 +1,65 @@
+# cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
+"""Records straight from stored rows, for Cython callers: one object a row, its value still bytes."""
+
+from libc.stdint cimport uint8_t
+
+from kstore_core.codec.primitives.buffers cimport View, copy_bytes, open_view
+from kstore_core.codec.primitives.faults cimport raise_fault
+from kstore_core.codec.headers.headers cimport lazy_headers
+from kstore_core.codec.values.records cimport (
+    AggregationWithHeaders,
+    ValueAndTimestamp,
+    ValueTimestampHeaders,
+)
+from kstore_core.codec.values.with_headers cimport read_parts
+from kstore_core.codec.primitives.wire cimport TRUNCATED_FIELD, Reader, load_i64, open_reader
+
+
+cdef ValueAndTimestamp timestamped_record(bytes row):
+    """The record of ``ts:i64 value``."""
+    cdef View view
+    cdef Reader reader
+    cdef ValueAndTimestamp record
+    open_view(row, &view)
+    if view.size < 8:
+        open_reader(&reader, view.data, view.size)
+        reader.number = 8
+        raise_fault(TRUNCATED_FIELD, &reader, "value and timestamp")
+    record = ValueAndTimestamp.__new__(ValueAndTimestamp)
+    record.timestamp = load_i64(view.data)
+    record.value = copy_bytes(view.data + 8, view.size - 8)
+    record.made = True
+    return record
+
+
+cdef ValueTimestampHeaders headers_record(bytes row):
+    """The record of ``varint(H) headers[H] ts:i64 value``."""
+    cdef View view
+    cdef Reader reader
+    cdef Py_ssize_t size = 0
+    cdef const uint8_t *rest
+    cdef ValueTimestampHeaders record
+    open_view(row, &view)
+    read_parts(&reader, &view, True, &size)
+    rest = reader.here + size
+    record = ValueTimestampHeaders.__new__(ValueTimestampHeaders)
+    record.value = copy_bytes(rest + 8, reader.end - rest - 8)
+    record.timestamp = load_i64(rest)
+    record.headers = lazy_headers(row, reader.here - reader.start, size)
+    return record
+
+
+cdef AggregationWithHeaders aggregation_record(bytes row):
+    """The record of ``varint(H) headers[H] value``."""
+    cdef View view
+    cdef Reader reader
+    cdef Py_ssize_t size = 0
+    cdef const uint8_t *rest
+    cdef AggregationWithHeaders record
+    open_view(row, &view)
+    read_parts(&reader, &view, False, &size)
+    rest = reader.here + size
+    record = AggregationWithHeaders.__new__(AggregationWithHeaders)
+    record.aggregation = copy_bytes(rest, reader.end - rest)
+    record.headers = lazy_headers(row, reader.here - reader.start, size)
+    return record

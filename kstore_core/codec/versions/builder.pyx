@@ -1,0 +1,298 @@
+# cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
+# cython: cdivision=True, embedsignature=True, embedsignature.format=clinic
+"""The rows of a versioned store from all its versions at once: Arrow in, Arrow out, sorted."""
+
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcmp, memset
+
+from kstore_core.codec.arrow.input cimport (
+    Column,
+    Texts,
+    Times,
+    is_set,
+    open_column,
+    text_at,
+    text_valid,
+)
+from kstore_core.codec.arrow.output cimport (
+    TextsOut,
+    allocate_texts,
+    end_text,
+    free_texts,
+    texts_array,
+)
+from kstore_core.codec.primitives.buffers cimport put
+from kstore_core.codec.primitives.integers cimport as_i64
+from kstore_core.codec.versions.row_layout cimport ENTRY_BYTES, HEAD_BYTES, TOMBSTONE
+from kstore_core.codec.versions.plan cimport (
+    NO_VALUE,
+    Entry,
+    Plan,
+    Planned,
+    plan_latest,
+    plan_put,
+)
+from kstore_core.codec.primitives.wire cimport store_i32, store_i64
+
+cdef enum Trouble:
+    NONE = 0
+    NULL_FIELD
+    NOT_ASCENDING
+    NEGATIVE_SEGMENT
+    TOO_LONG
+
+
+cdef struct Job:
+    Texts keys
+    Times times
+    Texts values
+    Plan plan
+    int64_t *order              # the rows of the plan in ascending order of their physical keys
+    int64_t *spare              # as long as `order`, to sort with
+    int64_t key_bytes
+    int64_t row_bytes
+    int64_t row                 # where the trouble is
+
+
+cdef int compare(const Texts *texts, int64_t i, int64_t j) noexcept nogil:
+    cdef Py_ssize_t size = 0
+    cdef Py_ssize_t other_size = 0
+    cdef const uint8_t *data = text_at(texts, i, &size)
+    cdef const uint8_t *other = text_at(texts, j, &other_size)
+    cdef Py_ssize_t common = size if size < other_size else other_size
+    cdef int order = memcmp(data, other, common) if common else 0
+    if order:
+        return order
+    return (size > other_size) - (size < other_size)
+
+
+cdef Trouble plan_all(Job *job) noexcept nogil:
+    """Check the input and find out which rows it makes."""
+    cdef int64_t i
+    cdef int64_t source
+    cdef int order
+    cdef Py_ssize_t size = 0
+    for i in range(job.keys.length):
+        job.row = i
+        if not text_valid(&job.keys, i) or not is_set(&job.times.valid, i):
+            return NULL_FIELD
+        order = -1 if i == 0 else compare(&job.keys, i - 1, i)
+        if order > 0 or (order == 0 and job.times.data[i - 1] >= job.times.data[i]):
+            return NOT_ASCENDING
+        if order < 0:
+            plan_latest(&job.plan)
+            job.plan.key = i
+        source = NO_VALUE
+        if text_valid(&job.values, i):
+            source = i
+            text_at(&job.values, i, &size)
+            if size > INT32_MAX:
+                return TOO_LONG
+        plan_put(&job.plan, job.times.data[i], source)
+    plan_latest(&job.plan)
+    return NONE
+
+
+cdef Trouble measure(Job *job) noexcept nogil:
+    """How many bytes the rows take."""
+    cdef int64_t i
+    cdef int64_t j
+    cdef Py_ssize_t size = 0
+    cdef const Planned *row
+    for i in range(job.plan.row_count):
+        row = job.plan.rows + i
+        if row.segment < 0 and not row.latest:
+            job.row = row.key
+            return NEGATIVE_SEGMENT
+        text_at(&job.keys, row.key, &size)
+        job.key_bytes += 8 + size
+        job.row_bytes += 8 if row.latest else HEAD_BYTES + row.count * ENTRY_BYTES
+        for j in range(row.first, row.first + row.count):
+            if job.plan.entries[j].source != NO_VALUE:
+                text_at(&job.values, job.plan.entries[j].source, &size)
+                job.row_bytes += size
+    return NONE
+
+
+cdef void sort_rows(Job *job) noexcept nogil:
+    """Counting sorts by segment, byte after byte; rows of a segment stay in order of their keys."""
+    cdef int64_t[257] starts
+    cdef int64_t count = job.plan.row_count
+    cdef int64_t *swap
+    cdef int64_t i
+    cdef int shift
+    cdef int bucket
+    for i in range(count):
+        job.order[i] = i
+    for shift in range(0, 64, 8):
+        memset(starts, 0, sizeof(starts))
+        for i in range(count):
+            starts[1 + digit(job, job.order[i], shift)] += 1
+        if count == 0 or starts[1 + digit(job, job.order[0], shift)] == count:
+            continue                                # all have the same byte here
+        for bucket in range(256):
+            starts[bucket + 1] += starts[bucket]
+        for i in range(count):
+            bucket = digit(job, job.order[i], shift)
+            job.spare[starts[bucket]] = job.order[i]
+            starts[bucket] += 1
+        swap = job.order
+        job.order = job.spare
+        job.spare = swap
+
+
+cdef inline int digit(const Job *job, int64_t row, int shift) noexcept nogil:
+    return <int>((<uint64_t>job.plan.rows[row].segment >> shift) & 0xFF)
+
+
+cdef void write(const Job *job, TextsOut *keys, TextsOut *rows) noexcept nogil:
+    cdef int64_t i
+    cdef const Planned *row
+    cdef Py_ssize_t size = 0
+    cdef const uint8_t *data
+    cdef uint8_t *here
+    for i in range(job.plan.row_count):
+        row = job.plan.rows + job.order[i]
+        data = text_at(&job.keys, row.key, &size)
+        put(store_i64(keys.data + keys.written, row.segment), data, size)
+        keys.written += 8 + size
+        end_text(keys, i)
+        here = write_row(job, row, rows.data + rows.written)
+        rows.written = here - rows.data
+        end_text(rows, i)
+
+
+cdef uint8_t *write_row(const Job *job, const Planned *row, uint8_t *here) noexcept nogil:
+    cdef const Entry *entries = job.plan.entries + row.first
+    cdef int64_t j
+    cdef Py_ssize_t size = 0
+    cdef const uint8_t *data
+    if row.latest:
+        data = text_at(&job.values, entries[0].source, &size)
+        return put(store_i64(here, entries[0].timestamp), data, size)
+    here = store_i64(here, row.next_timestamp)
+    here = store_i64(here, entries[0].timestamp)
+    for j in range(row.count - 1, -1, -1):          # newest first
+        here = store_i64(here, entries[j].timestamp)
+        size = TOMBSTONE
+        if entries[j].source != NO_VALUE:
+            text_at(&job.values, entries[j].source, &size)
+        here = store_i32(here, <int32_t>size)
+    for j in range(row.count):                      # oldest first
+        if entries[j].source != NO_VALUE:
+            data = text_at(&job.values, entries[j].source, &size)
+            here = put(here, data, size)
+    return here
+
+
+cdef object described(const Job *job, Trouble trouble):
+    if trouble == NULL_FIELD:
+        return ValueError(f"row {job.row}: a key or a timestamp is null; only a value may be")
+    if trouble == NOT_ASCENDING:
+        return ValueError(
+            f"row {job.row}: not after the row before it; rows are to ascend by key, those of one "
+            "key by timestamp, without repeats"
+        )
+    if trouble == NEGATIVE_SEGMENT:
+        return ValueError(
+            f"row {job.row}: a version of this key ends so long before 1970 that its segment "
+            "would have a negative number, which latest rows have"
+        )
+    return ValueError(f"row {job.row}: a value over 2**31 - 1 bytes")
+
+
+def build_version_rows(keys, timestamps, values, *, segment_interval_ms, first_live_segment):
+    """The rows that a versioned store holds after all these puts, ready to be loaded.
+
+    Byte for byte what one put after another in order of time leaves: the last version of a key is
+    its latest row unless it is a delete, every earlier one lies in the segment of its valid-to,
+    deletes in between are tombstones inside segment rows, and a delete with nothing before it is a
+    degenerate row. Versions of expired segments are left out.
+
+    Parameters
+    ----------
+    keys : Arrow array of binary or string, or their large forms
+        Ascending by bytes.
+    timestamps : Arrow array of int64 milliseconds, or of timestamps in milliseconds
+        Ascending and without repeats within one key.
+    values : Arrow array of binary or string, or their large forms
+        Null is a delete.
+    segment_interval_ms : int
+        Width of a segment, at least 1.
+    first_live_segment : int
+        The lowest segment that has not expired.
+
+    Returns
+    -------
+    row_keys : pyarrow.Array
+        Binary, large when `keys` are: ``segment:i64 key``, ascending; the latest rows come last.
+    row_values : pyarrow.Array
+        Binary, large when `values` are.
+
+    Raises
+    ------
+    TypeError
+        If a column is of another type.
+    ValueError
+        If the columns differ in length, are not in order, a key or timestamp is null, or a version
+        that has not expired lies in a segment with a negative number; names the row.
+    OverflowError
+        If the rows need 64-bit offsets and the input is not large.
+    """
+    cdef Job job
+    cdef TextsOut row_keys
+    cdef TextsOut row_values
+    cdef Trouble trouble
+    cdef Column key_column = open_column(keys, "keys")
+    cdef Column time_column = open_column(timestamps, "timestamps")
+    cdef Column value_column = open_column(values, "values")
+    memset(&job, 0, sizeof(Job))
+    memset(&row_keys, 0, sizeof(TextsOut))
+    memset(&row_values, 0, sizeof(TextsOut))
+    key_column.as_texts(&job.keys, "keys", True)
+    time_column.as_times(&job.times, "timestamps")
+    value_column.as_texts(&job.values, "values", True)
+    if job.times.multiply != 1 or job.times.divide != 1:
+        raise TypeError("timestamps: milliseconds are needed; cast them first")
+    if not job.keys.length == job.times.length == job.values.length:
+        raise ValueError(
+            f"{job.keys.length} keys, {job.times.length} timestamps, {job.values.length} values: "
+            "as many of each are needed"
+        )
+    job.plan.interval = as_i64(segment_interval_ms, "segment_interval_ms")
+    job.plan.first_live = as_i64(first_live_segment, "first_live_segment")
+    if job.plan.interval < 1:
+        raise ValueError(f"segment_interval_ms: {segment_interval_ms} is less than 1")
+    try:
+        # a put makes one segment row and two entries at most, a key one latest row and its entry
+        job.plan.rows = <Planned *>room(2 * job.keys.length, sizeof(Planned))
+        job.plan.entries = <Entry *>room(3 * job.keys.length, sizeof(Entry))
+        with nogil:
+            trouble = plan_all(&job)
+            if trouble == NONE:
+                trouble = measure(&job)
+        if trouble != NONE:
+            raise described(&job, trouble)
+        job.order = <int64_t *>room(job.plan.row_count, 8)
+        job.spare = <int64_t *>room(job.plan.row_count, 8)
+        allocate_texts(&row_keys, job.plan.row_count, job.key_bytes, key_column.is_wide())
+        allocate_texts(&row_values, job.plan.row_count, job.row_bytes, value_column.is_wide())
+        with nogil:
+            sort_rows(&job)
+            write(&job, &row_keys, &row_values)
+        return texts_array(&row_keys, False), texts_array(&row_values, False)
+    finally:
+        free(job.plan.rows)
+        free(job.plan.entries)
+        free(job.order)
+        free(job.spare)
+        free_texts(&row_keys)
+        free_texts(&row_values)
+
+
+cdef void *room(int64_t count, size_t width) except NULL:
+    cdef void *memory = malloc((<size_t>count + 1) * width)
+    if memory is NULL:
+        raise MemoryError(f"no memory for {count} rows of a versioned store")
+    return memory

@@ -1,0 +1,1 @@
+"""What notebooks and error messages show of values: short, escaped, in a table."""

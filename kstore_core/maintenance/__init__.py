@@ -1,0 +1,1 @@
+"""Work on a whole state directory: upgrade, migrate, verify, doctor."""

@@ -1,0 +1,228 @@
+"""What can be seen without opening a store: locks, leftovers, disk, permissions, versions."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import shlex
+import shutil
+import tempfile
+from collections.abc import Iterator
+from os.path import lexists
+from pathlib import Path
+
+from kstore_core.engine import Engine
+from kstore_core.errors import InconsistentStateError
+from kstore_core.hints import command
+from kstore_core.maintenance.doctor.holders import below, holders, open_files
+from kstore_core.maintenance.verify import Finding, Place, Severity
+from kstore_core.state.migration_note import places, read_plan
+from kstore_core.system.lock import LOCK_FILE, lock_fault, recorded_engine
+from kstore_core.tables.segments.children import max_open
+from kstore_core.tables.segments.names import name_of
+
+__all__ = [
+    "at",
+    "disk",
+    "files_of",
+    "leftovers",
+    "limits",
+    "lock_file",
+    "locks",
+    "permissions",
+    "remove",
+]
+
+_LITTLE_SHARE = 0.05
+_LITTLE_BYTES = 1 << 30
+_A_DATABASE = 8
+"""File descriptors that an open database takes, about."""
+
+_SCRATCH = re.compile(r"kstore-(read|verify)-[a-z0-9_]{8}")
+_NAMED = 3
+_SEGMENT = re.compile(r"[.:-][0-9]+")
+_LEGACY = re.compile(r"[:-][0-9]+")
+
+
+def at(
+    severity: Severity, what: str, why: str, remedy: str = "", store: str = "", segment: str = ""
+) -> Finding:
+    """A finding of a store, or of the directory."""
+    return Finding(severity, what, why, Place(store, segment or None), remedy)
+
+
+def _quote(path: Path) -> str:
+    """A path as a shell takes it: a remedy may be run as it stands."""
+    return shlex.quote(str(path))
+
+
+def remove(*entries: Path) -> str:
+    """The command that removes files and directories."""
+    return f"rm -r {' '.join(map(_quote, entries))}"
+
+
+def files_of(engine: Engine, root: Path, store: str) -> Path | None:
+    """Where the files of a store are; None where the engine keeps them elsewhere, or has none.
+
+    The directory of an engine's stores, or of one that was set aside, is none of a store.
+    """
+    alone, parent = root / engine.name / store, root / store
+    if alone.is_dir():
+        return alone
+    if not parent.is_dir():
+        return None
+    segments = (name.removeprefix(store) for name in engine.children(root, store))
+    named = any(map(_SEGMENT.fullmatch, segments))
+    return parent if named or store in engine.parents(root) else None
+
+
+def locks(root: Path) -> Iterator[Finding]:
+    """Who has the directory, and who had it and is gone."""
+    lock = root / LOCK_FILE
+    if lock.is_dir():
+        why = f"{lock} is a directory, so nobody can open {root} for writing"
+        moved = lock.with_name(f"{LOCK_FILE}.moved")
+        remedy = f"move it away, and the next writer makes it: mv {_quote(lock)} {_quote(moved)}"
+        yield at("finding", "lock", why, remedy)
+    names = (".lock", LOCK_FILE)
+    inside = [file for file in below(root) if file.name in ("LOCK", "data.mdb")]
+    held = holders([*(root / name for name in names), *inside])
+    for holder in held:
+        file = holder.file.relative_to(root)
+        who = "Kafka Streams" if file.name == ".lock" else "it"
+        yield at("note", "lock", f"{file} is held: {who} is open for writing in {holder}")
+    try:
+        pid = json.loads((root / LOCK_FILE).read_bytes()).get("pid")
+    except (OSError, ValueError, AttributeError):
+        return
+    if pid is not None and not any(holder.file.name == LOCK_FILE for holder in held):
+        yield at(
+            "note",
+            "lock",
+            f"{LOCK_FILE} names process {pid}, which did not close the directory and does not hold "
+            "it any more: it was killed. Nothing has to be done; the next writer takes the lock",
+        )
+
+
+def lock_file(root: Path, engine: Engine) -> Iterator[Finding]:
+    """Whether the lock file names the engine of the stores, which has recognised them without."""
+    fault, recorded = lock_fault(root), recorded_engine(root)
+    if fault is None and recorded != engine.name:
+        fault = f"names the engine {recorded!r}"
+    if fault is not None and not (root / LOCK_FILE).is_dir():  # which `locks` tells of
+        why = (
+            f"{LOCK_FILE} {fault}; the stores are those of the engine {engine.name!r}. Nothing has "
+            "to be done: the next writer writes it anew"
+        )
+        yield at("note", "lock file", why)
+
+
+def leftovers(root: Path) -> Iterator[Finding]:
+    """What interrupted work has left behind; what a writer is at work with is none of it."""
+    yield from _migrations(root)
+    if not holders([root / LOCK_FILE]):
+        yield from _of_writers(root)
+    for entry in sorted(root.iterdir()):
+        name = entry.name
+        if ".set-aside-" in name:
+            why = f"{entry} is a store that was set aside"
+            yield at("note", "set aside", why, f"look at it with: {command('inspect', entry)}")
+        elif name.startswith(".checkpoint") and entry.is_file():
+            yield at(
+                "note",
+                "legacy",
+                f"{entry} has the offsets of a release of Kafka Streams before 4.3, which kstore "
+                "does not read: stores without offsets are restored from the start",
+            )
+        elif name.endswith(".position") and entry.is_file():
+            yield at("note", "legacy", f"{entry} has positions of an older Kafka Streams")
+    yield from _scratch()
+
+
+def _of_writers(root: Path) -> Iterator[Finding]:
+    for pattern, what in (
+        (".kstore-dropped~", "holds expired segments that were being deleted"),
+        (".kstore-restore-*", "is what an interrupted restore has put aside of its log"),
+        ("lmdb/~*", "is an environment that was being made"),
+    ):
+        for entry in sorted(root.glob(pattern)):
+            yield at("finding", "leftover", f"{entry} {what}", remove(entry))
+
+
+def _scratch() -> Iterator[Finding]:
+    """What killed readers, of any state directory, have left in the temporary directory."""
+    temporary = Path(tempfile.gettempdir()).resolve()
+    used = {folder for file in open_files() for folder in (file, *file.parents)}
+    left = [
+        entry
+        for entry in sorted(temporary.iterdir())
+        if _SCRATCH.fullmatch(entry.name) and entry not in used
+    ]
+    if left:
+        why = f"{len(left)} directories in {temporary} are of readers that were killed"
+        yield at("note", "leftover", why, remove(*left[:_NAMED]) + " …" * (len(left) > _NAMED))
+
+
+def _migrations(root: Path) -> Iterator[Finding]:
+    try:
+        plan = read_plan(root)
+    except InconsistentStateError as error:
+        yield at("finding", "migration", str(error))
+        return
+    old = places(root).old
+    if plan is not None:
+        why = f"a migration of {', '.join(plan.stores)} was begun, and is not finished"
+        yield at("finding", "migration", why, command("migrate", root, plan.stores[0]))
+    elif old.is_dir():
+        for entry in sorted(old.iterdir()):
+            why = f"{entry} is the store as it was before it was migrated"
+            drop = command("migrate", root, entry.name, options="--drop-old")
+            yield at("note", "migration", why, f"when it is needed no more: {drop}", entry.name)
+
+
+def disk(root: Path) -> Iterator[Finding]:
+    """Whether there is room, for the stores and for what readers copy."""
+    for place in {root: "the stores", Path(tempfile.gettempdir()): "what readers copy"}.items():
+        directory, use = place
+        usage = shutil.disk_usage(directory)
+        if usage.free < min(usage.total * _LITTLE_SHARE, _LITTLE_BYTES):
+            mib = usage.free // (1 << 20)
+            why = f"{directory} has {mib} MiB left of {usage.total // (1 << 20)} for {use}"
+            yield at("finding", "disk", why, "make room, or a commit fails with StorageFullError")
+
+
+def permissions(root: Path) -> Iterator[Finding]:
+    """Whether it can be written to."""
+    if os.statvfs(root).f_flag & os.ST_RDONLY:
+        why = f"{root} is mounted read-only, so it can only be read"
+        yield at("finding", "permissions", why, "mount it read-write to write to it")
+        return
+    for directory in (root, *(path for path in below(root) if path.is_dir())):
+        if not os.access(directory, os.R_OK | os.W_OK | os.X_OK) and lexists(directory):
+            why = f"{directory} cannot be read and written by user {os.geteuid()}"
+            yield at("finding", "permissions", why, f"chown or chmod {_quote(directory)}")
+
+
+def limits(engine: Engine, root: Path, store: str) -> Iterator[Finding]:
+    """Whether the store's segments have names of today, and file descriptors enough."""
+    if store not in engine.parents(root):
+        return
+    segments = engine.children(root, store)
+    for name in segments:
+        rest = name.removeprefix(store)
+        if rest != name and _LEGACY.fullmatch(rest):
+            today = name_of(store, 0)[:-1] + "<start>"
+            why = f"{name!r} is named as older versions of Kafka Streams do, not {today}"
+            yield at(
+                "note", "legacy", f"{why}; it is renamed when it is opened for writing", "", store
+            )
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    wanted = _A_DATABASE * min(len(segments), 64)
+    if allowed != resource.RLIM_INFINITY and wanted > allowed // 2 and max_open() < len(segments):
+        why = (
+            f"it has {len(segments)} segments, and ulimit -n is {allowed}, so only {max_open()} of "
+            "them are open at a time"
+        )
+        yield at("finding", "file descriptors", why, "raise ulimit -n", store)

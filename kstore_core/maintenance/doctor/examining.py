@@ -1,0 +1,156 @@
+"""The whole directory and what is around it, looked at; nothing is changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from kstore_core.engine import Engine
+from kstore_core.errors import (
+    EngineLockedError,
+    EngineUnavailableError,
+    KStoreError,
+    SpecError,
+    StateError,
+    UnknownEngineError,
+)
+from kstore_core.hints import command
+from kstore_core.maintenance.doctor.environment import (
+    at,
+    disk,
+    files_of,
+    leftovers,
+    limits,
+    lock_file,
+    locks,
+    permissions,
+)
+from kstore_core.maintenance.doctor.logs import in_logs
+from kstore_core.maintenance.doctor.store_checks import in_stores, surveys
+from kstore_core.maintenance.doctor.versions import rocksdb_versions
+from kstore_core.maintenance.verify import Finding, Verified
+from kstore_core.maintenance.verify.units import Survey, is_forbidden
+from kstore_core.spec import is_name
+from kstore_core.state import open_state
+
+__all__ = ["examine"]
+
+_CORRUPT = 4
+_ALLOW = "chown or chmod it, or look as a user who may read it"
+
+
+def examine(
+    path: str | os.PathLike[str],
+    *,
+    engine: str | Engine | None = None,
+    options: Mapping[str, Any] | None = None,
+    changelog: str | os.PathLike[str] | None = None,
+) -> Verified:
+    """Look at a state directory, its stores and what is around them. Nothing is changed.
+
+    It is quick: rows are not read, which :func:`kstore_core.maintenance.verify.verify` does.
+
+    Parameters
+    ----------
+    path : path-like
+    engine, options
+        As in :func:`kstore_core.open_state`.
+    changelog : path-like, optional
+        The directory that holds the stores' changelogs in files; their ends are looked at, too.
+
+    Returns
+    -------
+    Verified
+        Its findings, each with the next command.
+
+    Raises
+    ------
+    StateError
+        There is no such directory.
+    """
+    root = Path(path).resolve()
+    if not root.is_dir():
+        raise StateError(f"no state directory at {root}")
+    if changelog is not None and not Path(changelog).is_dir():
+        raise StateError(f"there is no directory {changelog} of changelogs")
+    found = Verified()
+    for look in (locks, leftovers, disk, permissions):
+        found.findings += look(root)
+    try:
+        with open_state(root, engine=engine, options=options, read_only=True) as state:
+            made = state.engine
+    except SpecError as error:
+        remedy = "name it with --engine" if engine is None else "look again without --engine"
+        found.findings.append(at("finding", "engine", str(error), remedy))
+        return found
+    except (EngineUnavailableError, UnknownEngineError) as error:
+        found.findings.append(at("finding", "engine", str(error), "kstore engines"))
+        return found
+    before = len(found.findings)
+    try:
+        found.findings += lock_file(root, made)
+        found.findings += _stores(made, root, None if changelog is None else Path(changelog))
+        sound = found.exit_code != _CORRUPT
+        found.findings[before:before] = rocksdb_versions(made, root, sound=sound)
+    except PermissionError as error:
+        found.findings.append(at("finding", "permissions", str(error), _ALLOW))
+    return found
+
+
+def _stores(engine: Engine, root: Path, logs: Path | None) -> Iterator[Finding]:
+    """Each store's files, then what they say, then their changelogs."""
+    in_segments = engine.parents(root)
+    stores = sorted(filter(is_name, {*engine.stores(root), *in_segments}))
+    lost = sorted(_without_database(engine, root) - {*stores})
+    for store in lost:
+        why = "its directory has files and no database"
+        yield at("corrupt", "files", why, _aside(root, store), store)
+    damaged = set()
+    for store in stores:
+        names: list[str | None] = [None]
+        if store in in_segments:
+            names = [*engine.children(root, store)]
+        for name in names:
+            for finding in _files(engine, root, store, name):
+                damaged.add(store)
+                yield finding
+        yield from limits(engine, root, store)
+    said: dict[str, Survey] = {}
+    for store, found, findings in surveys(engine, root, stores):
+        yield from findings
+        if found is not None and (found.read or store not in damaged):
+            said[store] = found
+    yield from in_stores(root, said)
+    if logs is not None:
+        yield from in_logs(root, logs.resolve(), said)
+
+
+def _files(engine: Engine, root: Path, store: str, segment: str | None) -> Iterator[Finding]:
+    try:
+        for fault in engine.file_faults(root, store, segment):
+            yield at("corrupt", "files", fault, _aside(root, store), store, segment or "")
+    except EngineLockedError as error:
+        yield at("note", "files", str(error), "", store, segment or "")
+    except (KStoreError, OSError) as error:
+        if is_forbidden(error):
+            yield at("finding", "permissions", str(error), _ALLOW, store, segment or "")
+        else:
+            yield at("corrupt", "files", str(error), _aside(root, store), store, segment or "")
+
+
+def _without_database(engine: Engine, root: Path) -> set[str]:
+    """Names of directories where a store would be that has lost what makes it one."""
+    folder = root / engine.name
+    if not folder.is_dir():
+        return set()
+    return {
+        entry.name
+        for entry in folder.iterdir()
+        if is_name(entry.name) and files_of(engine, root, entry.name) and any(entry.iterdir())
+    }
+
+
+def _aside(root: Path, store: str) -> str:
+    return command("doctor", root, options=f"--set-aside {store}")

@@ -1,0 +1,42 @@
+"""Changelogs in files beside their stores: where they end, and what was cut off them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from kstore_core.changelog.files.tail import cuts
+from kstore_core.maintenance.doctor.environment import at, remove
+from kstore_core.maintenance.verify import Finding
+from kstore_core.maintenance.verify.logs import check_end, log_of
+from kstore_core.maintenance.verify.units import LOG_REMEDY, Survey
+
+__all__ = ["in_logs"]
+
+
+def in_logs(root: Path, logs: Path, said: Mapping[str, Survey]) -> Iterator[Finding]:
+    """Logs that end before their stores, and files that were cut off; records are not read.
+
+    Parameters
+    ----------
+    root : Path
+        The state directory.
+    logs : Path
+        The directory of the changelogs, or a log.
+    said : mapping
+        What each store says of itself.
+    """
+    for store, survey in said.items():
+        log = log_of(logs, store, root)
+        if log is None:
+            continue
+        for severity, fault in check_end(log, survey.record.known_offsets):
+            remedy = LOG_REMEDY if severity == "corrupt" else ""
+            yield at(severity, fault.what, fault.why, remedy, store)
+        if left := cuts(log):
+            size = sum(cut.stat().st_size for cut in left)
+            why = (
+                f"{size} bytes in {', '.join(cut.name for cut in left)} were cut off {log}, which "
+                "an interrupted write had left there; no reader looks at them"
+            )
+            yield at("note", "leftover", why, f"when nobody needs them: {remove(*left)}", store)

@@ -1,0 +1,125 @@
+"""Setting a damaged store aside: renamed, never deleted, so that it can be restored anew."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kstore_core.engine import Engine
+from kstore_core.errors import EngineLockedError, StateError, UnsupportedError
+from kstore_core.maintenance.doctor.environment import files_of
+from kstore_core.maintenance.doctor.holders import holders
+from kstore_core.maintenance.doctor.store_checks import surveys
+from kstore_core.spec import StoredSpec, check_name
+from kstore_core.state import open_state
+from kstore_core.state.migration_note import check_not_moving
+from kstore_core.system.directories import sync_directory
+from kstore_core.system.lock import DirectoryLock, recorded_engine
+
+__all__ = ["SetAside", "set_aside"]
+
+_MAKING = ".kstore-set-aside~"
+"""No store has such a name."""
+
+
+class SetAside(NamedTuple):
+    """What was set aside.
+
+    Attributes
+    ----------
+    store : str
+    path : Path
+        A state directory with the store's files, as they were.
+    spec : StoredSpec or None
+        What the store said of itself, where that could still be read.
+    """
+
+    store: str
+    path: Path
+    spec: StoredSpec | None
+
+
+def set_aside(
+    path: str | os.PathLike[str],
+    store: str,
+    *,
+    engine: str | Engine | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> SetAside:
+    """Rename the files of a store into ``<path>/<store>.set-aside-<n>/``, as a state directory.
+
+    Nothing is deleted and nothing copied. The store is then missing, and may be restored.
+
+    Parameters
+    ----------
+    path : path-like
+        The state directory.
+    store : str
+    engine, options
+        As in :func:`kstore_core.open_state`.
+
+    Raises
+    ------
+    EngineLockedError
+        Somebody has the directory, or a file of the store.
+    StateError
+        There is no such directory or store.
+    UnsupportedError
+        The engine keeps stores elsewhere.
+    InconsistentStateError
+        A migration that was interrupted has it in hand.
+    """
+    check_name(store)
+    with open_state(path, engine=engine, options=options, read_only=True) as state:
+        root, made = state.path, state.engine
+    files = files_of(made, root, store)
+    if files is None:
+        known = [*made.stores(root), *made.parents(root)]
+        if store in known:
+            raise UnsupportedError(
+                f"the engine {made.name!r} keeps its stores in files of another layout, so the "
+                f"store {store!r} cannot be set aside by renaming a directory"
+            )
+        raise StateError(f"{root} has no store {store!r}; it has: {', '.join(known) or 'none'}")
+    check_not_moving(root, store)
+    ((_, said, _),) = surveys(made, root, [store])
+    recorded = recorded_engine(root)
+    lock = DirectoryLock(root, made.name)
+    try:
+        held = holders(file for file in files.rglob("*") if file.is_file())
+        if held:
+            raise EngineLockedError(
+                f"{held[0].file} is held by {held[0]}, so the store {store!r} cannot be set "
+                "aside; close it there",
+                pid=held[0].pid or None,
+            )
+        target = _free(root, store)
+        inside = target / files.relative_to(root)
+        _make(target, recorded or made.name)
+        inside.parent.mkdir(parents=True, exist_ok=True)
+        files.rename(inside)
+        for folder in (inside.parent, target, files.parent, root):
+            sync_directory(folder)
+    finally:
+        lock.release()
+    return SetAside(store, target, None if said is None else said.record.spec)
+
+
+def _make(target: Path, engine: str) -> None:
+    """A state directory that says its engine; never an empty directory, which is a new store's."""
+    making = target.with_name(_MAKING)
+    making.mkdir(exist_ok=True)
+    DirectoryLock(making, engine).release()
+    making.rename(target)
+
+
+def _free(root: Path, store: str) -> Path:
+    """A name that nothing has."""
+    for number in itertools.count(1):
+        target = root / f"{store}.set-aside-{number}"
+        if not os.path.lexists(target):
+            return target
+    raise AssertionError

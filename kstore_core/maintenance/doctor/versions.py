@@ -1,0 +1,80 @@
+"""Whether files were written by a newer RocksDB than the one that is installed."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from kstore_core.engine import Engine
+from kstore_core.maintenance.doctor.environment import at
+from kstore_core.maintenance.doctor.holders import below
+from kstore_core.maintenance.verify import Finding
+
+__all__ = ["rocksdb_versions"]
+
+_VERSION = re.compile(r"^\s*rocksdb_version=(\d+)\.(\d+)\.(\d+)", re.MULTILINE)
+_PATIENCE_S = 60
+_PROBE = """
+import pickle, sys, tempfile
+from pathlib import Path
+sys.path[:], engine = pickle.load(sys.stdin.buffer)
+from kstore_core.maintenance.doctor.versions import newest
+with tempfile.TemporaryDirectory() as root:
+    engine.open(Path(root), "probe").close()
+    print(*newest(Path(root)) or ())
+"""
+
+
+def rocksdb_versions(engine: Engine, root: Path, *, sound: bool) -> Iterator[Finding]:
+    """Tell of a release that may not be able to read what a later one has written.
+
+    Kafka Streams brings another RocksDB than the binding does, and each reads what the other one
+    writes, so where all stores were read this is no fault. The binding does not say which RocksDB
+    it is, so it is asked to write a database, in a process of its own.
+
+    Parameters
+    ----------
+    engine : Engine
+    root : Path
+        The state directory.
+    sound : bool
+        Nothing was found to be corrupt.
+    """
+    written = newest(root)
+    if engine.name != "rocksdb" or written is None:
+        return
+    probe = subprocess.run(
+        [sys.executable, "-c", _PROBE],
+        input=pickle.dumps((sys.path, engine)),
+        capture_output=True,
+        timeout=_PATIENCE_S,
+        check=False,
+    )
+    installed = tuple(map(int, probe.stdout.split()))
+    if installed and written[:2] > installed[:2]:
+        names = [".".join(map(str, version)) for version in (written, installed)]
+        why = f"a store was written by RocksDB {names[0]}, and {names[1]} is installed"
+        if sound:
+            yield at("note", "version", f"{why}, which reads it")
+        else:
+            remedy = "pip install --upgrade 'rocksdict>=0.3.29,<0.4', if the store cannot be opened"
+            yield at("finding", "version", why, remedy)
+
+
+def newest(root: Path) -> tuple[int, ...] | None:
+    """The newest RocksDB that has written below a directory; None where none has."""
+    found = set()
+    for file in below(root):
+        if not file.name.startswith("OPTIONS-"):
+            continue
+        try:
+            match = _VERSION.search(file.read_text(errors="replace"))
+        except FileNotFoundError:  # a writer has just replaced it
+            continue
+        if match:
+            found.add(tuple(map(int, match.groups())))
+    return max(found, default=None)

@@ -1,0 +1,143 @@
+"""The copy of a store in another format or engine, and whether it is one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from kstore_core.engine import Chunk, Engine
+from kstore_core.errors import CorruptionError
+from kstore_core.maintenance.migrate.contents import opened
+from kstore_core.maintenance.migrate.converting import Converter, Lost
+from kstore_core.offsets import Entries, StoreRecord
+from kstore_core.spec import StoreSpec
+
+__all__ = ["Place", "Say", "copy", "losses", "verify"]
+
+Say = Callable[[str, int, int], object]
+"""Told of each chunk: the step, how many rows it has passed, of about how many."""
+
+
+class Place(NamedTuple):
+    """A store in a state directory."""
+
+    engine: Engine
+    root: Path
+    spec: StoreSpec
+
+
+def losses(source: Place, target: StoreSpec, say: Say) -> Lost:
+    """What would be lost; nothing is written."""
+    with opened(*source) as old:
+        converter = Converter(source.spec.format, target.format, source.spec.family)
+        for _ in _converted(old.rows(), converter, "count", old.about(), say):
+            pass
+        return converter.lost
+
+
+def copy(source: Place, target: Place, say: Say) -> tuple[int, Lost]:
+    """Copy rows and what the store keeps of itself; how many rows, and what was lost.
+
+    Raises
+    ------
+    FormatError
+        A row is not of the source's format.
+    KeyTooLongError, StorageFullError
+        The target cannot hold one.
+    """
+    count = 0
+
+    def counted(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+        nonlocal count
+        for keys, values in chunks:
+            count += len(keys)
+            yield keys, values
+
+    converter = Converter(source.spec.format, target.spec.format, source.spec.family)
+    with opened(*source) as old, opened(*target, writable=True) as new:
+        rows = _converted(old.rows(), converter, "copy", old.about(), say)
+        new.load(counted(rows))
+        record = old.record
+        new.keep(
+            Entries(
+                record.offsets or None,
+                record.position,
+                record.stream_time,
+                target.spec,
+                record.notes or None,
+            ),
+        )
+    return count, converter.lost
+
+
+def verify(source: Place, target: Place, say: Say) -> int:
+    """Compare the copy with the store, both opened anew, row by row; returns how many rows.
+
+    Raises
+    ------
+    CorruptionError
+        They differ.
+    """
+    converter = Converter(source.spec.format, target.spec.format, source.spec.family)
+    with opened(*source) as old, opened(*target) as new:
+        _check_record(old.record, new.record, target.spec)
+        rows = _converted(old.rows(), converter, "verify", old.about(), say)
+        return _check_rows(rows, new.rows(), target.spec.name)
+
+
+def _converted(
+    chunks: Iterator[Chunk], converter: Converter, step: str, about: int, say: Say
+) -> Iterator[Chunk]:
+    done = 0
+    say(step, 0, about)
+    for keys, values in chunks:
+        yield keys, converter.rows(keys, values)
+        done += len(keys)
+        say(step, done, max(about, done))
+
+
+def _check_record(old: StoreRecord, new: StoreRecord, spec: StoreSpec) -> None:
+    said = new.spec
+    if (
+        said is None
+        or not said.describes(spec)
+        or replace(new, spec=None) != replace(old, spec=None)
+    ):
+        raise _differ(spec.name, "in its offsets, position, stream time or spec")
+
+
+def _check_rows(ours: Iterator[Chunk], theirs: Iterator[Chunk], store: str) -> int:
+    """Rows of two iterations are the same ones; the chunks that they come in may be others."""
+    count = 0
+    keys: list[bytes] = []
+    values: list[bytes] = []
+    at = 0
+    for wanted_keys, wanted in ours:
+        begin = 0
+        while begin < len(wanted_keys):
+            if at == len(keys):
+                keys, values = next(theirs, ([], []))
+                at = 0
+            size = min(len(keys) - at, len(wanted_keys) - begin)
+            same = (
+                keys[at : at + size] == wanted_keys[begin : begin + size]
+                and values[at : at + size] == wanted[begin : begin + size]
+            )
+            if not (size and same):
+                raise _differ(store, f"at or behind the key {wanted_keys[begin]!r}")
+            begin += size
+            at += size
+            count += size
+    if at < len(keys) or next(theirs, None) is not None:
+        raise _differ(store, "by rows that it has beyond the last one")
+    return count
+
+
+def _differ(store: str, where: str) -> CorruptionError:
+    return CorruptionError(
+        f"the copy of the store {store!r} differs from it {where}: something else writes to it, "
+        "such as Kafka Streams, or the disk fails. The store is as it was; end what writes to it, "
+        "and try again"
+    )

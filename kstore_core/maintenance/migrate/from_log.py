@@ -1,0 +1,104 @@
+"""A key-value store as a versioned one, from the changelog that has its history (KIP-889)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+from kstore_core.changelog import Changelog, check_changelog
+from kstore_core.changelog.whole import whole_end
+from kstore_core.codec import decode_latest
+from kstore_core.engine import Chunk
+from kstore_core.errors import StateError
+from kstore_core.formats import PLAIN, VERSIONED
+from kstore_core.hints import command
+from kstore_core.maintenance.migrate.contents import opened
+from kstore_core.maintenance.migrate.converting import Converter
+from kstore_core.maintenance.migrate.copying import Place, Say
+from kstore_core.offsets import UNKNOWN, Entries
+from kstore_core.restore.replay import RestoreProgress, first_offset
+from kstore_core.restore.rows import Restored
+from kstore_core.state import open_state
+from kstore_core.tables.versioned import LATEST_PREFIX
+
+__all__ = ["check_log", "compare", "restore_versions"]
+
+
+def check_log(source: Place, log: Changelog) -> None:
+    """Refuse a log that the store is not as far as.
+
+    Raises
+    ------
+    TypeError, SpecError
+        It is no log, or one of a negative partition.
+    InconsistentStateError
+        It does not reach back to what the store contains, or ends before it.
+    StateError
+        The store contains less than the log has.
+    """
+    check_changelog(log)
+    with opened(*source) as old:
+        stored = old.record.offsets.get((log.topic, log.partition))
+    if stored is None or stored == UNKNOWN:
+        return
+    begin = first_offset(stored, log, source.spec.name)
+    if begin < log.high_watermark and begin < whole_end(log, stored):
+        raise StateError(
+            f"the store {source.spec.name!r} contains the log {log.topic}-{log.partition} up to "
+            f"{stored}, and it has more, up to {log.high_watermark - 1}, so the two cannot be "
+            "compared. Bring the store up to date first: "
+            + command("restore", source.root, source.spec.name, options="--from LOGDIR")
+        )
+
+
+def restore_versions(source: Place, target: Place, log: Changelog, say: Say) -> Restored:
+    """Restore the versioned store from the log, and keep what the store keeps of itself."""
+
+    def listen(progress: RestoreProgress) -> None:
+        done = progress.next_offset - progress.begin
+        say("copy", done, progress.end - progress.begin)
+
+    with open_state(target.root, engine=target.engine, durability="power") as state:
+        restored = state.restore(target.spec, log, listener=listen)
+    with opened(*source) as old, opened(*target, writable=True) as new:
+        offsets = {**old.record.offsets, **new.record.offsets}
+        new.keep(Entries(offsets or None, old.record.position, None, target.spec))
+    return restored
+
+
+def compare(source: Place, target: Place, say: Say) -> int:
+    """How many keys have another newest version than the store has a value for them, or none.
+
+    So may keys whose records were not in the order of their times, or too late for the history.
+    """
+    plain = Converter(source.spec.format, PLAIN, source.spec.family)
+    bare = Converter(target.spec.format, VERSIONED, target.spec.family)
+    with opened(*source) as old, opened(*target) as new:
+        values = _pairs(old.rows(), plain)
+        versions = (
+            (key[len(LATEST_PREFIX) :], decode_latest(row)[1])
+            for key, row in _pairs(new.latest(LATEST_PREFIX), bare)
+        )
+        about, differing = old.about(), 0
+        version = next(versions, None)
+        done = 0
+        for done, (key, value) in enumerate(values, 1):
+            while version is not None and version[0] < key:
+                differing += 1
+                version = next(versions, None)
+            if version is None or version[0] != key:
+                differing += 1
+            else:
+                differing += version[1] != value
+                version = next(versions, None)
+            if done % 10_000 == 0:
+                say("verify", done, max(about, done))
+        say("verify", done, done)
+        if version is not None:
+            differing += sum(1 for _ in chain([version], versions))
+        return differing
+
+
+def _pairs(chunks: Iterator[Chunk], converter: Converter) -> Iterator[tuple[bytes, bytes]]:
+    for keys, values in chunks:
+        yield from zip(keys, converter.rows(keys, values), strict=True)

@@ -1,0 +1,74 @@
+"""What is told of a migration: how far it is, and what has become of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from kstore_core.formats import ValueFormat
+from kstore_core.maintenance.migrate.converting import Lost
+
+__all__ = ["Listener", "MigrateProgress", "Migrated"]
+
+
+class MigrateProgress(NamedTuple):
+    """How far a migration is. It is told of a step before the step is made.
+
+    Attributes
+    ----------
+    store : str
+    step : str
+        ``"count"`` what would be lost, ``"copy"``, ``"verify"``, ``"plan"`` the swap, ``"set
+        aside"`` the old store, ``"put in place"`` the new one, ``"record"`` the engine,
+        ``"finish"``, ``"drop"`` what was set aside.
+    rows, total : int
+        Rows that the step has passed, or records of a log, of about how many; 0 where it passes
+        none.
+    """
+
+    store: str
+    step: str
+    rows: int = 0
+    total: int = 0
+
+
+@dataclass(slots=True)
+class Migrated:
+    """What became of a store.
+
+    Attributes
+    ----------
+    store : str
+    changed : bool
+        Whether anything was to be done. If not, it is what was asked for already, and what follows
+        says nothing.
+    before, after : ValueFormat or None
+        None where an earlier run had made the new store, and this one put it in its place.
+    engine_before, engine : str
+    rows : int
+        That the new store has.
+    lost : Lost
+        What it does not hold.
+    late, differing : int
+        From a log: records that were too late for the history, and keys of which another value is
+        the newest now.
+    old : Path or None
+        The state directory that the old store was set aside in, unless that is deleted.
+    """
+
+    store: str
+    changed: bool
+    engine_before: str
+    engine: str
+    before: ValueFormat | None = None
+    after: ValueFormat | None = None
+    rows: int = 0
+    lost: Lost = field(default_factory=Lost)
+    late: int = 0
+    differing: int = 0
+    old: Path | None = None
+
+
+Listener = Callable[[MigrateProgress], object]

@@ -1,0 +1,253 @@
+"""One migration from the first step to the last: what is to be made, the copies, and the swap."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+from kstore_core.changelog import Changelog
+from kstore_core.engine import Engine
+from kstore_core.errors import FormatDowngradeError, SpecError, StateError, UnsupportedError
+from kstore_core.formats import ValueFormat, named
+from kstore_core.hints import command
+from kstore_core.maintenance.migrate.contents import opened
+from kstore_core.maintenance.migrate.copying import Place, Say, copy, losses, verify
+from kstore_core.maintenance.migrate.from_log import check_log, compare, restore_versions
+from kstore_core.maintenance.migrate.results import Listener, Migrated, MigrateProgress
+from kstore_core.maintenance.migrate.swapping import clean, discard, moves, set_aside, swap
+from kstore_core.maintenance.upgrade.finishing import databases, kind_of
+from kstore_core.plugins.registry import make_engine
+from kstore_core.spec import StoreSpec
+from kstore_core.state import open_state
+from kstore_core.state.migration_note import Plan, places
+from kstore_core.system.lock import DirectoryLock
+
+__all__ = ["To", "Work", "check_on_disk"]
+
+To = str | ValueFormat | StoreSpec | None
+"""What a store is to become."""
+
+
+def check_on_disk(engine: Engine) -> None:
+    if not engine.capabilities.persistent:
+        raise UnsupportedError(
+            f"the engine {engine.name!r} keeps nothing on disk, so no store can be moved from it "
+            "or to it; write the rows to a state directory of another engine"
+        )
+
+
+class Work:
+    """One migration from the first step to the last."""
+
+    def __init__(
+        self,
+        root: Path,
+        source: Engine,
+        specs: Mapping[str, StoreSpec],
+        tell: Listener,
+        *,
+        lossy: bool,
+    ) -> None:
+        self._root = root
+        self._source = source
+        self._specs = specs
+        self._tell = tell
+        self._lossy = lossy
+
+    def run(
+        self,
+        store: str,
+        to: To,
+        engine: str | Engine | None,
+        log: Changelog | None,
+        every_store: bool,
+        lock: DirectoryLock,
+        *,
+        drop_old: bool,
+    ) -> list[Migrated]:
+        """Migrate a store, and the others where they have to come with it."""
+        target = self._engine(engine)
+        names = self._names(store, target, every_store)
+        specs = list(map(self._spec_of, names))
+        wanted = [self._target(specs[0], to, log), *specs[1:]]
+        if target is self._source and wanted[0] is specs[0]:
+            kept = set_aside(self._root, store)
+            return [Migrated(store, False, target.name, target.name, old=kept)]
+        plan = Plan("copy", tuple(names), self._source.name, target.name)
+        self._make_way(plan.stores, drop_old=drop_old)
+        clean(self._root)
+        plan.write(self._root)
+        try:
+            done = [
+                self._make(old, new, target, log) for old, new in zip(specs, wanted, strict=True)
+            ]
+            for name in plan.stores if drop_old else ():
+                discard(self._root, name)
+            self._tell(MigrateProgress(plan.stores[0], "plan"))
+            steps = moves(plan, self._source, target, self._root)
+            plan = replace(plan, step="swap", moves=steps)
+            plan.write(self._root)
+        except BaseException:
+            places(self._root).plan.unlink(missing_ok=True)
+            clean(self._root)
+            raise
+        swap(self._root, plan, lock, lambda step, name: self._tell(MigrateProgress(name, step)))
+        for one in done:
+            one.old = set_aside(self._root, one.store)
+        return done
+
+    def _engine(self, wanted: str | Engine | None) -> Engine:
+        if wanted is None:
+            return self._source
+        engine = make_engine(wanted)
+        check_on_disk(engine)
+        same_options = isinstance(wanted, str) or engine.options == self._source.options
+        return self._source if engine.name == self._source.name and same_options else engine
+
+    def _names(self, store: str, target: Engine, every_store: bool) -> list[str]:
+        """The stores that are to be moved.
+
+        Raises
+        ------
+        StateError
+            There is none of this name, or there are others that would be left behind.
+        """
+        with open_state(self._root, engine=self._source, read_only=True) as state:
+            there = state.stores()
+        if store not in there:
+            raise StateError(
+                f"{self._root} has no store {store!r}; it has: {', '.join(there) or 'none'}"
+            )
+        if target is self._source:
+            return [store]
+        others = [name for name in there if name != store]
+        if others and not every_store:
+            raise StateError(
+                f"{self._root} is a state directory of the engine {self._source.name!r} and has "
+                f"other stores, {', '.join(others)}; all of them are of one engine, with the same "
+                "options. Move them together (every_store=True, --all)"
+            )
+        return [store, *others]
+
+    def _spec_of(self, store: str) -> StoreSpec:
+        """What the store is, as it is."""
+        with open_state(self._root, engine=self._source, read_only=True) as state:
+            stored = state.stored_spec(store)
+        given = self._specs.get(store)
+        if stored is not None:
+            if given is not None:
+                stored.check(given, f"the store {store!r} in {self._root}")
+            in_segments = store in self._source.parents(self._root)
+            newest = databases(self._source, self._root, store, stored)[0]
+            with closing(newest(read_only=True)) as database:
+                _, value_format = kind_of(database, stored, None, None, in_segments)
+            return replace(stored.of_bytes(), format=value_format)
+        if given is None:
+            raise SpecError(
+                f"the store {store!r} in {self._root} keeps no spec, as those that Kafka Streams "
+                "wrote: say what it is (spec=; --shape, --format and what belongs to them)"
+            )
+        if given.shape == "window" and not given.retain_duplicates:
+            with opened(self._source, self._root, given) as contents:
+                if contents.has_numbers():
+                    raise SpecError(
+                        f"the rows of the store {store!r} in {self._root} are numbered, as where "
+                        "duplicates are retained: pass retain_duplicates=True, "
+                        "--retain-duplicates"
+                    )
+        if given.time_ordered and not given.indexed:
+            with opened(self._source, self._root, given) as contents:
+                return replace(given, indexed=contents.has_index())
+        return given
+
+    def _target(self, old: StoreSpec, to: To, log: Changelog | None) -> StoreSpec:
+        """What the store is to be; the same object where that is what it is."""
+        if log is not None:
+            if not isinstance(to, StoreSpec) or to.shape != "versioned" or to.name != old.name:
+                raise SpecError(
+                    f"a changelog makes a versioned store of {old.name!r}: say which by its spec, "
+                    "on the command line by --to versioned and --history-retention"
+                )
+            if old.describe() == to.describe():
+                return old
+            if old.shape != "key_value":
+                raise SpecError(
+                    f"the store {old.name!r} is a {old.shape} store; only a key-value store "
+                    "becomes a versioned one"
+                )
+            return to
+        if to is None:
+            return old
+        if isinstance(to, StoreSpec):
+            raise SpecError(
+                f"the store {old.name!r} changes its format only: say it by its name. A versioned "
+                "store is made of its changelog (from_log=, --from-log)"
+            )
+        value_format = named(to, old.family) if isinstance(to, str) else to
+        return old if value_format == old.format else replace(old, format=value_format)
+
+    def _make_way(self, stores: Sequence[str], *, drop_old: bool) -> None:
+        for store in stores:
+            aside = set_aside(self._root, store)
+            if aside is not None and not drop_old:
+                drop = command("migrate", self._root, store, options="--drop-old")
+                raise StateError(
+                    f"what an earlier migration has set aside of the store {store!r} is still in "
+                    f"{aside}. Delete it: {drop}"
+                )
+
+    def _make(
+        self, old: StoreSpec, new: StoreSpec, engine: Engine, log: Changelog | None
+    ) -> Migrated:
+        """Make the new store beside, and compare it with the old one."""
+        source = Place(self._source, self._root, old)
+        target = Place(engine, places(self._root).new, new)
+        target.root.mkdir(exist_ok=True)
+        done = Migrated(old.name, True, self._source.name, engine.name, old.format, new.format)
+        say: Say = partial(_said, self._tell, old.name)
+        found = databases(self._source, self._root, old.name, None)
+        # Claimed, or Kafka Streams could begin to write, which knows no lock file.
+        with closing(found[0]()) if found else nullcontext():
+            if new.shape != old.shape:
+                self._make_versions(source, target, cast("Changelog", log), say, done)
+                return done
+            if not self._lossy:
+                self._refuse_losses(source, new, say)
+            done.rows, done.lost = copy(source, target, say)
+            verify(source, target, say)
+        return done
+
+    def _make_versions(
+        self, source: Place, target: Place, log: Changelog, say: Say, done: Migrated
+    ) -> None:
+        check_log(source, log)
+        restored = restore_versions(source, target, log, say)
+        done.rows, done.late = restored.rows, restored.late
+        done.differing = compare(source, target, say)
+        if done.differing and not self._lossy:
+            raise StateError(
+                f"{done.differing} keys of the store {done.store!r} would have another newest "
+                "value, or none: their records are not in the order of their times, or too late "
+                "for the history, or they are not those of this store. If that is to be, pass "
+                "lossy=True, --lossy"
+            )
+
+    def _refuse_losses(self, source: Place, new: StoreSpec, say: Say) -> None:
+        old = source.spec.format
+        if old.timestamped <= new.format.timestamped and old.headers <= new.format.headers:
+            return
+        lost = losses(source, new, say)
+        if any(lost):
+            raise FormatDowngradeError(
+                f"as {new.format.name} the store {new.name!r} would lose {lost.headers} headers of "
+                f"{lost.headed} values and {lost.timestamps} timestamps; nothing was changed. If "
+                "they are to go, pass lossy=True, --lossy"
+            )
+
+
+def _said(tell: Listener, store: str, step: str, rows: int, total: int) -> None:
+    tell(MigrateProgress(store, step, rows, total))

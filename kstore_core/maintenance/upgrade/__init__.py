@@ -1,0 +1,17 @@
+"""Moving every row that is still in an older format to the newer one; see docs/upgrade.md."""
+
+from kstore_core.maintenance.upgrade.finishing import (
+    Progress,
+    Upgraded,
+    databases,
+    kind_of,
+    upgrade,
+)
+
+__all__ = [
+    "Progress",
+    "Upgraded",
+    "databases",
+    "kind_of",
+    "upgrade",
+]

@@ -1,0 +1,348 @@
+"""Finishing an upgrade at once: every row that is still in an older format is moved, in batches.
+
+A store that is opened as a newer format moves its rows one by one, as they are written or looked up
+(docs/upgrade.md). This moves the rest, and may be interrupted anywhere. Where the segments of a
+store have a database each, one is finished after the other, the newest first: it tells what the
+store is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+from kstore_core.engine import Database, Engine, Rows
+from kstore_core.errors import FormatDowngradeError, SpecError, StateError
+from kstore_core.formats import FORMATS, ValueFormat, named, of_shape
+from kstore_core.maintenance.upgrade.draining import BATCH_ROWS, drain
+from kstore_core.offsets import CLOSED, OPEN, STATUS
+from kstore_core.spec import Shape, StoredSpec
+from kstore_core.state import open_state
+from kstore_core.system.interrupts import interruptible, uninterrupted
+from kstore_core.tables import OFFSETS
+from kstore_core.tables.segments.names import by_id, starts
+from kstore_core.tables.segments.prefixes import ID_BYTES
+from kstore_core.tables.upgrading import DEFAULT
+
+__all__ = ["Progress", "Upgraded", "databases", "kind_of", "upgrade"]
+
+
+class Progress(NamedTuple):
+    """How far the move from one format to the next is.
+
+    Attributes
+    ----------
+    older, newer : str
+        Names of formats.
+    moved, total : int
+        Rows that have been moved, and about how many there were.
+    """
+
+    older: str
+    newer: str
+    moved: int
+    total: int
+
+
+@dataclass(slots=True)
+class Upgraded:
+    """What became of a store.
+
+    Attributes
+    ----------
+    store : str
+    before, format : ValueFormat
+        What it was, the newest that was seen of it, and what it is.
+    moved : dict of str to int
+        How many rows were moved, by the format that they were in.
+    dropped : list of str
+        Namespaces of older formats that are gone.
+    """
+
+    store: str
+    before: ValueFormat
+    format: ValueFormat
+    moved: dict[str, int] = field(default_factory=dict)
+    dropped: list[str] = field(default_factory=list)
+
+
+def upgrade(
+    path: str | os.PathLike[str],
+    store: str,
+    to: str | ValueFormat | None = None,
+    *,
+    shape: Shape | None = None,
+    time_ordered: bool | None = None,
+    value_format: str | ValueFormat | None = None,
+    engine: str | Engine | None = None,
+    options: Mapping[str, Any] | None = None,
+    lock_timeout_s: float = 0,
+    batch_rows: int = BATCH_ROWS,
+    progress: Callable[[Progress], object] | None = None,
+) -> Upgraded:
+    """Move every row of a store to a newer format, and let go of the namespace of the older one.
+
+    The state directory must not be open for writing elsewhere. What interrupts this, SIGKILL
+    included, leaves a store with the same contents that opens as the newer format; calling it again
+    goes on. A store that is there already is left as it is.
+
+    Parameters
+    ----------
+    path : path-like
+        The state directory.
+    store : str
+    to : str or ValueFormat, optional
+        The format, by its name or by ``"plain"``, ``"timestamped"`` or ``"headers"``; the newest
+        that there is if left out.
+    shape : {"key_value", "versioned", "window", "session"}, optional
+        Needed where the directory does not tell.
+    time_ordered : bool, optional
+        Whether the rows of a window or session store lie by time first; taken from the directory,
+        or False where it does not tell.
+    value_format : str or ValueFormat, optional
+        What the store is, by a name as ``to``; taken from the directory where that tells it.
+    engine, options, lock_timeout_s
+        As in :func:`kstore_core.open_state`.
+    batch_rows : int
+        About how many rows a batch moves; fewer where they are large.
+    progress : callable, optional
+        Called after each batch; what it raises ends the upgrade there.
+
+    Raises
+    ------
+    StateError
+        There is no such directory or store.
+    SpecError
+        The directory does not tell the store's shape, or ``shape``, ``time_ordered`` or ``to`` does
+        not fit it.
+    FormatDowngradeError
+        The store is of a newer format than ``to``.
+    InconsistentStateError
+        It holds what no store of its shape holds.
+    FormatError
+        A row cannot be converted; it and those after it stay as they are.
+    EngineLockedError
+        Somebody else has the directory open for writing.
+    """
+    if type(batch_rows) is not int:
+        raise TypeError(f"batch_rows is an int, not {batch_rows!r}")
+    if not (to is None or isinstance(to, (str, ValueFormat))):
+        raise TypeError(f"to is a format or the name of one, not {to!r}")
+    if time_ordered is not None and type(time_ordered) is not bool:
+        raise TypeError(f"time_ordered is a bool, not {time_ordered!r}")
+    if shape is not None and shape not in get_args(Shape):
+        raise SpecError(f"shape is one of {', '.join(get_args(Shape))}, not {shape!r}")
+    if engine is None and os.fspath(path) and not Path(path).is_dir():
+        raise StateError(f"no state directory at {path}")
+    if batch_rows < 1:
+        raise ValueError(f"batch_rows is {batch_rows}; it must be at least 1")
+    with open_state(path, engine=engine, options=options, read_only=True) as state:
+        if store not in state.stores():
+            there = ", ".join(state.stores()) or "none"
+            raise StateError(f"{state.path} has no store {store!r}; it has: {there}")
+        engine = state.engine
+    done: Upgraded | None = None
+    family = ""
+    with open_state(path, engine=engine, lock_timeout_s=lock_timeout_s) as state:
+        spec = state.stored_spec(store)
+        found = databases(engine, state.path, store, spec)
+        if not found:
+            raise StateError(
+                f"the store {store!r} in {state.path} has no segments, so there is nothing to be "
+                "upgraded; it takes the format that it is opened with"
+            )
+        in_segments = store in engine.parents(state.path)
+
+        def work(left: int, database: Database) -> None:
+            nonlocal done, family
+            if done is None:
+                family, before = kind_of(
+                    database,
+                    spec,
+                    shape,
+                    time_ordered,
+                    in_segments,
+                    shared=not engine.capabilities.children,
+                    value_format=value_format,
+                )
+                done = Upgraded(store, before, _target(database, to, before, family))
+            moved, dropped = drain(
+                database,
+                done.format,
+                shape=family,
+                store=store,
+                segment_bytes=0 if in_segments else ID_BYTES,
+                batch_rows=batch_rows,
+                say=_Said(done, left, progress),
+            )
+            for older, count in moved.items():
+                done.moved[older] = done.moved.get(older, 0) + count
+            done.dropped = sorted({*done.dropped, *dropped})
+
+        for left, open_one in zip(range(len(found), 0, -1), found, strict=True):
+            _with_opened(open_one, partial(work, left))
+    assert done is not None
+    return done
+
+
+def databases(
+    engine: Engine, root: Path, store: str, spec: StoredSpec | None
+) -> list[Callable[..., Database]]:
+    """How the databases of a store are opened: that of all its rows, or one a segment.
+
+    The newest segment comes first; a directory that holds no database yet is not the newest, for
+    nothing in it tells what the store is. Each takes ``durability`` and ``read_only``.
+
+    Raises
+    ------
+    InconsistentStateError
+        Two are the same segment, or one is none of this store.
+    """
+    if store not in engine.parents(root):
+        return [partial(engine.open, root, store)]
+    found = starts(store, engine.children(root, store), root / store)
+    if spec is not None and spec.segment_interval_ms is not None:
+        by_id(store, found, root / store, spec.segment_interval_ms)
+    names = [*reversed(found)]
+    while names and not _is_there(engine, root, store, names[0]):
+        del names[0]
+    return [partial(engine.open_child, root, store, name) for name in names]
+
+
+def _is_there(engine: Engine, root: Path, store: str, name: str) -> bool:
+    try:
+        engine.open_child(root, store, name, read_only=True).close()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _with_opened(open_one: Callable[[], Database], work: Callable[[Database], None]) -> None:
+    """Do ``work`` on a database of the store, which is marked as open for as long as it is."""
+    with uninterrupted():
+        database = open_one()
+        try:
+            database.namespace(OFFSETS)
+            database.write({OFFSETS: Rows([STATUS], [OPEN])})
+            try:
+                with interruptible():
+                    work(database)
+            finally:
+                database.write({OFFSETS: Rows([STATUS], [CLOSED])})
+        finally:
+            database.close()
+
+
+@dataclass(slots=True)
+class _Said:
+    """What is told of the move of one database's rows.
+
+    Attributes
+    ----------
+    left : int
+        How many databases are not finished, this one included. The others are taken to be as large.
+    """
+
+    done: Upgraded
+    left: int
+    progress: Callable[[Progress], object] | None
+
+    def __call__(self, older: ValueFormat, newer: ValueFormat, moved: int, total: int) -> None:
+        if self.progress is not None:
+            before = self.done.moved.get(older.name, 0)
+            about = before + self.left * max(total, moved)
+            self.progress(Progress(older.name, newer.name, before + moved, about))
+
+
+def kind_of(
+    database: Database,
+    spec: StoredSpec | None,
+    shape: Shape | None,
+    time_ordered: bool | None,
+    in_segments: bool,
+    *,
+    shared: bool = False,
+    value_format: str | ValueFormat | None = None,
+) -> tuple[str, ValueFormat]:
+    """The store's family, and the newest format that the stored spec and the namespaces tell of.
+
+    Parameters
+    ----------
+    shared : bool
+        Whether segments may share the one database, so that windows and sessions may lie in it.
+    value_format : str or ValueFormat, optional
+        The store's where nothing tells it; the one that lies in its first namespace if left out.
+    """
+    known = {f.namespace for f in FORMATS.values()}
+    found = known & {DEFAULT, *database.namespaces()}
+    where = f"the store at {database.path}"
+    if spec is not None:
+        families: tuple[str, ...] = (spec.family,)
+    elif in_segments or (shared and (shape in ("window", "session") or time_ordered)):
+        families = ("window", "session", "time_ordered_window", "time_ordered_session")
+    else:
+        families = ("key_value", "versioned")
+    able = [family for family in families if found <= {f.namespace for f in of_shape(family)}]
+    asked = [
+        family
+        for family in able
+        if (shape is None or family.endswith(shape))
+        and (time_ordered is None or _is_ordered(family) == time_ordered)
+    ]
+    if able and not asked:
+        told = [family for family in able if spec or time_ordered or not _is_ordered(family)]
+        wanted = "time_ordered_" * bool(time_ordered) + (shape or _shape_of(able[0]))
+        raise SpecError(f"{where} is of the shape {' or '.join(told or able)}, not {wanted}")
+    if time_ordered is None and len(asked) > 1:  # few are; they have to be asked for
+        asked = [family for family in asked if not _is_ordered(family)] or asked
+    if shape is None and len(asked) > 1:
+        first, other = map(_shape_of, asked)
+        raise SpecError(
+            f"{where} keeps no spec, and its namespaces are those of a plain {_worded(first)} "
+            f'store and of a {_worded(other)} one: say which with shape="{first}" or "{other}", on '
+            "the command line with --shape"
+        )
+    chosen = (asked or families)[0]
+    kin = of_shape(chosen)
+    seen = [f for f in kin if f.namespace in found - {DEFAULT}]
+    if spec is not None:
+        seen.append(spec.format)
+    if isinstance(value_format, str):
+        value_format = named(value_format, chosen)
+    untold = value_format or [f for f in kin if f.namespace == DEFAULT][-1]
+    return chosen, max(seen, key=lambda f: len(f.upgrades), default=untold)
+
+
+def _is_ordered(family: str) -> bool:
+    return family.startswith("time_ordered_")
+
+
+def _shape_of(family: str) -> str:
+    return family.removeprefix("time_ordered_")
+
+
+def _worded(shape: str) -> str:
+    return shape.replace("_", "-")
+
+
+def _target(
+    database: Database, to: str | ValueFormat | None, before: ValueFormat, family: str
+) -> ValueFormat:
+    if isinstance(to, str):
+        to = named(to, family)
+    elif to is None:
+        reached = [f for f in of_shape(family) if f == before or before.name in f.upgrades]
+        to = max(reached, key=lambda f: len(f.upgrades))
+    if before == to or before.name in to.upgrades:
+        return to
+    if to.name in before.upgrades:
+        raise FormatDowngradeError(
+            f"the store at {database.path} has the format {before.name!r} and {to.name!r} is an "
+            "older one; a store is not downgraded in place. Write it anew: kstore migrate PATH "
+            f"STORE --to {to.name}"
+        )
+    raise SpecError(f"no upgrade leads from the format {before.name!r} to {to.name!r}")

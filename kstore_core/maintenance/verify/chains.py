@@ -1,0 +1,92 @@
+"""The versions of a key over all its rows: each ends before the next one begins."""
+
+from __future__ import annotations
+
+import heapq
+import struct
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple
+
+from kstore_core.codec import decode_latest, segment_rows
+from kstore_core.engine import Namespace
+from kstore_core.errors import FormatError
+from kstore_core.tables.versioned import LATEST_PREFIX
+
+__all__ = ["Link", "broken_chains", "version_rows"]
+
+_ID = struct.Struct(">q")
+_LATEST = 2**63 - 1
+"""Orders the latest row behind those of all segments."""
+
+
+class Link(NamedTuple):
+    """A row of a key."""
+
+    key: bytes
+    segment: int
+    stored_key: bytes
+    row: bytes
+
+    @property
+    def times(self) -> tuple[int, int | None]:
+        """From when to when (exclusive) it has versions, ms; the latest one has no end.
+
+        Raises
+        ------
+        FormatError
+            The row is damaged.
+        """
+        if self.segment == _LATEST:
+            return decode_latest(self.row)[0], None
+        return segment_rows.min_timestamp(self.row), segment_rows.next_timestamp(self.row)
+
+
+def version_rows(namespaces: Sequence[Namespace]) -> Iterator[tuple[bytes, list[Link]]]:
+    """Keys in their order, each with its rows, oldest first."""
+    streams = [
+        _stream(namespace, number)
+        for namespace in namespaces
+        for number in [*_segments(namespace), _LATEST]
+    ]
+    merged = heapq.merge(*streams, key=itemgetter(0, 1))
+    for key, links in groupby(merged, key=itemgetter(0)):
+        yield key, list(links)
+
+
+def broken_chains(namespaces: Sequence[Namespace]) -> Iterator[tuple[Link, str]]:
+    """Rows that begin before the one before them ends, and why."""
+    for _, links in version_rows(namespaces):
+        end: int | None = None
+        for link in links:
+            try:
+                first, beyond = link.times
+            except FormatError:
+                continue  # told of when rows were read one by one
+            if end is not None and first < end:
+                yield link, f"it begins at {first}, before the row before it ends, at {end}"
+            end = beyond if beyond is not None and (end is None or beyond > end) else end
+
+
+def _segments(namespace: Namespace) -> Iterator[int]:
+    """The ids of segments, by skipping from one to the next."""
+    lo: bytes | None = None
+    while (row := namespace.first(lo, LATEST_PREFIX)) is not None:
+        found = int.from_bytes(row[0][:8].ljust(8, b"\0"), "big", signed=True)
+        if found < 0:
+            return
+        yield found
+        if found == _LATEST:
+            return
+        lo = _ID.pack(found + 1)
+
+
+def _stream(namespace: Namespace, number: int) -> Iterator[Link]:
+    latest = number == _LATEST
+    lo = LATEST_PREFIX if latest else _ID.pack(number)
+    hi = None if latest else _ID.pack(number + 1)
+    for keys, rows in namespace.scan(lo, hi):
+        for key, row in zip(keys, rows, strict=True):
+            if len(key) >= _ID.size:
+                yield Link(key[_ID.size :], number, key, row)

@@ -1,0 +1,117 @@
+"""The child process that reads: started by the parent, again when damage has ended it."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from multiprocessing.connection import Connection, Pipe
+from typing import Any, Self
+
+from kstore_core.maintenance.verify.units import Job, Unit
+from kstore_core.maintenance.verify.work import Worker
+
+__all__ = ["Child", "DiedError"]
+
+_START = """
+import pickle, sys
+paths, fd = pickle.load(sys.stdin.buffer)
+sys.path[:] = paths
+from kstore_core.maintenance.verify.child import serve
+serve(fd)
+"""
+_LAST_WORDS = 300
+_TO_BEGIN_S = 300.0
+
+
+class DiedError(Exception):
+    """The child ended in the middle of its work; the text says of what."""
+
+
+class Child:
+    """A child process that does units of work, one after the other.
+
+    It is an interpreter of its own, neither a fork of this one, which engines do not survive, nor
+    one that imports the caller's main module.
+
+    Parameters
+    ----------
+    job : Job
+    patience_s : float
+        How long it may say nothing.
+    """
+
+    def __init__(self, job: Job, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._is_ready = False
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
+        self._ours, theirs = Pipe()
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _START],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=self._errors,
+            pass_fds=[theirs.fileno()],
+        )
+        assert self._process.stdin is not None
+        with self._process.stdin as stdin:
+            stdin.write(pickle.dumps((sys.path, theirs.fileno())))
+        theirs.close()
+        self._ours.send(job)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ours.close()
+        self._process.kill()
+        self._process.wait()
+        self._errors.close()
+
+    def do(self, unit: Unit, told: Callable[[str, Any], None]) -> Any:
+        """Have a unit done; what the child tells meanwhile goes to ``told``.
+
+        Raises
+        ------
+        DiedError
+            The child is gone, and is of no use any more.
+        """
+        try:
+            self._ours.send(unit)
+            while True:
+                patience = self._patience_s if self._is_ready else _TO_BEGIN_S
+                if not self._ours.poll(patience):
+                    raise DiedError(f"it did nothing for {patience:g} s, and was ended")
+                name, content = self._ours.recv()
+                if name == "ready":
+                    self._is_ready = True
+                    continue
+                if name == "done":
+                    return content
+                told(name, content)
+        except (EOFError, OSError):
+            raise DiedError(self._last_words()) from None
+
+    def _last_words(self) -> str:
+        code = self._process.wait()
+        self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _LAST_WORDS))
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        how = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
+        return f"{how} ({lines[-1].strip()})" if lines else how
+
+
+def serve(fd: int) -> None:
+    """What the child does: units of work, until the parent has no more."""
+    with Connection(fd) as parent:
+        worker = Worker(parent.recv(), lambda name, content: parent.send((name, content)))
+        parent.send(("ready", None))
+        while True:
+            try:
+                unit = parent.recv()
+            except EOFError:
+                return
+            parent.send(("done", worker.do(unit)))

@@ -1,0 +1,163 @@
+"""Whether a store holds what its changelog says: it is restored beside, and the two compared."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, cast
+
+from kstore_core.changelog import FileChangelog
+from kstore_core.changelog.whole import whole_end
+from kstore_core.clock import segment_id
+from kstore_core.engine import Chunk, Engine, Namespace
+from kstore_core.hints import command
+from kstore_core.keys import rows_of
+from kstore_core.maintenance.verify.chains import version_rows
+from kstore_core.maintenance.verify.findings import Counts, Severity
+from kstore_core.maintenance.verify.rows import Fault
+from kstore_core.serdes import BYTES
+from kstore_core.spec import StoredSpec, StoreSpec
+from kstore_core.state import open_state
+from kstore_core.system.scratch import Scratch
+from kstore_core.tables import Bounds
+
+__all__ = ["compare"]
+
+_CHUNK = 1000
+
+Difference = tuple[Severity, Fault, bytes | None]
+
+
+def compare(
+    engine: Engine, root: Path, stored: StoredSpec, log: Path
+) -> Iterator[Difference | Counts]:
+    """How a store differs from a restore of its changelog; and now and then, how much was read.
+
+    Parameters
+    ----------
+    engine : Engine
+        Both stores'.
+    root : Path
+        The state directory.
+    stored : StoredSpec
+    log : Path
+        The directory of the log's partition.
+    """
+    topic, _, partition = log.name.rpartition("-")
+    spec = _of_bytes(stored)
+    with (
+        Scratch("verify") as scratch,
+        FileChangelog(log.parent, topic, int(partition), read_only=True) as changelog,
+        open_state(root, engine=engine, read_only=True) as state,
+    ):
+        where = (topic, int(partition))
+        contains = state.offsets(spec.name).get(where)
+        end = changelog.high_watermark - 1
+        if contains is not None and contains < end:
+            end = whole_end(changelog, contains) - 1  # what a killed commit left is in neither
+        if contains is None or contains != end:
+            yield (*_elsewhere(spec.name, log, contains, end), None)
+            return
+        with open_state(scratch / root.name, engine=engine) as restored:
+            restored.restore(spec, changelog)
+            if restored.offsets(spec.name).get(where, -1) < contains:
+                why = (
+                    f"the store contains a part of a commit that {log} does not have to its end, "
+                    "for its writer was killed after a spill, so the two cannot be compared; "
+                    "commit once, and they can be"
+                )
+                yield "note", Fault("compare", why), None
+                return
+            ours, theirs = state.open(spec), restored.open(spec)
+            if theirs.stream_time is not None:
+                # A store that Kafka wrote keeps none, so it would show what has expired.
+                state._stores[spec.name].advance(theirs.stream_time)
+            yield from _differences(ours, theirs, log)
+
+
+def _elsewhere(store: str, log: Path, contains: int | None, end: int) -> tuple[Severity, Fault]:
+    if contains is None:
+        return "note", Fault("compare", f"the store does not say how much of {log} it contains")
+    first = command("restore", "PATH", store, options=f"--from {shlex.quote(str(log))}")
+    where = f"the store contains {log} up to offset {contains}, and it ends with {end}"
+    if contains < end:
+        return "note", Fault("compare", f"{where}: bring it up to date with: {first}")
+    return "corrupt", Fault("compare", f"{where}: it is another log, or has lost its end")
+
+
+def _of_bytes(stored: StoredSpec) -> StoreSpec:
+    """The spec of the same store, whose keys and values are bytes."""
+    of_bytes = replace(stored, key=BYTES.name, value=BYTES.name)
+    return of_bytes.spec()
+
+
+def _differences(store: Any, restored: Any, log: Path) -> Iterator[Difference | Counts]:
+    """What the one has and the other has not, in the order of their rows."""
+    count = 0
+    for key, held, logged in _paired(_contents(store), _contents(restored)):
+        count += 1
+        if count % _CHUNK == 0:
+            yield Counts(compared=_CHUNK)
+        if held == logged:
+            continue
+        if logged is None:
+            why = f"the store has a record that a restore of {log} has not"
+        elif held is None:
+            why = f"a restore of {log} has a record that the store has not"
+        else:
+            why = f"the store's record differs from that of a restore of {log}"
+        yield "corrupt", Fault("compare", why), key[-1] if isinstance(key, tuple) else key
+    yield Counts(compared=count % _CHUNK)
+
+
+def _paired(
+    ours: Iterator[tuple[Any, Any]], theirs: Iterator[tuple[Any, Any]]
+) -> Iterator[tuple[Any, Any, Any]]:
+    """Two ascending streams side by side; None where one of them has no such key."""
+    our, their = next(ours, None), next(theirs, None)
+    while our is not None or their is not None:
+        if their is None or (our is not None and our[0] < their[0]):
+            assert our is not None
+            yield our[0], our[1], None
+            our = next(ours, None)
+        elif our is None or their[0] < our[0]:
+            yield their[0], None, their[1]
+            their = next(theirs, None)
+        else:
+            yield our[0], our[1], their[1]
+            our, their = next(ours, None), next(theirs, None)
+
+
+def _contents(store: Any) -> Iterator[tuple[Any, Any]]:
+    """All that can be read of a store, by ascending keys that are the same in a restored one."""
+    spec = store.spec
+    if spec.shape == "key_value":
+        yield from store.all()
+    elif spec.shape == "versioned":
+        for key, _ in version_rows([cast("Namespace", _Rows(store.table.rows))]):
+            versions = list(store.history(key))
+            if versions:
+                yield key, versions
+    else:
+        keys = rows_of(spec.shape, time_ordered=spec.time_ordered)
+        scan = store.all() if spec.shape == "window" else store.fetch_range(None, None)
+        for key, group in groupby(scan, key=itemgetter(0)):
+            times = (key.start, key.end) if spec.shape == "session" else (key.start,)
+            row = keys.make(key.key, *times)
+            segment = segment_id(keys.segment_time(row), spec.segment_interval_ms)
+            yield (segment, row), [value for _, value in group]
+
+
+class _Rows:
+    """A table as the chains of versions want a namespace."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+        self.first = table.first
+
+    def scan(self, lo: bytes | None, hi: bytes | None) -> Iterator[Chunk]:
+        return cast("Iterator[Chunk]", self._table.scan(Bounds(lo, hi)))

@@ -1,0 +1,248 @@
+"""One database: every namespace, every row, read by scans and looked up again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from operator import ge
+
+from kstore_core.codec.keys.row_pairs import RowPairs
+from kstore_core.engine import Chunk, Database, Namespace
+from kstore_core.errors import FormatError, KStoreError
+from kstore_core.hints import command
+from kstore_core.maintenance.verify.chains import broken_chains
+from kstore_core.maintenance.verify.entries import checked_entry, joined
+from kstore_core.maintenance.verify.findings import Counts
+from kstore_core.maintenance.verify.kinds import Kind
+from kstore_core.maintenance.verify.rows import LEFT_OUT, Fault, RowCheck, SegmentTime
+from kstore_core.offsets import StoreRecord
+from kstore_core.tables import OFFSETS
+from kstore_core.tables.upgrading import check_namespaces, look_at
+
+__all__ = ["DatabaseCheck", "Told"]
+
+Told = Callable[[Fault, str | None, bytes | None], None]
+"""Takes a fault, its namespace and its stored key."""
+
+_INDEX = b"\x01"
+
+
+class DatabaseCheck:
+    """Reads one database of a store.
+
+    Parameters
+    ----------
+    database : Database
+        Opened to be read only.
+    kind : Kind
+        Of the store.
+    store : str
+    tell : callable
+        Told of each fault.
+    note : callable
+        Told of what could not be looked at: a text, and a namespace.
+    count : callable
+        Given Counts now and then, and before what may end the process, where that is.
+    id_bytes : int
+        How many bytes of a segment's id stand before the key of each row.
+    segment : SegmentTime or None
+        Of the segment whose database it is.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        kind: Kind,
+        store: str,
+        *,
+        tell: Told,
+        note: Callable[[str, str | None], None],
+        count: Callable[[Counts, str, bytes | None], None],
+        id_bytes: int = 0,
+        segment: SegmentTime | None = None,
+    ) -> None:
+        self._database = database
+        self._kind = kind
+        self._store = store
+        self._tell = tell
+        self._note = note
+        self._count = count
+        self._id_bytes = id_bytes
+        self._segment = segment
+
+    def run(self) -> StoreRecord:
+        """Read it all; what goes wrong in one namespace does not keep it from the next.
+
+        Returns
+        -------
+        StoreRecord
+            What the database says of the store, as far as that could be read.
+        """
+        names = sorted(self._database.namespaces())
+        self._count(Counts(databases=1, namespaces=len(names)), OFFSETS, None)
+        self._check_layout(names)
+        record = StoreRecord()
+        rows = []
+        for name in names:
+            try:
+                namespace = self._database.namespace(name)
+                if name == OFFSETS:
+                    record = self._check_entries(namespace)
+                elif self._check_rows(namespace, names):
+                    rows.append(namespace)
+            except KStoreError as error:
+                self._tell(Fault("unreadable", str(error)), name, None)
+        try:
+            self._check_together(rows)
+        except KStoreError as error:
+            self._tell(Fault("unreadable", str(error)), None, None)
+        return record
+
+    def _check_layout(self, names: Sequence[str]) -> None:
+        """Whether such a store has these namespaces, and how far its upgrade is."""
+        newest = self._kind.newest(names)
+        if newest is None:
+            return
+        try:
+            check_namespaces(self._database, newest, self._kind.family)
+            layout = look_at(self._database, newest, self._kind.family, self._store)
+        except KStoreError as error:
+            self._tell(Fault("namespaces", str(error)), None, None)
+            return
+        if layout.older is not None:
+            count = self._database.namespace(layout.older.namespace).approximate_count()
+            self._note(
+                f"about {count} rows are still {layout.older.name}: an upgrade to {newest.name} "
+                "was begun, which moves them when they are used. Move all with: "
+                + command("upgrade", "PATH", self._store),
+                layout.older.namespace,
+            )
+
+    def _check_entries(self, namespace: Namespace) -> StoreRecord:
+        """Each entry by itself; together they are the store's record."""
+        records = []
+        for keys, values in self._chunks(namespace):
+            for key, value in zip(keys, values, strict=True):
+                record, fault = checked_entry(key, value, self._store)
+                records.append(record)
+                if fault is not None:
+                    self._tell(fault, OFFSETS, key)
+            self._count(Counts(entries=len(keys)), OFFSETS, keys[-1])
+        return joined(records)
+
+    def _check_rows(self, namespace: Namespace, names: Sequence[str]) -> bool:
+        """Row by row; tells whether there are any."""
+        name = namespace.name
+        value_format = self._kind.format_of(name, names)
+        check = RowCheck(self._kind, value_format, self._id_bytes, self._segment)
+        is_used = False
+        for keys, values in self._chunks(namespace):
+            is_used = True
+            for key, value in zip(keys, values, strict=True):
+                for fault in check.check(key, value):
+                    self._tell(fault, name, key)
+            if namespace.get_many(keys) != values:
+                self._check_lookups(namespace, keys, values)
+            size = sum(map(len, keys)) + sum(map(len, values))
+            self._count(Counts(rows=len(keys), bytes=size), name, keys[-1])
+        self._count(Counts(versions=check.versions), name, None)
+        if is_used and value_format is None:
+            kind = " or ".join(self._kind.families).replace("_", "-")
+            self._note(
+                f"the store keeps no spec and may be {kind}, so values are not looked into; say "
+                "what it is with --shape and what belongs to it",
+                name,
+            )
+        return is_used
+
+    def _chunks(self, namespace: Namespace) -> Iterator[Chunk]:
+        """The chunks of a scan, up to a key out of order: from there on it may never end."""
+        last: bytes | None = None
+        for keys, values in namespace.scan():
+            if (last is not None and keys[0] <= last) or any(map(ge, keys, keys[1:])):
+                self._tell(
+                    Fault("order", "its keys do not ascend; the rest is not read"),
+                    namespace.name,
+                    keys[0],
+                )
+                return
+            yield keys, values
+            last = keys[-1]
+
+    def _check_lookups(
+        self, namespace: Namespace, keys: Sequence[bytes], values: Sequence[bytes]
+    ) -> None:
+        for key, value in zip(keys, values, strict=True):
+            found = namespace.get(key)
+            if found != value:
+                what = "nothing" if found is None else "another value"
+                self._tell(
+                    Fault("lookup", f"a lookup finds {what}, where a scan shows a row"),
+                    namespace.name,
+                    key,
+                )
+
+    def _check_together(self, rows: Sequence[Namespace]) -> None:
+        """What can be seen only of several rows: two formats, index rows, chains of versions."""
+        for number, namespace in enumerate(rows):
+            for other in rows[number + 1 :]:
+                self._check_twice(namespace, other)
+        if self._kind.family == "versioned":
+            for link, why in broken_chains(rows):
+                self._tell(Fault("chain", why), None, link.stored_key)
+        spec = self._kind.spec
+        if spec is not None and spec.indexed and self._kind.described and not self._has_index(rows):
+            if rows:
+                self._tell(LEFT_OUT["no index"], None, None)
+        elif spec is not None and spec.indexed:
+            pairs = self._kind.row_keys()[0].pairs
+            assert pairs is not None
+            for namespace in rows:
+                self._check_index(namespace, rows, pairs)
+
+    def _has_index(self, rows: Sequence[Namespace]) -> bool:
+        size = self._id_bytes
+        return any(
+            key[size:].startswith(_INDEX)
+            for namespace in rows
+            for keys, _ in namespace.scan()
+            for key in keys
+        )
+
+    def _check_twice(self, namespace: Namespace, other: Namespace) -> None:
+        """A row that an upgrade has moved is not in the older format as well."""
+        for keys, _ in namespace.scan():
+            for key, value in zip(keys, other.get_many(keys), strict=True):
+                if value is not None:
+                    why = f"the row is in {other.name!r}, too, in another format"
+                    self._tell(Fault("two formats", why, serious=False), namespace.name, key)
+
+    def _check_index(
+        self, namespace: Namespace, rows: Sequence[Namespace], pairs: RowPairs
+    ) -> None:
+        """Each row has its index row, and each index row its row."""
+        size = self._id_bytes
+        for keys, _ in namespace.scan():
+            others = []
+            for key in keys:
+                is_index = key[size:].startswith(_INDEX)
+                other = pairs.row_of if is_index else pairs.index_of
+                try:
+                    others.append(key[:size] + other(key[size:]))
+                except FormatError:
+                    others.append(key)  # told of when rows were read one by one
+            missing = [
+                key
+                for key, *found in zip(
+                    keys, *(space.get_many(others) for space in rows), strict=True
+                )
+                if all(value is None for value in found)
+            ]
+            for key in missing:
+                self._tell(_alone(key[size:]), namespace.name, key)
+
+
+def _alone(key: bytes) -> Fault:
+    if key.startswith(_INDEX):
+        why = "the index row has no row; an interrupted write leaves one, which a scan removes"
+        return Fault("index", why, serious=False)
+    return Fault("index", "the row has no index row, so a fetch by its key misses it")

@@ -1,0 +1,167 @@
+"""A changelog in files: every batch by its checksum, offsets that ascend, no file missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from kstore_core.changelog.files.directory import (
+    is_topic_of,
+    log_at,
+    logs_of,
+    other_store,
+    partition_of,
+)
+from kstore_core.changelog.files.segment import Segment, batches, list_segments
+from kstore_core.changelog.files.start import noted_start, start_fault, written_fault
+from kstore_core.changelog.files.tail import CUT, Rest, Tail, find_end
+from kstore_core.codec import decode_record_columns
+from kstore_core.errors import CorruptionError, FormatError, UnsupportedError
+from kstore_core.maintenance.verify.findings import Counts, Severity
+from kstore_core.maintenance.verify.rows import Fault
+from kstore_core.offsets import Partition
+
+__all__ = ["check_end", "check_log", "log_of"]
+
+_SOME_BATCHES = 100
+
+
+def log_of(logs: Path, store: str, task: Path) -> Path | None:
+    """The log of a store's partition below ``logs``, or ``logs`` itself where it is one of it.
+
+    The partition is the task's, where the name of its directory tells it. None where there is
+    none, or several are, or one that may be another store's.
+    """
+    named = log_at(logs)
+    if named is not None and is_topic_of(named[0], store) and list_segments(logs):
+        return logs
+    task = task.resolve()
+    application = task.parent.name
+    found = logs_of(logs, store, application, partition_of(task))
+    if len(found) != 1 or other_store(found[0][0], store, application) is not None:
+        return None
+    return logs / "{}-{}".format(*found[0])
+
+
+def check_log(
+    log: Path, contains: Mapping[Partition, int] | None = None
+) -> Iterator[tuple[Severity, Fault] | Counts]:
+    """What is wrong with a log, and now and then how much was read.
+
+    A segment that is damaged does not keep the later ones from being read. A log is too short where
+    it ends before what the store contains of it.
+
+    Parameters
+    ----------
+    log : Path
+    contains : mapping, optional
+        Up to where the store contains each partition.
+    """
+    noted, segments = noted_start(log), list_segments(log)
+    if why := start_fault(log, segments):
+        yield "corrupt", Fault("log", why)
+    tail, rest = Tail(Segment.at(log, 0), 0, 0), Rest("none")
+    next_offset: int | None = None
+    for segment in segments:
+        if next_offset is not None and segment.base_offset != next_offset:
+            why = f"the segment before {segment.path.name} ends at offset {next_offset}: "
+            yield "corrupt", Fault("log", f"{why}a file is missing")
+        tail = Tail(segment, 0, segment.base_offset)
+        try:
+            for counted, read in _read(segment):
+                tail = read
+                if counted is not None:
+                    yield counted
+            tail, rest = find_end(segment, tail, verify=True)
+            rest.check(tail)
+        except (CorruptionError, FormatError, UnsupportedError) as error:
+            rest = Rest("damaged")
+            why = str(error)
+            named = why if str(segment.path) in why else f"{segment.path}: {why}"
+            yield "corrupt", Fault("log", named)
+            next_offset = None
+            continue
+        next_offset = tail.next_offset
+        if rest and segment != segments[-1]:
+            where = f"{segment.path}, byte {tail.position}, offset {next_offset}"
+            yield "corrupt", Fault("log", f"{where}: a batch is damaged or cut off")
+    if rest.kind == "damaged":
+        return
+    unwritten = written_fault(log, noted, segments, tail, rest)
+    yield from _end(log, contains or {}, tail, rest, unwritten)
+
+
+def check_end(log: Path, contains: Mapping[Partition, int]) -> Iterator[tuple[Severity, Fault]]:
+    """What is wrong with where a log begins and ends; of its batches those of the last segment.
+
+    Parameters
+    ----------
+    log : Path
+    contains : mapping
+        Up to where the store contains each partition.
+    """
+    noted, segments = noted_start(log), list_segments(log)
+    if why := start_fault(log, segments):
+        yield "corrupt", Fault("log", why)
+    tail, rest = Tail(Segment.at(log, 0), 0, 0), Rest("none")
+    if segments:
+        try:
+            tail, rest = find_end(segments[-1], verify=True)
+            rest.check(tail)
+        except (CorruptionError, UnsupportedError) as error:
+            yield "corrupt", Fault("log", str(error))
+            return
+    yield from _end(log, contains, tail, rest, written_fault(log, noted, segments, tail, rest))
+
+
+def _read(segment: Segment) -> Iterator[tuple[Counts | None, Tail]]:
+    """For each batch where it ends; counts after some of them."""
+    counts = Counts()
+    offset, end = segment.base_offset, 0
+    for head, data in batches(segment):
+        columns = decode_record_columns(data, min_offset=offset, position=head.at)
+        for record in columns:
+            for _ in record.headers:  # parsed when somebody looks
+                pass
+        offset, end = head.last_offset + 1, head.at + head.size
+        counts.log_batches += 1
+        counts.log_records += len(columns)
+        full = counts.log_batches == _SOME_BATCHES
+        yield counts if full else None, Tail(segment, end, offset)
+        counts = Counts() if full else counts
+    yield counts, Tail(segment, end, offset)
+
+
+def _end(
+    log: Path, contains: Mapping[Partition, int], tail: Tail, rest: Rest, unwritten: str | None
+) -> Iterator[tuple[Severity, Fault]]:
+    """What is wrong with where a log ends, by what the store contains of it.
+
+    Parameters
+    ----------
+    unwritten : str or None
+        Why a log without batches cannot be one that nothing was written to.
+    """
+    named = log_at(log)
+    last = contains.get(named) if named else None
+    behind = f", and behind it {rest}" if rest else ""
+    if last is not None and last >= tail.next_offset:
+        ends = f"ends at offset {tail.next_offset}{behind}" if tail.next_offset else "is empty"
+        if not tail.next_offset and rest:
+            ends = f"has no whole batch, but {rest}"
+        elif not tail.segment.path.exists():
+            ends = "has no files"
+        said = f"{log} {ends}, and the store contains it up to offset {last}"
+        yield "corrupt", Fault("log", f"{said}: it is another log, or has lost its end")
+    elif unwritten is not None:
+        # Zeros alone may be all that a power cut has left of a log's first write.
+        severity: Severity = "finding" if noted_start(log) is None else "corrupt"
+        yield severity, Fault("log", unwritten)
+    elif rest:
+        where = f"{tail.segment.path}, byte {tail.position}, offset {tail.next_offset}: {rest}"
+        if rest.kind == "zeros" and last is None:
+            told = "neither they nor the store tell whether records are missing"
+            yield "finding", Fault("log", f"{where}; {told}")
+        else:
+            kept = f"{tail.segment.path.name}{CUT}<n>"
+            yield "note", Fault("log", f"{where}; the next write moves them to {kept}")

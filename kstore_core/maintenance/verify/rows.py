@@ -1,0 +1,285 @@
+"""One row: whether its key is one of such a store, in its segment, and its value decodes whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from kstore_core.clock import segment_id
+from kstore_core.codec import (
+    decode_aggregation_with_headers,
+    decode_latest,
+    decode_value_and_timestamp,
+    decode_value_timestamp_headers,
+    segment_rows,
+)
+from kstore_core.errors import FormatError
+from kstore_core.formats import ValueFormat
+from kstore_core.keys import RowKeys
+from kstore_core.maintenance.verify.kinds import Kind
+from kstore_core.serdes import BUILT_IN, BuiltInSerde
+from kstore_core.tables.versioned import LATEST_PREFIX
+
+__all__ = ["LEFT_OUT", "Fault", "RowCheck", "SegmentTime"]
+
+_INDEX = b"\x01"
+
+
+class Fault(NamedTuple):
+    """What is wrong with a row; not serious where it can be read all the same."""
+
+    what: str
+    why: str
+    serious: bool = True
+
+
+LEFT_OUT = {
+    "duplicates": Fault(
+        "description",
+        "its number tells it from duplicates, and the store was described without: pass "
+        "retain_duplicates=True, --retain-duplicates",
+        serious=False,
+    ),
+    "index": Fault(
+        "description",
+        "it is a row of an index, and the store was described without one: indexed=False, "
+        "--without-index",
+        serious=False,
+    ),
+    "no index": Fault(
+        "description",
+        "the rows have no index, and the store was described with one: pass indexed=False, "
+        "--without-index",
+        serious=False,
+    ),
+}
+"""What a caller's description says wrongly of a sound store, as far as rows tell."""
+
+
+class SegmentTime(NamedTuple):
+    """When a segment begins and at most when it ends (exclusive), ms; 0 for an unknown end."""
+
+    start: int
+    end: int
+
+
+class RowCheck:
+    """Tells what is wrong with the rows of one namespace.
+
+    Parameters
+    ----------
+    kind : Kind
+        Of the store.
+    value_format : ValueFormat or None
+        Of the namespace; None where that is not known, and values are not looked into.
+    id_bytes : int
+        How many bytes of a segment's id stand before the key of each row.
+    segment : SegmentTime or None
+        Of the segment, where it has a database of its own.
+
+    Attributes
+    ----------
+    versions : int
+        How many versions have been read.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        value_format: ValueFormat | None,
+        id_bytes: int = 0,
+        segment: SegmentTime | None = None,
+    ) -> None:
+        self.versions = 0
+        self._kind = kind
+        self._format = value_format
+        self._id_bytes = id_bytes
+        self._segment = segment
+        self._candidates = kind.row_keys()
+        self._is_versioned = kind.family == "versioned"
+        self._value = _decoder(value_format)
+        spec = kind.spec
+        self._key_serde = None if spec is None else BUILT_IN.get(spec.key)
+        self._value_serde = None if spec is None else BUILT_IN.get(spec.value)
+        self._numbered = spec is None or spec.retain_duplicates or spec.shape != "window"
+        self._denied = {"duplicates"} if kind.described and not self._numbered else set()
+        if kind.described and spec is not None and spec.time_ordered and not spec.indexed:
+            self._denied.add("index")
+        self._has_index = "index" in self._denied
+
+    def check(self, key: bytes, value: bytes) -> Iterator[Fault]:
+        """What is wrong with a row."""
+        if self._is_versioned:
+            yield from self._check_versioned(key, value)
+            return
+        user_key: bytes | None = key
+        is_index = False
+        if self._candidates:
+            is_index = self._is_index(key)
+            if is_index and "index" in self._denied:
+                self._denied.remove("index")
+                yield LEFT_OUT["index"]
+            found = self._in_segment(key)
+            if isinstance(found, Fault) and "duplicates" in self._denied:
+                self._numbered = True
+                again = self._in_segment(key)
+                self._numbered = not isinstance(again, Fault)
+                if self._numbered:
+                    self._denied.remove("duplicates")
+                    found = again
+                    yield LEFT_OUT["duplicates"]
+            if isinstance(found, Fault):
+                yield found
+                user_key = None
+            else:
+                user_key = found
+        if user_key is not None:
+            yield from _serde_fault("key", user_key, self._key_serde)
+        if is_index:
+            if value and self._kind.family is not None:
+                yield Fault("index row", f"its value has {len(value)} bytes, and is to be empty")
+            elif value:
+                yield from self._check_value(value)
+            return
+        yield from self._check_value(value)
+
+    def _is_index(self, key: bytes) -> bool:
+        if not key[self._id_bytes :].startswith(_INDEX):
+            return False
+        return self._has_index or any(one.pairs for one in self._candidates)
+
+    def _check_value(self, value: bytes) -> Iterator[Fault]:
+        try:
+            data = self._value(value)
+        except FormatError as error:
+            assert self._format is not None
+            yield Fault("value", f"it is not of the format {self._format.name}: {error}")
+            return
+        if data is not None:
+            yield from _serde_fault("value", data, self._value_serde)
+
+    def _in_segment(self, key: bytes) -> bytes | Fault:
+        """The user's key of a row in a segment, or why it is no such row."""
+        segment = self._segment
+        if self._id_bytes:
+            number = int.from_bytes(key[: self._id_bytes], "big", signed=True)
+            if len(key) < self._id_bytes or number < 0:
+                return Fault("key", "no segment's id stands before it")
+            width = self._kind.width_ms
+            segment = SegmentTime(number * width, (number + 1) * width)
+            key = key[self._id_bytes :]
+        assert segment is not None
+        reasons = []
+        for rows in self._candidates:
+            reason, user_key = _read_as(rows, key, segment, numbered=self._numbered)
+            if reason is None:
+                if len(self._candidates) > 1:
+                    self._forget(key, segment)
+                return user_key
+            reasons.append(reason)
+        return Fault("key", reasons[0])
+
+    def _forget(self, key: bytes, segment: SegmentTime) -> None:
+        """Keep to the shapes that this row can be of."""
+        self._candidates = [
+            rows
+            for rows in self._candidates
+            if _read_as(rows, key, segment, numbered=self._numbered)[0] is None
+        ]
+
+    def _check_versioned(self, key: bytes, row: bytes) -> Iterator[Fault]:
+        if len(key) < len(LATEST_PREFIX):
+            yield Fault("key", "no segment's id stands before it")
+            return
+        user_key, number = key[8:], int.from_bytes(key[:8], "big", signed=True)
+        yield from _serde_fault("key", user_key, self._key_serde)
+        if number < -1:
+            yield Fault("key", f"its segment {number} is none")
+            return
+        width = self._kind.width_ms
+        versions: list[tuple[int, int | None, bytes | None]]
+        try:
+            if number == -1:
+                time, data = decode_latest(row)
+                versions = [(time, None, data)]
+            else:
+                versions = [*segment_rows.entries(row)]
+        except FormatError as error:
+            yield Fault("value", f"it is no row of versions: {error}")
+            return
+        self.versions += len(versions)
+        for begin, end, value in versions:
+            if begin < 0:
+                yield Fault("version", f"it begins at {begin}, before 1970", serious=False)
+            if end is not None and width and segment_id(end, width) != number:
+                yield Fault(
+                    "version",
+                    f"the one from {begin} to {end} belongs into the segment "
+                    f"{segment_id(end, width)}, not {number}",
+                )
+            if value is not None:
+                yield from self._check_value(value)
+
+
+def _read_as(
+    rows: RowKeys, key: bytes, segment: SegmentTime, *, numbered: bool
+) -> tuple[str | None, bytes]:
+    """Why a key is not one of these rows in this segment, or None; and the user's key."""
+    try:
+        user_key, first, second = rows.split(key)
+        time = rows.segment_time(key)
+    except FormatError as error:
+        return f"it is no key of such a row: {error}", b""
+    if time < 0:
+        return f"its time is {time}, before 1970", b""
+    if time < segment.start or (segment.end > segment.start and time >= segment.end):
+        return (
+            f"its time {time} is not of the segment from {segment.start} to {segment.end}",
+            b"",
+        )
+    if rows.schema.session:
+        if not 0 <= second <= first:
+            return f"a session from {second} to {first} is none", b""
+    elif second < 0 or (second and not numbered):
+        return f"it has the number {second}, but the store retains no duplicates", b""
+    return None, user_key
+
+
+def _serde_fault(part: str, data: bytes, serde: BuiltInSerde[object] | None) -> Iterator[Fault]:
+    if serde is None or serde.name == "bytes":
+        return
+    try:
+        serde.deserialize(data)
+    except FormatError as error:
+        yield Fault(f"{part} and serde", f"the store's {part}s are {serde.name}: {error}", False)
+
+
+def _decoder(value_format: ValueFormat | None) -> Callable[[bytes], bytes | None]:
+    """Decodes a value whole, and gives the user's; None where it cannot be told."""
+    if value_format is None:
+        return lambda _: None
+    if value_format.headers and value_format.timestamped and not value_format.versioned:
+        return _timestamp_and_headers
+    if value_format.headers:
+        return _only_headers
+    if value_format.timestamped and not value_format.versioned:
+        return _timestamp
+    return lambda value: value
+
+
+def _timestamp_and_headers(value: bytes) -> bytes:
+    data, _, headers = decode_value_timestamp_headers(value)
+    for _ in headers:  # parsed when somebody looks
+        pass
+    return data
+
+
+def _only_headers(value: bytes) -> bytes:
+    data, headers = decode_aggregation_with_headers(value)
+    for _ in headers:
+        pass
+    return data
+
+
+def _timestamp(value: bytes) -> bytes:
+    return decode_value_and_timestamp(value)[0]

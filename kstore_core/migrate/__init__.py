@@ -1,7 +1,0 @@
-"""Moving a store into another format, another engine or its own history; see docs/migrate.md."""
-
-from kstore_core.migrate.converting import Lost
-from kstore_core.migrate.moving import drop_old, migrate
-from kstore_core.migrate.results import Migrated, MigrateProgress
-
-__all__ = ["Lost", "MigrateProgress", "Migrated", "drop_old", "migrate"]

@@ -1,0 +1,61 @@
+"""Earlier paths of modules that have moved: importing one gives the module at its new path."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+__all__ = ["MOVED", "install"]
+
+MOVED = {
+    "checkpoint": "state.checkpoint",
+    "doctor": "maintenance.doctor",
+    "interrupts": "system.interrupts",
+    "migrate": "maintenance.migrate",
+    "opening": "tables.upgrading",
+    "ordered": "engine.ordered",
+    "position": "offsets.position",
+    "registry": "plugins.registry",
+    "staging": "tables.staging",
+    "upgrade": "maintenance.upgrade",
+    "verify": "maintenance.verify",
+    "versioned": "tables.versioned",
+}
+"""Below kstore_core: the paths that the documentation of 0.1 names, and those of today."""
+
+
+class _Finder:
+    """Finds the earlier paths, and those below them, ahead of the finders of files."""
+
+    @classmethod
+    def find_spec(
+        cls, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        package, _, rest = name.partition(".")
+        first, dot, below = rest.partition(".")
+        if package != "kstore_core" or first not in MOVED:
+            return None
+        target_path = f"{package}.{MOVED[first]}{dot}{below}"
+        return ModuleSpec(name, _Loader(target_path))  # type: ignore[arg-type]
+
+
+class _Loader:
+    """Puts the module of another path in the place of the one that is loaded."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Let the import system make a module; nobody sees it."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        sys.modules[module.__name__] = import_module(self._path)
+
+
+def install() -> None:
+    """Let earlier paths be imported. A second call changes nothing."""
+    if _Finder not in sys.meta_path:
+        sys.meta_path.insert(0, _Finder)

@@ -1,0 +1,387 @@
+"""The offsets namespace: what a store keeps beside its rows.
+
+Kafka's entries are the open marker, the position and an offset a changelog partition. kstore adds
+its own under names that begin with ``kstore.``; Kafka reads past them.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+import re
+import struct
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kstore_core.engine import Namespace, Rows
+from kstore_core.errors import (
+    CorruptionError,
+    FormatDowngradeError,
+    FormatError,
+    SpecError,
+)
+from kstore_core.offsets.notes import note_entries, note_name
+from kstore_core.offsets.position import decode_position, encode_position, merge_positions
+from kstore_core.spec import StoredSpec, StoreSpec
+
+__all__ = [
+    "CLOSED",
+    "COMMIT",
+    "OPEN",
+    "SEGMENTS",
+    "SPEC",
+    "STATUS",
+    "Entries",
+    "Partition",
+    "StoreRecord",
+    "check_integer",
+    "check_offsets",
+    "check_partition",
+    "commit_rows",
+    "common_offsets",
+    "kafka_digest",
+    "merged_record",
+    "parse_entries",
+    "read_record",
+    "sorted_rows",
+]
+
+Partition = tuple[str, int]
+"""Topic and partition number."""
+
+STATUS = b"status"
+POSITION = b"position"
+SPEC = b"kstore.spec"
+STREAM_TIME = b"kstore.stream-time"
+COMMIT = b"kstore.commit"
+SEGMENTS = b"kstore.segments"
+"""How far segments are: see :mod:`kstore_core.tables.segments.progress`."""
+
+_OURS = b"kstore."
+
+UNKNOWN = -4
+"""What Kafka commits for an offset that it does not know; a restore then begins at the start."""
+
+_NUMBER = re.compile("[0-9]{1,10}")
+_LONG = struct.Struct(">q")
+OPEN = _LONG.pack(1)
+CLOSED = _LONG.pack(0)
+
+
+@dataclass(slots=True)
+class StoreRecord:
+    """What a store's offsets namespace says.
+
+    Attributes
+    ----------
+    offsets : dict
+        The last offset of each partition whose effects the rows contain, as it is stored.
+    position : dict or None
+        The last input offset that was applied, by topic and partition; None before a first commit.
+    spec : StoredSpec or None
+        None where Kafka wrote the store.
+    stream_time : int or None
+        Milliseconds; None where nothing stored it.
+    notes : dict
+        What a program has noted beside the rows, by name.
+    commit, segments : bytes or None
+        In a segment: how far it is, and how far the others are.
+    digest : int
+        CRC-32 of the entries that Kafka reads and writes.
+    """
+
+    offsets: dict[Partition, int] = field(default_factory=dict)
+    position: dict[str, dict[int, int]] | None = None
+    spec: StoredSpec | None = None
+    stream_time: int | None = None
+    notes: dict[str, bytes] = field(default_factory=dict)
+    commit: bytes | None = None
+    segments: bytes | None = None
+    digest: int = field(default=0, compare=False)
+
+    @property
+    def known_offsets(self) -> dict[Partition, int]:
+        """The offsets without those that Kafka says it does not know."""
+        return {at: offset for at, offset in self.offsets.items() if offset != UNKNOWN}
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """What a commit writes beside the rows; what is None stays as it is.
+
+    Attributes
+    ----------
+    offsets : mapping or None
+        An offset of None forgets one; an empty mapping forgets all.
+    position : mapping or None
+    stream_time : int or None
+        Milliseconds.
+    spec : StoreSpec or None
+    notes : mapping or None
+        A note of None removes one; those that are not named stay.
+    """
+
+    offsets: Mapping[Partition, int | None] | None = None
+    position: Mapping[str, Mapping[int, int]] | None = None
+    stream_time: int | None = None
+    spec: StoreSpec | None = None
+    notes: Mapping[str, bytes | None] | None = None
+
+    def __bool__(self) -> bool:
+        said = (self.offsets, self.position, self.stream_time, self.spec, self.notes)
+        return any(entry is not None for entry in said)
+
+    def rows(self, record: StoreRecord) -> Rows:
+        """The rows that are written over those of ``record``."""
+        return commit_rows(
+            record,
+            offsets=self.offsets,
+            position=self.position,
+            stream_time=self.stream_time,
+            spec=self.spec,
+            notes=self.notes,
+        )
+
+    @property
+    def forgets(self) -> bool:
+        """Whether it takes offsets or notes away."""
+        given = self.offsets
+        if given is not None and (not given or None in given.values()):
+            return True
+        return self.notes is not None and None in self.notes.values()
+
+
+def read_record(namespace: Namespace, where: str = "a store") -> StoreRecord:
+    """Everything that the namespace says.
+
+    Parameters
+    ----------
+    namespace : Namespace
+    where : str
+        The store and the path of its database, for an error.
+
+    Raises
+    ------
+    CorruptionError
+        An entry that cannot be one.
+    FormatDowngradeError
+        A newer kstore described the store.
+    """
+    pairs = (pair for keys, values in namespace.scan() for pair in zip(keys, values, strict=True))
+    return parse_entries(pairs, where)
+
+
+def parse_entries(entries: Iterable[tuple[bytes, bytes]], where: str) -> StoreRecord:
+    """What entries of the offsets namespace say, in the order of their keys.
+
+    Raises
+    ------
+    CorruptionError, FormatDowngradeError
+        As for :func:`read_record`.
+    """
+    record = StoreRecord()
+    for key, value in entries:
+        record.digest = kafka_digest([(key, value)], record.digest)
+        try:
+            _read_entry(record, key, value)
+        except (FormatError, SpecError) as error:
+            raise CorruptionError(
+                f"the entry {key.decode(errors='backslashreplace')!r} in the offsets namespace "
+                f"of {where} is damaged: {error}. Nothing was changed; restore the store from "
+                "its changelog"
+            ) from error
+        except FormatDowngradeError as error:
+            raise FormatDowngradeError(f"{where}: {error}") from error
+    return record
+
+
+def _read_entry(record: StoreRecord, key: bytes, value: bytes) -> None:
+    """Add what an entry says; FormatError or SpecError where it cannot be one."""
+    if key == POSITION:
+        record.position = decode_position(value)
+    elif key == SPEC:
+        record.spec = StoredSpec.parse(value)
+    elif key == STREAM_TIME:
+        record.stream_time = _long(value)
+    elif key == COMMIT:
+        record.commit = value
+    elif key == SEGMENTS:
+        record.segments = value
+    elif (name := note_name(key)) is not None:
+        record.notes[name] = value
+    elif key != STATUS:
+        partition = _partition(key)
+        if partition is not None:
+            record.offsets[partition] = _long(value)
+
+
+def kafka_digest(entries: Iterable[tuple[bytes, bytes]], digest: int = 0) -> int:
+    """CRC-32 of the offsets and the position, which Kafka Streams changes when it commits.
+
+    Parameters
+    ----------
+    entries : iterable of (key, value)
+        In the order of their keys.
+    digest : int
+        Of the entries before them.
+    """
+    for key, value in entries:
+        if key != STATUS and not key.startswith(_OURS):
+            digest = zlib.crc32(value, zlib.crc32(key, digest))
+    return digest
+
+
+def merged_record(records: Iterable[StoreRecord]) -> StoreRecord:
+    """What several databases of one store say together.
+
+    Parameters
+    ----------
+    records : iterable of StoreRecord
+        Newest first. Of an offset and a note the newest counts, of stream time and positions the
+        greatest. With a spec a record is the store's own and whole, so none behind it is looked at.
+    """
+    merged = StoreRecord()
+    for record in records:
+        merged.offsets = record.offsets | merged.offsets
+        merged.notes = record.notes | merged.notes
+        if record.position is not None:
+            merged.position = merged.position or {}
+            merge_positions(merged.position, record.position)
+        if record.stream_time is not None:
+            known = record.stream_time if merged.stream_time is None else merged.stream_time
+            merged.stream_time = max(known, record.stream_time)
+        merged.spec = record.spec
+        if merged.spec is not None:
+            break
+    return merged
+
+
+def _long(value: bytes) -> int:
+    if len(value) != _LONG.size:
+        raise FormatError(f"it has {len(value)} bytes, not 8")
+    number: int = _LONG.unpack(value)[0]
+    return number
+
+
+def _partition(key: bytes) -> Partition | None:
+    topic, _, number = key.decode(errors="replace").rpartition("-")
+    if not (topic and _NUMBER.fullmatch(number) and int(number) < 2**31):
+        if key.startswith(_OURS):
+            return None  # a newer kstore's entry
+        raise FormatError("it names no partition")
+    return topic, int(number)
+
+
+def commit_rows(
+    record: StoreRecord,
+    *,
+    offsets: Mapping[Partition, int | None] | None,
+    position: Mapping[str, Mapping[int, int]] | None,
+    stream_time: int | None,
+    spec: StoreSpec | StoredSpec | None,
+    notes: Mapping[str, bytes | None] | None = None,
+) -> Rows:
+    """The entries that a commit writes, sorted. What is None stays as it is.
+
+    Empty ``offsets`` clear what is stored, an offset of None clears one, as Kafka's commit does.
+    """
+    entries: dict[bytes, bytes | None] = {}
+    if offsets is not None:
+        if not offsets:
+            entries |= dict.fromkeys(map(_offset_key, record.offsets))
+        for partition, offset in offsets.items():
+            entries[_offset_key(partition)] = None if offset is None else _LONG.pack(offset)
+    if position is not None:
+        entries[POSITION] = encode_position(position)
+    if stream_time is not None:
+        entries[STREAM_TIME] = _LONG.pack(stream_time)
+    if spec is not None:
+        entries[SPEC] = json.dumps(spec.describe(), separators=(",", ":"), sort_keys=True).encode()
+    return sorted_rows(entries | note_entries(notes or {}))
+
+
+def sorted_rows(entries: Mapping[bytes, bytes | None]) -> Rows:
+    """Entries as they are written."""
+    keys = sorted(entries)
+    return Rows(keys, [entries[key] for key in keys])
+
+
+def _offset_key(partition: Partition) -> bytes:
+    topic, number = partition
+    return f"{topic}-{number}".encode()
+
+
+def check_offsets(offsets: Mapping[Partition, int | None] | None) -> None:
+    """Refuse what could not be read back as it was given.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if offsets is None:
+        return
+    if not isinstance(offsets, Mapping):
+        raise TypeError(
+            f"offsets map (topic, partition) to an offset; they are not a {type(offsets).__name__}"
+        )
+    for partition, offset in offsets.items():
+        if not (isinstance(partition, tuple) and len(partition) == 2):
+            raise TypeError(f"a partition is (topic, number), not {partition!r}")
+        check_partition(*partition)
+        if offset is not None:
+            check_integer("an offset", offset, -(2**63), 2**63)
+            if operator.index(offset) < 0 and offset != UNKNOWN:
+                raise ValueError(
+                    f"the offset of {partition[0]}-{partition[1]} is {offset}; a committed offset "
+                    "is that of the last record that was applied, 0 or more. Leave the partition "
+                    "out where there is none, or pass None to forget one; Kafka's own "
+                    f"{UNKNOWN} stands for an unknown offset"
+                )
+
+
+def check_partition(topic: object, number: object) -> None:
+    """Refuse what is no topic and partition number.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if not isinstance(topic, str):
+        raise TypeError(f"a topic is str, not {type(topic).__name__}")
+    if not topic or any("\ud800" <= letter <= "\udfff" for letter in topic):
+        raise ValueError(f"{topic!r} is no topic's name: it is empty, or not to be encoded")
+    check_integer("a partition number", number, 0, 2**31)
+
+
+def check_integer(what: str, number: object, least: int, beyond: int) -> None:
+    """Refuse what is no integer in ``[least, beyond)``.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
+        raise TypeError(f"{what} is int, not {type(number).__name__}")
+    if not least <= operator.index(number) < beyond:
+        raise ValueError(f"{what} is {number}; it lies outside {least} to {beyond - 1}")
+
+
+def common_offsets(records: Mapping[str, StoreRecord]) -> dict[Partition, int]:
+    """The least offset of each partition over several stores, by their names.
+
+    What a store does not know it does not contain, so a partition that any of them does not know is
+    not common. A store's own changelog, ``…-<store>-changelog``, is nobody else's matter. Beside a
+    store that knows no offset at all nothing is common.
+    """
+    known = {name: record.known_offsets for name, record in records.items()}
+    if not all(known.values()):
+        return {}
+    common: dict[Partition, int] = {}
+    for partition in {partition for offsets in known.values() for partition in offsets}:
+        owners = [name for name in known if partition[0].endswith(f"-{name}-changelog")]
+        found = [known[name].get(partition) for name in owners or known]
+        contained = [offset for offset in found if offset is not None]
+        if contained and (owners or len(contained) == len(found)):
+            common[partition] = min(contained)
+    return common

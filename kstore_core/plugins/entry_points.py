@@ -1,0 +1,264 @@
+"""Plug-ins: what distributions announce by entry point, loaded and checked each on its own."""
+
+from __future__ import annotations
+
+import functools
+import os
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pluggy
+
+from kstore_core import hookspecs
+from kstore_core.errors import EngineUnavailableError, PluginError
+from kstore_core.hookspecs import HOOKS, PLUGINS
+from kstore_core.spec import StoreSpec
+from kstore_core.system.directories import more_files
+from kstore_core.tables import Table
+
+__all__ = [
+    "NOT_A_PLUGINS",
+    "Announced",
+    "Plugin",
+    "PluginWarning",
+    "advice",
+    "announced",
+    "claims",
+    "installed_plugins",
+    "load_hooks",
+    "reason",
+    "require",
+    "usable_plugins",
+    "wrap_table",
+]
+
+
+NOT_A_PLUGINS = (KeyboardInterrupt, MemoryError)
+"""What may be raised while a plug-in's code runs and is no fault of it."""
+
+
+class PluginWarning(UserWarning):
+    """A plug-in of the group ``kstore.plugins`` is left out."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Announced:
+    """An entry point, as its distribution announces it; nothing has been imported.
+
+    Attributes
+    ----------
+    name : str
+        The plug-in's; of an engine, what ``open_state(engine=…)`` takes.
+    module : str
+        Where the plug-in is: ``"package.module"`` or ``"package.module:object"``.
+    distribution, version : str
+        Who provides it.
+    """
+
+    name: str
+    module: str
+    distribution: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.name!r} of {self.distribution} {self.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """A plug-in of the group ``kstore.plugins``.
+
+    Attributes
+    ----------
+    announced : Announced
+    hook : pluggy.HookRelay or None
+        Calls this plug-in alone; None where it cannot be used.
+    error : str or None
+        Why it cannot be used.
+    """
+
+    announced: Announced
+    hook: pluggy.HookRelay | None = None
+    error: str | None = None
+
+    @property
+    def hooks(self) -> list[str]:
+        """The hooks that it implements, sorted."""
+        if self.hook is None:
+            return []
+        return [name for name in HOOKS[PLUGINS] if getattr(self.hook, name).get_hookimpls()]
+
+
+def announced(group: str) -> list[Announced]:
+    """What the installed distributions announce in an entry-point group, sorted by name.
+
+    Raises
+    ------
+    EngineUnavailableError
+        They cannot be listed, such as with too many open files.
+    """
+    try:
+        _check_files()
+        return _announced(group)
+    except OSError as error:
+        raise EngineUnavailableError(
+            f"the installed plug-ins of the group {group!r} cannot be listed: {error}. "
+            f"{more_files(error) or 'Make the files of the installation readable'}, and try again"
+        ) from error
+
+
+def _check_files() -> None:
+    """Raise where no file can be opened: importlib takes what it cannot list for empty."""
+    os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+
+
+def _announced(group: str) -> list[Announced]:
+    from importlib import metadata  # slow to import, and needed only here
+
+    found = [
+        Announced(
+            point.name,
+            point.value,
+            (point.dist and point.dist.name) or "?",
+            (point.dist and point.dist.version) or "?",
+        )
+        for point in metadata.entry_points(group=group)
+    ]
+    return sorted(found)
+
+
+def claims(candidates: list[Announced]) -> str:
+    """Who claims one name, for a message that refuses them all."""
+    who = " and ".join(f"{c.distribution} {c.version} ({c.module})" for c in candidates)
+    return f"is claimed by {who}; uninstall all of them but one"
+
+
+def advice(otherwise: str) -> str:
+    """The next step where a plug-in could not be imported: `otherwise`, if files can be opened."""
+    try:
+        _check_files()
+    except OSError as error:
+        return more_files(error) or otherwise
+    return otherwise
+
+
+def load_hooks(group: str, found: Announced) -> pluggy.HookRelay:
+    """Import a plug-in and hold it against the hook specifications; the result calls it alone.
+
+    Raises
+    ------
+    BaseException
+        Whatever its import raises; pluggy's ``PluginValidationError`` for a hook or an argument
+        that does not exist.
+    PluginError
+        It implements no hook of its group.
+    """
+    from importlib.metadata import EntryPoint
+
+    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager.add_hookspecs(hookspecs)
+    manager.register(EntryPoint(found.name, found.module, group).load())
+    manager.check_pending()
+    if not any(getattr(manager.hook, name).get_hookimpls() for name in HOOKS[group]):
+        raise PluginError(
+            f"{found.module} implements no hook of the group {group!r}: {', '.join(HOOKS[group])}"
+        )
+    return manager.hook
+
+
+def reason(error: BaseException) -> str:
+    """An error in one line, whatever its own ``__str__`` does."""
+    try:
+        said = str(error)
+    except Exception as failed:  # noqa: BLE001 - an error class of a plug-in's
+        said = f"(no text: its __str__ raises {type(failed).__name__})"
+    return f"{type(error).__name__}: {' '.join(said.split())}"
+
+
+@functools.cache
+def installed_plugins() -> tuple[Plugin, ...]:
+    """All plug-ins of the group ``kstore.plugins``, by name; imported once in a process.
+
+    Neither imports that fail nor names that two claim are errors here; each plug-in says why it
+    cannot be used.
+    """
+    found = announced(PLUGINS)
+    return tuple(_load(one, [other for other in found if other.name == one.name]) for one in found)
+
+
+def _load(found: Announced, candidates: list[Announced]) -> Plugin:
+    if len(candidates) > 1:
+        return Plugin(found, error=f"the plug-in name {found.name!r} {claims(candidates)}")
+    try:
+        return Plugin(found, load_hooks(PLUGINS, found))
+    except NOT_A_PLUGINS:
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever its import raises
+        return Plugin(found, error=f"the plug-in {found} cannot be loaded: {reason(error)}")
+
+
+def usable_plugins() -> Iterator[Plugin]:
+    """The plug-ins that can be used, by name, with a :class:`PluginWarning` for each other one."""
+    for plugin in installed_plugins():
+        if plugin.error is None:
+            yield plugin
+        else:
+            warnings.warn(f"left out: {plugin.error}", PluginWarning, stacklevel=3)
+
+
+def require(*names: str) -> None:
+    """Make sure that plug-ins are there, before a store is opened that must not be without them.
+
+    Parameters
+    ----------
+    names : str
+        Of entry points of the group ``kstore.plugins``.
+
+    Raises
+    ------
+    PluginError
+        One is not installed or cannot be used.
+    """
+    known = {plugin.announced.name: plugin for plugin in installed_plugins()}
+    for name in names:
+        if name not in known:
+            raise PluginError(
+                f"no plug-in {name!r} is installed in the group {PLUGINS!r}; "
+                f"installed are: {', '.join(known) or 'none'}. See: kstore engines"
+            )
+        if known[name].error is not None:
+            raise PluginError(f"{known[name].error}. See: kstore engines")
+
+
+def wrap_table(table: Table, spec: StoreSpec) -> Table:
+    """The table that a store uses: ``table``, behind what plug-ins put in front of it.
+
+    Raises
+    ------
+    PluginError
+        A plug-in raised, or returned what is no table. The store must not be opened without it.
+    """
+    for plugin in usable_plugins():
+        assert plugin.hook is not None
+        refused = f"the plug-in {plugin.announced} cannot wrap the store {spec.name!r}"
+        try:
+            front = plugin.hook.kstore_wrap_table(table=table, spec=spec)
+        except NOT_A_PLUGINS:
+            raise
+        except BaseException as error:
+            raise PluginError(f"{refused}, which was not opened: {reason(error)}") from error
+        if front is not None:
+            missing = [name for name in _TABLE if not hasattr(front, name)]
+            if missing:
+                raise PluginError(
+                    f"{refused}, which was not opened: it returned {front!r}, which is no "
+                    f"kstore_core.tables.Table without {', '.join(missing)}"
+                )
+            table = front
+    return table
+
+
+_TABLE = sorted(
+    name for name in {**Table.__annotations__, **vars(Table)} if not name.startswith("_")
+)

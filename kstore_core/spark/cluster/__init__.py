@@ -1,0 +1,1 @@
+"""check_cluster: whether the machines of a cluster have what kstore's tasks need."""

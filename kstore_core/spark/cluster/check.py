@@ -1,0 +1,203 @@
+"""check_cluster: whether the machines of a Spark cluster have what kstore's tasks need."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kstore_core.errors import EngineUnavailableError, StateError
+from kstore_core.spark.cluster import probe as cluster_probe
+from kstore_core.spark.runtime.engines import check_shared_engine
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kstore_core.spark.cluster.shared_root import Visit
+
+__all__ = ["Worker", "check_cluster"]
+
+_HOLD_S = 0.5
+_NAMED = 5
+
+
+class Worker(NamedTuple):
+    """What tasks saw of one executor's machine and Python.
+
+    Attributes
+    ----------
+    host : str
+    interpreter : str
+        The Python that runs the tasks there.
+    python, kstore, pyarrow : str
+        Versions.
+    engines : list of str
+        Those that can be loaded there.
+    scratch : str
+        Where shards are built: what Python's ``tempfile`` takes, ``TMPDIR`` for one.
+    scratch_free_bytes : int
+    open_files : int or None
+        How many files a process may have open; None for no limit.
+    tasks : int
+        How many of the probe's tasks ran there.
+    """
+
+    host: str
+    interpreter: str
+    python: str
+    kstore: str
+    pyarrow: str
+    engines: list[str]
+    scratch: str
+    scratch_free_bytes: int
+    open_files: int | None
+    tasks: int
+
+
+def check_cluster(
+    spark: SparkSession,
+    root: str | os.PathLike[str] | None = None,
+    *,
+    engine: str = "rocksdb",
+    write: bool = True,
+    tasks: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> list[Worker]:
+    """Run a task in every slot of the cluster, and say what it has and what it lacks.
+
+    Each task looks for kstore and pyarrow, loads every engine, writes a small store with ``engine``
+    in its scratch space, and reads from and writes to the root.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    root : path, optional
+        Where stores are, or will be. Whether every machine means the same place by it is shown by
+        files: each task reads one that the driver wrote, and the driver reads one of each task.
+        They are removed afterwards.
+    engine : str
+        The engine of the stores.
+    write : bool
+        False for a root that this job only reads: nothing is written to it, and what is compared is
+        the versions that each task sees there.
+    tasks : int, optional
+        How many tasks to run; as many as the executors have cores by now, if not given.
+    storage_options : mapping, optional
+        For a root in an object store, as in :func:`kstore_core.spark.write_store`.
+
+    Returns
+    -------
+    list of Worker
+        One an executor, by host. ``pandas.DataFrame(check_cluster(spark))`` shows it as a table.
+
+    Raises
+    ------
+    EngineUnavailableError
+        kstore, pyarrow or the engine is missing on some machine, or cannot be used there, or kstore
+        is of another version than here. The text tells the hosts and what to install.
+    StateError
+        The root is not the same place for every machine, or may not be written to.
+    UnsupportedError
+        The engine keeps its data in one process.
+    """
+    from kstore_core.spark.cluster.shared_root import visiting
+
+    check_shared_engine(engine)
+    if tasks is None:
+        tasks = spark.sparkContext.defaultParallelism
+    if isinstance(tasks, bool) or not isinstance(tasks, int) or tasks < 1:
+        raise ValueError(f"tasks={tasks!r}; at least one task has to look around")
+    if root is None:
+        seen = _look(spark, engine, None, tasks)
+        _refuse_software(seen)
+    else:
+        with visiting(root, storage_options, write=write) as visit:
+            seen = _look(spark, engine, visit, tasks)
+            _refuse_software(seen)
+            _refuse_root(seen, visit)
+    return _workers(seen)
+
+
+def _look(
+    spark: SparkSession, engine: str, visit: Visit | None, tasks: int
+) -> list[dict[str, Any]]:
+    """What as many tasks see, each in a slot of its own where there are as many."""
+    from pyspark import cloudpickle
+    from pyspark.sql import functions as F  # noqa: N812
+
+    carried = None if visit is None else pickle.dumps(visit)
+    # By value, for kstore may not be there to find it by name.
+    cloudpickle.register_pickle_by_value(cluster_probe)  # type: ignore[no-untyped-call]
+    try:
+        # Not with Arrow, which may be missing there, too.
+        look = F.udf(
+            functools.partial(cluster_probe.look, engine=engine, visit=carried, hold_s=_HOLD_S),
+            "string",
+            useArrow=False,
+        )
+        rows = spark.range(0, tasks, 1, tasks).select(look("id").alias("seen")).collect()
+    finally:
+        cloudpickle.unregister_pickle_by_value(cluster_probe)  # type: ignore[no-untyped-call]
+    return [json.loads(row.seen) for row in rows]
+
+
+def _refuse_software(seen: list[dict[str, Any]]) -> None:
+    told = _told((one, fault) for one in seen for fault in _software_faults(one))
+    if told:
+        raise EngineUnavailableError(
+            f"the cluster cannot run kstore's tasks. {told}. Install it for that Python, or ship "
+            "an environment with spark.archives and let PYSPARK_PYTHON name its interpreter"
+        )
+
+
+def _software_faults(one: dict[str, Any]) -> Iterator[str]:
+    yield from one["faults"]
+    here = _program_version()
+    if one["kstore"] not in (None, here):
+        yield f"kstore is {one['kstore']} there and {here} on the driver: install the same"
+
+
+def _refuse_root(seen: list[dict[str, Any]], visit: Visit) -> None:
+    told = _told((one, one["root"] or visit.from_the_driver(one["slot"])) for one in seen)
+    if told:
+        raise StateError(
+            f"{visit.root} is not one place for all machines. {told}. A root is on a file system "
+            "that every machine has mounted at the same path, or in an object store"
+        )
+
+
+def _told(faults: Iterable[tuple[dict[str, Any], str | None]]) -> str:
+    """Each fault once, after the hosts that have it."""
+    hosts: dict[str, set[str]] = {}
+    for one, fault in faults:
+        if fault is not None:
+            hosts.setdefault(fault, set()).add(f"{one['host']} ({one['interpreter']})")
+    return "; ".join(f"on {_some(sorted(where))}: {fault}" for fault, where in hosts.items())
+
+
+def _some(names: Sequence[str]) -> str:
+    rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + rest
+
+
+def _workers(seen: list[dict[str, Any]]) -> list[Worker]:
+    """One for all tasks of an executor, which have the process that forked them in common."""
+    executors: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for one in seen:
+        executors.setdefault((one["host"], one["daemon"]), []).append(one)
+    return [
+        Worker(**{name: first[name] for name in Worker._fields[:-1]}, tasks=1 + len(others))
+        for _, (first, *others) in sorted(executors.items())
+    ]
+
+
+def _program_version() -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version("kstore")
+    except metadata.PackageNotFoundError:
+        return "unknown"

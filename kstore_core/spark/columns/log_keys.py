@@ -1,0 +1,155 @@
+"""The keys of a log's records: of windows and sessions, the user's key with the times behind it.
+
+A log of such a store has them as Kafka Streams writes them, or the times as columns beside the
+user's key. Which shard a record belongs to is always said by the user's key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kstore_core.errors import SpecError
+from kstore_core.keys import MAX_TIME
+from kstore_core.spark.columns.arrow import millis, serialized
+from kstore_core.spec import StoreSpec
+
+__all__ = ["TIME_BYTES", "keys_of", "tail_bytes", "times_of_shape", "user_keys"]
+
+TIME_BYTES = {"window": 12, "session": 16}
+"""How many bytes stand behind the user's key in a record's key, by the store's shape."""
+
+_TIMES = {"window": ("window_start",), "session": ("session_start", "session_end")}
+_MAX_SEQUENCE = 2**31 - 1
+
+
+def times_of_shape(spec: StoreSpec) -> tuple[str, ...]:
+    """The columns that say the times of a record, where its key does not; none for most stores."""
+    return _TIMES.get(spec.shape, ())
+
+
+def tail_bytes(spec: StoreSpec, names: Collection[str]) -> int:
+    """How many bytes of times stand behind the user's keys in the column ``key``."""
+    times = times_of_shape(spec)
+    return TIME_BYTES[spec.shape] if times and times[0] not in names else 0
+
+
+def user_keys(spec: StoreSpec, keys: pa.Array) -> pa.Array:
+    """The user's keys of the keys that :func:`keys_of` gives."""
+    width = TIME_BYTES.get(spec.shape, 0)
+    return pc.binary_slice(keys, 0, -width) if width and len(keys) else keys
+
+
+def keys_of(spec: StoreSpec, column: Callable[[str], pa.Array | None]) -> pa.Array:
+    """The keys of records, serialised, with the times of a window or session behind them.
+
+    Parameters
+    ----------
+    spec : StoreSpec
+    column : callable
+        Gives a column of the log, or None where it has none of this name. None has nulls.
+
+    Raises
+    ------
+    SpecError
+        Times that no window or session has, or keys that are too short for any.
+    """
+    keys = column("key")
+    assert keys is not None
+    starts = column(times_of_shape(spec)[0]) if times_of_shape(spec) else None
+    if starts is None:
+        if spec.shape not in TIME_BYTES:
+            return serialized(spec.key, keys)
+        return _checked(spec, keys.cast(pa.binary()))
+    start = _whole(starts, f"{spec.shape}_start")
+    if spec.shape == "session":
+        end = _whole(column("session_end"), "session_end")
+        _refuse(end < start, "session_end", end, "lies before the session's start")
+        tail = [end.astype(">i8"), start.astype(">i8")]
+    else:
+        ends, sequence = column("window_end"), column("sequence")
+        if ends is not None:
+            _check_ends(spec, start, _whole(ends, "window_end"))
+        numbers = np.zeros(len(start), np.int64) if sequence is None else _int64(sequence)
+        outside = (numbers < 0) | (numbers > _MAX_SEQUENCE)
+        _refuse(outside, "sequence", numbers, f"is not from 0 to {_MAX_SEQUENCE}")
+        tail = [start.astype(">i8"), numbers.astype(">i4")]
+    return pc.binary_join_element_wise(serialized(spec.key, keys), _side_by_side(tail), b"")
+
+
+def _checked(spec: StoreSpec, keys: pa.Array) -> pa.Array:
+    """Keys as they were logged, whose times can be."""
+    width = TIME_BYTES[spec.shape]
+    if not len(keys):
+        return keys
+    lengths = pc.binary_length(keys)
+    if pc.min(lengths).as_py() < width:
+        short = int(np.argmin(lengths.to_numpy(zero_copy_only=False)))
+        raise SpecError(
+            f"the key {keys[short].as_py()!r} is too short for one of the {spec.shape} store "
+            f"{spec.name!r}, which ends in {width} bytes of times; give the user's key, with "
+            f"{' and '.join(times_of_shape(spec))} as columns of their own"
+        )
+    tails = pc.binary_slice(keys, -width).cast(pa.binary(width))
+    second = ">i8" if spec.shape == "session" else ">i4"
+    times = np.frombuffer(
+        tails.buffers()[1], [("first", ">i8"), ("second", second)], count=len(tails)
+    )
+    wrong = (times["first"] < 0) | (times["second"] < 0)
+    if spec.shape == "session":
+        wrong |= times["first"] < times["second"]
+    places = np.flatnonzero(wrong)
+    if len(places):
+        raise SpecError(
+            f"{len(places)} of {len(keys)} keys do not end in the times of a {spec.shape}, as "
+            f"{keys[int(places[0])].as_py()[-40:]!r}; it is another store's log, or the times are "
+            f"columns of their own: {' and '.join(times_of_shape(spec))}"
+        )
+    return keys
+
+
+def _whole(column: pa.Array | None, name: str) -> npt.NDArray[np.int64]:
+    """Times in ms, not negative."""
+    assert column is not None
+    times, rounded_up = millis(column)
+    _refuse(times != rounded_up, name, times, "is no whole number of milliseconds")
+    _refuse(times < 0, name, times, "lies before 1970")
+    return times
+
+
+def _check_ends(spec: StoreSpec, start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> None:
+    size = spec.window_size_ms
+    assert size is not None
+    wanted = np.where(start <= MAX_TIME - size, start + np.int64(size), MAX_TIME)
+    why = f"is not window_start + {size}, the window size of the store {spec.name!r}"
+    _refuse(end != wanted, "window_end", end, why)
+
+
+def _refuse(
+    wrong: npt.NDArray[np.bool_], name: str, values: npt.NDArray[np.int64], why: str
+) -> None:
+    places = np.flatnonzero(wrong)
+    if len(places):
+        raise SpecError(
+            f"{len(places)} of {len(values)} records have a {name} that {why}: "
+            f"{values[places[0]]}; mend them or filter them out, nothing was written"
+        )
+
+
+def _int64(column: pa.Array) -> npt.NDArray[np.int64]:
+    return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)
+
+
+def _side_by_side(columns: list[npt.NDArray[Any]]) -> pa.Array:
+    """Each row's bytes of several columns, one behind the other."""
+    width = sum(column.itemsize for column in columns)
+    rows = np.concatenate([column[:, None].view(np.uint8) for column in columns], axis=1)
+    fixed = pa.Array.from_buffers(
+        pa.binary(width), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows))]
+    )
+    return fixed.cast(pa.binary())

@@ -1,0 +1,60 @@
+"""Which shard a key belongs to: Kafka's murmur2 over a whole Arrow column at once.
+
+The same number as :func:`kstore_core.codec.partition` gives for each key. Spark's own ``hash()`` is
+another function, so rows partitioned by it would not meet a topic's partitions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kstore_core.spark.columns.arrow import serialized
+from kstore_core.spark.columns.key_shards import put_shards
+
+if TYPE_CHECKING:
+    from kstore_core.serdes import Serde
+
+__all__ = ["ShardOfKey", "shards_of"]
+
+
+def shards_of(keys: pa.Array, shards: int) -> npt.NDArray[np.int32]:
+    """The shard of each key, from 0 to ``shards - 1``; 0 for a null key, which has none.
+
+    Parameters
+    ----------
+    keys : pyarrow.Array of binary or string
+        Serialised keys.
+    shards : int
+        The number of shards, at least 1.
+    """
+    numbers = np.empty(len(keys), np.int32)
+    put_shards(keys, shards, numbers)
+    return numbers
+
+
+@dataclass(frozen=True, slots=True)
+class ShardOfKey:
+    """A column of keys in, their shards out: what the Arrow UDF runs on the workers.
+
+    Attributes
+    ----------
+    serde : Serde
+    partitions : int
+    tail : int
+        How many bytes behind the key say nothing about the shard.
+    """
+
+    serde: Serde[Any]
+    partitions: int
+    tail: int = 0
+
+    def __call__(self, keys: pa.Array) -> pa.Array:
+        if self.tail:
+            keys = pc.binary_slice(keys, 0, -self.tail)
+        return pa.array(shards_of(serialized(self.serde, keys), self.partitions))

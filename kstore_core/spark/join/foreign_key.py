@@ -1,0 +1,164 @@
+"""foreign_key_join: two histories as one, where versions of the one name keys of the other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, get_args
+
+from kstore_core.errors import UnsupportedError
+from kstore_core.spark.join.plan import (
+    How,
+    OnExpired,
+    check_choice,
+    check_columns,
+    placed,
+    source_at,
+)
+from kstore_core.spark.join.span_tasks import SpanTask
+from kstore_core.spark.read.read_store import Timestamps, manifest_spec, read_store
+from kstore_core.spark.root.root import Root
+from kstore_core.spark.shards.frames import headers_type, spark_type
+from kstore_core.spec import StoreSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+__all__ = ["foreign_key_join"]
+
+
+def foreign_key_join(
+    spark: SparkSession,
+    left_root: str | os.PathLike[str],
+    right_root: str | os.PathLike[str],
+    *,
+    foreign_key: str | Column,
+    how: How = "inner",
+    on_expired: OnExpired = "null",
+    headers: bool = True,
+    timestamps: Timestamps = "timestamp",
+    left_version: int | None = None,
+    right_version: int | None = None,
+    left_spec: StoreSpec | None = None,
+    right_spec: StoreSpec | None = None,
+    broadcast_bytes: int = 64 * 1024 * 1024,
+    cache_bytes: int = 512 * 1024 * 1024,
+    storage_options: Mapping[str, Any] | None = None,
+) -> DataFrame:
+    """Join the history of a store with that of another, whose keys its values name.
+
+    A row of the result says what both sides were from one time until another: there is one wherever
+    a version of the left store and a version of the key that it names are valid at once. It ends
+    when either side changes. So the result as of any time is the join of both stores as of it,
+    which a table joined to a table in Kafka Streams is only for the present.
+
+    Both sides are taken as far back as they are kept. Of a left key-value store with timestamps,
+    that is what is valid now.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    left_root, right_root : path
+        Of partitioned stores, the right one versioned.
+    foreign_key : str or Column
+        Where a left version names its right key: an expression over the columns that
+        :func:`read_store` gives of the left store, such as ``"value"`` or
+        ``"get_json_object(value, '$.customer')"``; binary, or of the type that the right store's
+        key serde names. Null names none.
+    how : {"inner", "left"}
+        Whether a left version is there, with nulls, for times at which the right key has none.
+    on_expired : {"null", "error"}
+        What is said of such times before the history that the right shard keeps: that there is
+        none, or the job fails.
+    headers : bool
+        Whether to give the headers of both sides, where the stores keep them.
+    timestamps : {"timestamp", "millis"}
+        Whether times are Spark timestamps or long milliseconds since the epoch.
+    left_version, right_version : int, optional
+        Other versions of the stores than the newest.
+    left_spec, right_spec : StoreSpec, optional
+        The stores' descriptions; needed where their serdes are not built in.
+    broadcast_bytes, cache_bytes : int
+        As for :func:`temporal_join`, of the right store.
+    storage_options : mapping, optional
+        For the file systems of both roots.
+
+    Returns
+    -------
+    DataFrame
+        ``key``, ``value``, ``timestamp`` and ``headers`` of the left version; ``foreign_key``,
+        ``foreign_value``, ``foreign_timestamp`` and ``foreign_headers`` of the right one;
+        ``valid_from``, inclusive, and ``valid_to``, exclusive, null where both are valid still.
+
+    Raises
+    ------
+    StateError
+        There is no manifest, or not that version.
+    SpecError
+        A description is another store's, or the foreign key is of another type.
+    UnsupportedError
+        The right store keeps no history, or the left one no time.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    check_choice("how", how, get_args(How))
+    check_choice("on_expired", on_expired, get_args(OnExpired))
+    check_choice("timestamps", timestamps, get_args(Timestamps))
+    left_home = Root.at(left_root, storage_options)
+    left_manifest = left_home.load(left_version)
+    left = manifest_spec(left_manifest, left_spec, str(left_home))
+    if left.shape not in ("key_value", "versioned") or not left.format.timestamped:
+        raise UnsupportedError(
+            f"the store {left.name!r} in {left_home}, a {left.shape} store of the format "
+            f"{left.format.name!r}, does not say since when a key has its value; the left store is "
+            "a versioned one, or a key-value store with timestamps"
+        )
+    source = source_at(
+        Root.at(right_root, storage_options),
+        right_spec,
+        right_version,
+        headers=headers,
+        broadcast_bytes=broadcast_bytes,
+        cache_bytes=cache_bytes,
+    )
+    rows = read_store(
+        spark,
+        left_root,
+        history=left.format.versioned,
+        headers=headers and left.format.headers,
+        timestamps="millis",
+        version=left_manifest.version,
+        spec=left_spec,
+        storage_options=storage_options,
+    )
+    named = F.expr(foreign_key) if isinstance(foreign_key, str) else foreign_key
+    end = F.col("valid_to") if left.format.versioned else F.lit(None).cast("bigint")
+    own = [name for name in rows.columns if name not in ("valid_to", "partition")]
+    rows = rows.select(*own, named.alias("foreign_key"), end.alias("end"))
+    key_type = spark_type(source.reader.spec.key.arrow_type).simpleString()
+    check_columns(rows, {"foreign_key": ("binary", key_type)})
+    task = SpanTask(
+        source,
+        tuple(own),
+        inner=how == "inner",
+        refuse_expired=on_expired == "error",
+        as_millis=timestamps == "millis",
+    )
+    at = rows.columns.index("foreign_key")
+    return placed(rows, source, at).mapInArrow(task.join, _schema(rows, task))
+
+
+def _schema(rows: DataFrame, task: SpanTask) -> Any:
+    """The schema of the result."""
+    from pyspark.sql.types import LongType, StructType, TimestampType
+
+    time = LongType() if task.as_millis else TimestampType()
+    schema = StructType()
+    for name in task.left:
+        schema.add(name, time if name == "timestamp" else rows.schema[name].dataType)
+    schema.add("foreign_key", rows.schema["foreign_key"].dataType)
+    schema.add("foreign_value", spark_type(task.source.reader.spec.value.arrow_type))
+    schema.add("foreign_timestamp", time)
+    if task.source.headers:
+        schema.add("foreign_headers", headers_type())
+    return schema.add("valid_from", time).add("valid_to", time)

@@ -1,0 +1,242 @@
+# cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
+# cython: embedsignature=True, embedsignature.format=clinic, cdivision=True
+"""Versions found by key and time, for whole Arrow columns at once.
+
+A row costs a probe of a hash table and a bisection. An index is never changed once it is made.
+"""
+
+cimport cython
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memset
+
+from kstore_core.codec.arrow.input cimport (
+    Column,
+    Texts,
+    Times,
+    is_set,
+    open_column,
+    text_at,
+    text_valid,
+)
+from kstore_core.codec.arrow.output cimport TimesOut, allocate_times, free_times, null_time, times_array
+from kstore_core.codec.keys.murmur2 cimport murmur2_hash
+from kstore_core.codec.primitives.prefetching cimport prefetch
+from kstore_core.spark.join.version_runs cimport (
+    NO_MEMORY,
+    WHOLE,
+    Built,
+    Key,
+    Runs,
+    Version,
+    build_runs,
+    fetch_ahead,
+    first_after,
+    free_runs,
+    key_of_hash,
+    rounded_down,
+)
+
+__all__ = ["VersionIndex"]
+
+cdef enum:
+    BLOCK = 64                  # rows whose keys are on their way from memory at once
+
+cdef int64_t MOST_VERSIONS = 0xFFFFFFFE     # a slot keeps a key's number, plus one, in 32 bits
+cdef uint64_t UNLIMITED = 0xFFFFFFFFFFFFFFFFU
+
+
+@cython.final
+cdef class VersionIndex:
+    """Versions of keys, to be found by key and time.
+
+    Parameters
+    ----------
+    keys : Arrow array of binary
+        The key of each version; none is null.
+    begins : Arrow array of int64
+        When it began, ms, inclusive.
+    ends : Arrow array of int64
+        When it ended, ms, exclusive; null where it is still valid.
+    horizons : sequence of int
+        For each shard, by number, the oldest time that it answers for, ms: before that only what is
+        still valid is found, the rest may have expired.
+
+    The versions of a key must not overlap. They may come in any order.
+    """
+
+    def __cinit__(self, keys, begins, ends, horizons):
+        cdef Column key_column = open_column(keys, "keys")
+        cdef Column begin_column = open_column(begins, "begins")
+        cdef Column end_column = open_column(ends, "ends")
+        cdef Texts texts
+        cdef Times from_times, to_times
+        cdef int64_t *of_shards
+        cdef int64_t shards = len(horizons)
+        cdef int64_t i
+        cdef Built built
+        memset(&texts, 0, sizeof(Texts))
+        key_column.as_texts(&texts, "keys", False)
+        begin_column.as_times(&from_times, "begins")
+        end_column.as_times(&to_times, "ends")
+        if not texts.length == from_times.length == to_times.length:
+            raise ValueError(
+                f"{texts.length} keys, {from_times.length} begins and {to_times.length} ends; "
+                "each version has one of each"
+            )
+        if shards < 1:
+            raise ValueError("no horizons; there is one for each shard")
+        if texts.length > MOST_VERSIONS:
+            raise OverflowError(f"{texts.length} versions; an index has {MOST_VERSIONS} at most")
+        of_shards = <int64_t *>malloc(<size_t>shards * sizeof(int64_t))
+        if of_shards is NULL:
+            raise MemoryError(f"no memory for {shards} horizons")
+        try:
+            for i in range(shards):
+                of_shards[i] = horizons[i]
+            with nogil:
+                built = build_runs(&self.runs, &texts, &from_times, &to_times, of_shards, shards)
+        finally:
+            free(of_shards)
+        if built == NO_MEMORY:
+            raise MemoryError(f"no memory for an index of {texts.length} versions")
+        if built != WHOLE:
+            raise ValueError("a key or a begin of a version is null")
+
+    def __dealloc__(self):
+        free_runs(&self.runs)
+
+    def __len__(self):
+        return self.runs.n_versions
+
+    @property
+    def nbytes(self):
+        """Memory that it takes."""
+        return (
+            (<int64_t>1 << (64 - self.runs.shift)) * <int64_t>sizeof(uint64_t)
+            + (self.runs.n_keys + 1) * <int64_t>sizeof(Key)
+            + self.runs.n_versions * <int64_t>(sizeof(Version) + sizeof(int64_t))
+            + self.runs.n_bytes
+        )
+
+    def find(self, keys, times, tolerance_ms=None):
+        """The version that is valid for each row.
+
+        Parameters
+        ----------
+        keys : Arrow array of binary
+        times : Arrow array of int64 (ms) or timestamps
+            A version that begins at the very time is valid, one that ends at it is not. Nothing is
+            found for a null, of either column.
+        tolerance_ms : int, optional
+            How long before the row's time the version may have begun, inclusive.
+
+        Returns
+        -------
+        rows, begins, ends : pyarrow.Int64Array
+            Null where nothing is found: the place of the version among those that the index was
+            made of, and when it began and ended; the end is null, too, of what is still valid.
+        """
+        cdef Column key_column = open_column(keys, "keys")
+        cdef Column time_column = open_column(times, "times")
+        cdef Texts texts
+        cdef Times when
+        cdef TimesOut rows, begins, ends
+        cdef uint64_t tolerance = UNLIMITED
+        memset(&texts, 0, sizeof(Texts))
+        key_column.as_texts(&texts, "keys", False)
+        time_column.as_times(&when, "times")
+        if texts.length != when.length:
+            raise ValueError(f"{texts.length} keys and {when.length} times; a row has one of each")
+        if tolerance_ms is not None:
+            if tolerance_ms < 0:
+                raise ValueError(f"tolerance_ms={tolerance_ms}; it is 0 or more")
+            tolerance = min(tolerance_ms, UNLIMITED)
+        memset(&rows, 0, sizeof(TimesOut))
+        memset(&begins, 0, sizeof(TimesOut))
+        memset(&ends, 0, sizeof(TimesOut))
+        try:
+            allocate_times(&rows, texts.length)
+            allocate_times(&begins, texts.length)
+            allocate_times(&ends, texts.length)
+            with nogil:
+                search(&self.runs, &texts, &when, tolerance, &rows, &begins, &ends)
+            return times_array(&rows), times_array(&begins), times_array(&ends)
+        finally:
+            free_times(&rows)
+            free_times(&begins)
+            free_times(&ends)
+
+
+# The last version of a key that began by a row's time; none where the run begins after its place.
+cdef struct Candidate:
+    const Key *key              # NULL: not there
+    int64_t place
+
+
+cdef void search(
+    const Runs *runs, const Texts *keys, const Times *times, uint64_t tolerance,
+    TimesOut *rows, TimesOut *begins, TimesOut *ends,
+) noexcept nogil:
+    cdef int64_t start = 0
+    cdef int64_t i
+    cdef int count
+    cdef uint32_t[BLOCK] hashes
+    cdef Candidate[BLOCK] found
+    cdef Py_ssize_t size = 0
+    cdef const uint8_t *data
+    cdef const Version *version
+    while start < keys.length:
+        count = <int>min(keys.length - start, <int64_t>BLOCK)
+        for i in range(count):
+            hashes[i] = 0
+            if text_valid(keys, start + i):
+                data = text_at(keys, start + i, &size)
+                hashes[i] = murmur2_hash(data, size)
+        fetch_ahead(runs, hashes, count)
+        for i in range(count):
+            found[i].key = NULL
+            if text_valid(keys, start + i) and is_set(&times.valid, start + i):
+                data = text_at(keys, start + i, &size)
+                found[i].key = key_of_hash(runs, data, size, hashes[i])
+            if found[i].key is not NULL:
+                found[i].place = first_after(runs, found[i].key, rounded_down(times, start + i)) - 1
+                prefetch(&runs.versions[found[i].place])
+        for i in range(count):
+            version = NULL
+            if found[i].key is not NULL and found[i].place >= found[i].key.first:
+                version = &runs.versions[found[i].place]
+                if not answers(version, found[i].key, times, start + i, tolerance):
+                    version = NULL
+            put_version(version, start + i, rows, begins, ends)
+        start += count
+
+
+cdef inline void put_version(
+    const Version *version, int64_t row, TimesOut *rows, TimesOut *begins, TimesOut *ends
+) noexcept nogil:
+    """Write what a row found, or nulls."""
+    if version is NULL:
+        null_time(rows, row)
+        null_time(begins, row)
+        null_time(ends, row)
+        return
+    rows.data[row] = version.row
+    begins.data[row] = version.begin
+    ends.data[row] = version.end
+    if version.end == INT64_MAX:
+        null_time(ends, row)
+
+
+cdef inline bint answers(
+    const Version *version, const Key *key, const Times *times, int64_t row, uint64_t tolerance
+) noexcept nogil:
+    """Whether the last version that began by a row's time is valid then, known, and young enough."""
+    cdef int64_t time = rounded_down(times, row)
+    cdef uint64_t age
+    if time >= version.end or (time < key.horizon and version.end != INT64_MAX):
+        return False
+    age = <uint64_t>time - <uint64_t>version.begin
+    if times.divide != 1 and times.data[row] % times.divide:
+        age += 1                # of a ms that has begun
+    return age <= tolerance

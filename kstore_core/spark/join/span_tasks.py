@@ -1,0 +1,118 @@
+"""What the tasks of a foreign-key join do: versions in, the spans that they share out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kstore_core.errors import RetentionExceededError
+from kstore_core.spark.join.tasks import with_versions
+from kstore_core.spark.join.versions import Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kstore_core.spark.join.in_memory import Snapshot
+
+__all__ = ["SpanTask"]
+
+_PIECES = 20_000
+"""How many rows a batch of the result comes to."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanTask:
+    """A foreign-key join as its tasks know it; :meth:`join` is what ``mapInArrow`` runs.
+
+    Its rows are versions of the left store: their own columns, ``foreign_key``, ``end``, and the
+    shard where they were brought to one.
+
+    Attributes
+    ----------
+    source : Source
+        The right store.
+    left : tuple of str
+        Names of the left columns that come out, ``timestamp`` among them.
+    inner : bool
+        Whether spans without a right version are left out.
+    refuse_expired : bool
+        Whether such a span before the right history is an error.
+    as_millis : bool
+        Whether times come out as they are, or as Spark timestamps.
+    """
+
+    source: Source
+    left: tuple[str, ...]
+    inner: bool
+    refuse_expired: bool
+    as_millis: bool
+
+    def join(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Batches of spans, of versions of all right shards or of one."""
+        for some, snapshot in with_versions(self.source, batches, self._asked):
+            yield from self._spans(snapshot, some)
+
+    def _asked(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
+        """Serialised foreign keys, and when they begin to be named."""
+        from kstore_core.spark.columns.arrow import serialized
+
+        keys = serialized(self.source.reader.spec.key, batch.column("foreign_key"))
+        return keys, batch.column("timestamp")
+
+    def _spans(self, snapshot: Snapshot, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        from kstore_core.spark.join.spans import overlaps
+
+        keys, begins = self._asked(batch)
+        ends = batch.column("end")
+        start = 0
+        while start < batch.num_rows:
+            start, rows, *pieces = overlaps(
+                snapshot.index,
+                keys,
+                begins,
+                ends,
+                gaps=self.refuse_expired or not self.inner,
+                start=start,
+                limit=_PIECES,
+            )
+            if self.refuse_expired:
+                self._check_expired(snapshot, keys.take(rows), pieces)
+            if self.inner and pieces[0].null_count:
+                matched = pieces[0].is_valid()
+                rows, *pieces = (column.filter(matched) for column in (rows, *pieces))
+            if len(rows):
+                yield self._joined(snapshot, batch, rows, pieces)
+
+    def _joined(
+        self, snapshot: Snapshot, batch: pa.RecordBatch, rows: pa.Array, pieces: list[pa.Array]
+    ) -> pa.RecordBatch:
+        """The left rows and the right versions of some spans side by side."""
+        import pyarrow as pa
+
+        from kstore_core.spark.columns.arrow import timestamps
+
+        columns = {name: batch.column(name).take(rows) for name in (*self.left, "foreign_key")}
+        versions, since, begins, ends = pieces
+        columns["foreign_value"], *headers = snapshot.columns(versions, headers=self.source.headers)
+        columns["foreign_timestamp"] = since
+        if headers:
+            columns["foreign_headers"] = headers[0]
+        columns["valid_from"], columns["valid_to"] = begins, ends
+        for name in ("timestamp", "foreign_timestamp", "valid_from", "valid_to"):
+            columns[name] = timestamps(columns[name], as_millis=self.as_millis)
+        return pa.RecordBatch.from_pydict(columns)
+
+    def _check_expired(self, snapshot: Snapshot, keys: pa.Array, pieces: list[pa.Array]) -> None:
+        import pyarrow.compute as pc
+
+        versions, _, begins, _ = pieces
+        lost = pc.indices_nonzero(pc.and_(versions.is_null(), snapshot.expired(keys, begins)))
+        if len(lost):
+            at = lost[0].as_py()
+            spec = self.source.reader.spec
+            raise RetentionExceededError(
+                f"a version names the key {keys[at].as_py()!r} from {begins[at]} ms on, which lies "
+                f"before the history of the store {spec.name!r} in {self.source.reader.root}. Keep "
+                "a longer history, or pass on_expired='null'"
+            )

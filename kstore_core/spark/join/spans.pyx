@@ -1,0 +1,167 @@
+# cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
+# cython: embedsignature=True, embedsignature.format=clinic, cdivision=True
+"""Spans of time cut at the versions that are valid during them, for whole Arrow columns at once."""
+
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t
+from libc.string cimport memset
+
+from kstore_core.codec.arrow.input cimport (
+    Column,
+    Texts,
+    Times,
+    is_set,
+    open_column,
+    text_at,
+    text_valid,
+)
+from kstore_core.codec.arrow.output cimport TimesOut, allocate_times, free_times, null_time, times_array
+from kstore_core.spark.join.lookup cimport VersionIndex
+from kstore_core.spark.join.version_runs cimport Key, Runs, Version, first_after, key_of, rounded_down
+
+__all__ = ["overlaps"]
+
+
+# What comes out; without memory it is counted only.
+cdef struct Pieces:
+    int64_t count
+    TimesOut rows
+    TimesOut versions
+    TimesOut since              # when these began
+    TimesOut begins
+    TimesOut ends
+
+
+def overlaps(
+    VersionIndex index not None, keys, begins, ends,
+    *, bint gaps=False, int64_t start=0, int64_t limit=0,
+):
+    """The versions that are valid at some time of each row's span, and when they are.
+
+    A span, like a version, contains its begin and not its end.
+
+    Parameters
+    ----------
+    index : VersionIndex
+        Its horizons are of no account: every version counts.
+    keys : Arrow array of binary
+        What rows ask for; a null key has no versions.
+    begins, ends : Arrow array of int64 (ms)
+        The rows' spans. A null end leaves one open; without a begin there is none.
+    gaps : bool, default False
+        Whether the parts of a span without a version come out too.
+    start : int, default 0
+        The row to begin with.
+    limit : int, default 0
+        Where so many pieces have come together, no further row is begun; 0 sets no limit.
+
+    Returns
+    -------
+    next : int
+        The row to go on with.
+    rows, versions, since, begins, ends : pyarrow.Int64Array
+        For each piece its row; the version's place among those that the index was made of, and when
+        it began, null for a gap; and the span that they have in common, its end null where it is
+        open. Rows ascend, and so do the pieces of one.
+    """
+    cdef Column key_column = open_column(keys, "keys")
+    cdef Column begin_column = open_column(begins, "begins")
+    cdef Column end_column = open_column(ends, "ends")
+    cdef Texts texts
+    cdef Times from_times, to_times
+    cdef Pieces pieces
+    cdef int64_t next_row = start
+    cdef int64_t i
+    memset(&texts, 0, sizeof(Texts))
+    key_column.as_texts(&texts, "keys", False)
+    begin_column.as_times(&from_times, "begins")
+    end_column.as_times(&to_times, "ends")
+    if not texts.length == from_times.length == to_times.length:
+        raise ValueError(
+            f"{texts.length} keys, {from_times.length} begins and {to_times.length} ends; "
+            "a row has one of each"
+        )
+    if not 0 <= start <= texts.length:
+        raise ValueError(f"start={start}, of {texts.length} rows")
+    memset(&pieces, 0, sizeof(Pieces))
+    try:
+        with nogil:
+            while next_row < texts.length and (limit < 1 or pieces.count < limit):
+                cut(&index.runs, &texts, &from_times, &to_times, next_row, gaps, &pieces)
+                next_row += 1
+        allocate_times(&pieces.rows, pieces.count)
+        allocate_times(&pieces.versions, pieces.count)
+        allocate_times(&pieces.since, pieces.count)
+        allocate_times(&pieces.begins, pieces.count)
+        allocate_times(&pieces.ends, pieces.count)
+        pieces.count = 0
+        with nogil:
+            for i in range(start, next_row):
+                cut(&index.runs, &texts, &from_times, &to_times, i, gaps, &pieces)
+        return (
+            next_row,
+            times_array(&pieces.rows),
+            times_array(&pieces.versions),
+            times_array(&pieces.since),
+            times_array(&pieces.begins),
+            times_array(&pieces.ends),
+        )
+    finally:
+        free_times(&pieces.rows)
+        free_times(&pieces.versions)
+        free_times(&pieces.since)
+        free_times(&pieces.begins)
+        free_times(&pieces.ends)
+
+
+cdef void cut(
+    const Runs *runs, const Texts *keys, const Times *begins, const Times *ends, int64_t row,
+    bint gaps, Pieces *pieces,
+) noexcept nogil:
+    """Cut the span of one row at the versions of its key."""
+    cdef Py_ssize_t size = 0
+    cdef const uint8_t *data
+    cdef const Key *key = NULL
+    cdef const Version *version
+    cdef int64_t at, here, end
+    if not is_set(&begins.valid, row):
+        return
+    here = rounded_down(begins, row)
+    end = rounded_down(ends, row) if is_set(&ends.valid, row) else INT64_MAX
+    if text_valid(keys, row):
+        data = text_at(keys, row, &size)
+        key = key_of(runs, data, size)
+    if key is not NULL:
+        for at in range(max(first_after(runs, key, here) - 1, key.first), (key + 1).first):
+            version = &runs.versions[at]
+            if version.end <= here:
+                continue
+            if version.begin >= end or here >= end:
+                break
+            if version.begin > here:
+                if gaps:
+                    add(pieces, row, NULL, here, version.begin)
+                here = version.begin
+            add(pieces, row, version, here, min(version.end, end))
+            here = min(version.end, end)
+    if gaps and here < end:
+        add(pieces, row, NULL, here, end)
+
+
+cdef inline void add(
+    Pieces *pieces, int64_t row, const Version *version, int64_t begin, int64_t end
+) noexcept nogil:
+    cdef int64_t at = pieces.count
+    pieces.count += 1
+    if pieces.rows.data is NULL:
+        return
+    pieces.rows.data[at] = row
+    pieces.begins.data[at] = begin
+    pieces.ends.data[at] = end
+    if end == INT64_MAX:
+        null_time(&pieces.ends, at)
+    if version is NULL:
+        null_time(&pieces.versions, at)
+        null_time(&pieces.since, at)
+    else:
+        pieces.versions.data[at] = version.row
+        pieces.since.data[at] = version.begin

@@ -1,0 +1,66 @@
+# cython: language_level=3
+"""Versions in runs, one a key, oldest first, behind a hash table of the keys."""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+from kstore_core.codec.arrow.input cimport Texts, Times
+
+
+# 32 bytes: a probe that hits touches one of these.
+cdef struct Key:
+    int64_t at                  # where its bytes are
+    int64_t first               # its first version; the next key's first is where they end
+    int64_t horizon             # the oldest time that its shard answers for, ms
+    uint32_t size               # of its bytes
+    uint32_t hash
+
+
+cdef struct Version:
+    int64_t begin               # valid from, ms, inclusive
+    int64_t end                 # until, exclusive; INT64_MAX: still
+    int64_t row                 # of the columns that the versions came in
+
+
+cdef struct Runs:
+    int64_t n_keys
+    int64_t n_versions
+    int64_t n_bytes             # of all keys
+    int shift                   # 64 less the bits of a slot's number
+    uint64_t *slots             # hash << 32 | number of the key + 1; 0 is free
+    Key *keys                   # by number, and one more for the end
+    Version *versions
+    int64_t *begins             # theirs again, close together: a bisection touches few lines
+    uint8_t *bytes
+
+
+cdef enum Built:
+    WHOLE = 0
+    NO_MEMORY
+    NULL_VERSION                # a key or a begin is null
+
+
+cdef Built build_runs(
+    Runs *runs, const Texts *keys, const Times *begins, const Times *ends,
+    const int64_t *horizons, int64_t shards,
+) noexcept nogil
+cdef void free_runs(Runs *runs) noexcept nogil
+cdef const Key *key_of(const Runs *runs, const uint8_t *data, Py_ssize_t size) noexcept nogil
+cdef const Key *key_of_hash(
+    const Runs *runs, const uint8_t *data, Py_ssize_t size, uint32_t hash
+) noexcept nogil
+cdef void fetch_ahead(const Runs *runs, const uint32_t *hashes, int count) noexcept nogil
+cdef int64_t rounded_down(const Times *times, int64_t index) noexcept nogil
+
+
+cdef inline int64_t first_after(const Runs *runs, const Key *key, int64_t time) noexcept nogil:
+    """The first version of a key that begins after a time, or where its run ends."""
+    cdef int64_t low = key.first
+    cdef int64_t high = (key + 1).first
+    cdef int64_t middle
+    while low < high:
+        middle = (low + high) >> 1
+        if runs.begins[middle] <= time:
+            low = middle + 1
+        else:
+            high = middle
+    return low

@@ -1,0 +1,82 @@
+"""``format("kstore-kafka")`` as Spark sees it, and its batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+
+from kstore_core.errors import SpecError
+from kstore_core.spark.kafka.options import KafkaOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+__all__ = ["KafkaSource"]
+
+
+class KafkaSource(DataSource):
+    """Topics of Kafka through confluent-kafka, with the columns of Spark's own source.
+
+    Spark finds it by itself, through the package ``pyspark_kstore_kafka``.
+    """
+
+    def __init__(self, options: Any) -> None:
+        super().__init__(options)
+        self._asked = KafkaOptions.of(dict(options))
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``format()`` is given."""
+        return "kstore-kafka"
+
+    def schema(self) -> StructType:
+        """The eight columns; without ``includeHeaders`` seven."""
+        from kstore_core.spark.kafka.reading import arrow_schema
+        from kstore_core.spark.shards.frames import spark_schema
+
+        return spark_schema(arrow_schema(headers=self._asked.headers))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For ``spark.read``."""
+        self._asked.check_batch()
+        self._check(schema)
+        return _BatchReader(self._asked)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
+        """For ``spark.readStream``."""
+        from kstore_core.spark.kafka.stream import KafkaStream
+
+        self._asked.check_stream()
+        self._check(schema)
+        return KafkaStream(self._asked)
+
+    def _check(self, schema: StructType) -> None:
+        if schema.simpleString() != self.schema().simpleString():
+            raise SpecError(
+                f'format("kstore-kafka") has the columns {self.schema().simpleString()}, not '
+                f"{schema.simpleString()}; leave .schema() out, and select() what is needed"
+            )
+
+
+class _BatchReader(DataSourceReader):
+    def __init__(self, options: KafkaOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        from kstore_core.spark.kafka.planning import batch_ranges
+
+        return [InputPartition(one) for one in batch_ranges(self._options)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from kstore_core.spark.kafka.reading import read_range
+
+        if partition.value is not None:  # what Spark plans where there are no ranges
+            yield from read_range(self._options, partition.value)

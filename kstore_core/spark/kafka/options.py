@@ -1,0 +1,292 @@
+"""The options of ``format("kstore-kafka")``: Spark's names, checked before anything runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, TypeVar
+
+from kstore_core.errors import SpecError
+from kstore_core.spark.kafka.offsets import (
+    EARLIEST,
+    LATEST,
+    Place,
+    Positions,
+    parse_places,
+    parse_positions,
+)
+
+if TYPE_CHECKING:
+    from kstore_core.changelog.kafka.client import Cluster
+
+__all__ = ["OPTIONS", "KafkaOptions", "Option", "Topics"]
+
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option: its name, where it may stand, and what holds without it."""
+
+    name: str
+    default: str = ""
+    batch: bool = True
+    stream: bool = True
+
+
+OPTIONS = (
+    Option("kafka.bootstrap.servers"),
+    Option("subscribe"),
+    Option("subscribePattern"),
+    Option("assign"),
+    Option("startingOffsets", "earliest (batch), latest (stream)"),
+    Option("endingOffsets", "latest", stream=False),
+    Option("includeHeaders", "false"),
+    Option("failOnDataLoss", "true"),
+    Option("minPartitions", "one a partition of Kafka's"),
+    Option("maxOffsetsPerTrigger", "no limit", batch=False),
+    Option("kafkaConsumer.pollTimeoutMs", "120000"),
+    Option("kafka.isolation.level", "read_uncommitted"),
+)
+"""All but those that begin with ``kafka.`` and go to librdkafka."""
+
+_SETTING = "kafka."
+_OURS = frozenset(
+    {
+        *("enable.auto.commit", "enable.auto.offset.store", "enable.partition.eof"),
+        *("auto.offset.reset", "acks", "request.required.acks", "enable.idempotence"),
+        *("transactional.id", "message.timeout.ms", "delivery.timeout.ms", "error_cb", "logger"),
+        *("on_delivery", "delivery.report.only.error"),
+    }
+)
+_ISOLATION = "kafka.isolation.level"
+_LEVELS = ("read_uncommitted", "read_committed")
+_LONGEST_WAIT_MS = 600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """Which partitions are read: one of the three is given.
+
+    Attributes
+    ----------
+    names : tuple of str
+        All partitions of these topics.
+    pattern : str or None
+        All partitions of topics with a name that matches it whole.
+    places : tuple of (str, int)
+        These.
+    """
+
+    names: tuple[str, ...] = ()
+    pattern: str | None = None
+    places: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaOptions:
+    """What a reader was asked for. It travels to the workers, and connects to nothing.
+
+    Attributes
+    ----------
+    starting, ending : Positions or None
+        None: what holds without the option.
+    settings : dict of str to str
+        Of librdkafka.
+    """
+
+    servers: str
+    topics: Topics
+    starting: Positions | None = None
+    ending: Positions | None = None
+    headers: bool = False
+    fail_on_data_loss: bool = True
+    min_partitions: int | None = None
+    max_offsets: int | None = None
+    timeout_s: float = 120.0
+    isolation: str = "read_uncommitted"
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold a password
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> KafkaOptions:
+        """What options say; their names in any case, as Spark takes them.
+
+        Raises
+        ------
+        SpecError
+            One is unknown, missing or wrong.
+        """
+        given = _Given(options)
+        return cls(
+            servers=given.needed("kafka.bootstrap.servers"),
+            topics=_topics(given),
+            starting=given.read("startingOffsets", parse_positions, None),
+            ending=given.read("endingOffsets", parse_positions, None),
+            headers=given.read("includeHeaders", _flag, False),
+            fail_on_data_loss=given.read("failOnDataLoss", _flag, True),
+            min_partitions=given.read("minPartitions", _count, None),
+            max_offsets=given.read("maxOffsetsPerTrigger", _count, None),
+            timeout_s=given.read("kafkaConsumer.pollTimeoutMs", _wait_ms, 120_000) / 1000,
+            isolation=given.read(_ISOLATION, _level, "read_uncommitted"),
+            settings=given.settings(),
+        )
+
+    def check_batch(self) -> None:
+        """Refuse what only a stream can be asked for.
+
+        Raises
+        ------
+        SpecError
+        """
+        if self.max_offsets is not None:
+            raise SpecError("maxOffsetsPerTrigger is of a stream; a batch has endingOffsets")
+        if self.starting is not None and self.starting.names(LATEST):
+            raise SpecError(
+                "a batch that began at the latest offsets would be empty: startingOffsets has to "
+                "be earliest, or JSON with offsets from 0 on"
+            )
+        if self.ending is not None and self.ending.names(EARLIEST):
+            raise SpecError(
+                "a batch that ended at the earliest offsets would be empty: endingOffsets has to "
+                "be latest, or JSON with offsets from 0 on"
+            )
+
+    def check_stream(self) -> None:
+        """Refuse what only a batch can be asked for.
+
+        Raises
+        ------
+        SpecError
+        """
+        if self.ending is not None:
+            raise SpecError(
+                "endingOffsets is of a batch; a stream ends where its trigger says: "
+                ".trigger(availableNow=True) reads what is there and stops"
+            )
+
+    def cluster(self) -> Cluster:
+        """The brokers, not yet asked anything.
+
+        Raises
+        ------
+        EngineUnavailableError
+            confluent-kafka is not installed.
+        """
+        from kstore_core.changelog.kafka.client import Cluster
+
+        # By default the library waits half a minute before it says that a topic is gone.
+        settings = {"topic.metadata.propagation.max.ms": "2000", **self.settings}
+        return Cluster(self.servers, settings, self.timeout_s)
+
+
+class _Given:
+    """Options by their names in lower case, each known."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._options = {name.lower(): (name, value) for name, value in options.items()}
+        known = {option.name.lower(): option.name for option in OPTIONS}
+        for low, (name, _) in self._options.items():
+            if low in known or low.startswith(_SETTING):
+                continue
+            if low in ("path", "paths"):
+                raise SpecError(
+                    'format("kstore-kafka") reads topics, not paths: leave the argument of load() '
+                    "out, and set the option subscribe, subscribePattern or assign"
+                )
+            near = get_close_matches(low, known, 1)
+            hint = f"; did you mean {known[near[0]]}?" if near else "."
+            raise SpecError(
+                f'format("kstore-kafka") has no option {name!r}{hint} It has '
+                f"{', '.join(known.values())}, and kafka.* for settings of librdkafka"
+            )
+
+    def read(self, name: str, parse: Callable[[str, str], _Value], default: _Value) -> _Value:
+        if name.lower() not in self._options:
+            return default
+        return parse(name, self._options[name.lower()][1])
+
+    def has(self, name: str) -> bool:
+        return name.lower() in self._options
+
+    def needed(self, name: str) -> str:
+        value = self.read(name, lambda _, text: text.strip(), "")
+        if not value:
+            raise SpecError(f'the option {name} is missing: .option("{name}", "host:port")')
+        return value
+
+    def settings(self) -> dict[str, str]:
+        known = {option.name.lower() for option in OPTIONS}
+        found = {
+            low.removeprefix(_SETTING): value
+            for low, (_, value) in self._options.items()
+            if low.startswith(_SETTING) and low not in known
+        }
+        taken = sorted(_OURS & found.keys())
+        if taken:
+            raise SpecError(
+                f"the source sets {', '.join(_SETTING + name for name in taken)} itself; leave it "
+                "out. Where reading begins, startingOffsets says"
+            )
+        return found
+
+
+def _topics(given: _Given) -> Topics:
+    ways = [name for name in ("subscribe", "subscribePattern", "assign") if given.has(name)]
+    if len(ways) != 1:
+        raise SpecError(
+            "which topics? One of the options subscribe, subscribePattern and assign is needed, "
+            f"and {' and '.join(ways) if ways else 'none'} is given"
+        )
+    return given.read(
+        ways[0],
+        {"subscribe": _subscribed, "subscribePattern": _pattern}.get(ways[0], _assigned),
+        Topics(),
+    )
+
+
+def _subscribed(option: str, text: str) -> Topics:
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise SpecError(f"{option}={text!r}: the names of topics, with commas between")
+    return Topics(names=names)
+
+
+def _pattern(option: str, text: str) -> Topics:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise SpecError(
+            f"{option}={text!r} is no regular expression of Python's: {error}"
+        ) from error
+    return Topics(pattern=text)
+
+
+def _assigned(option: str, text: str) -> Topics:
+    return Topics(places=parse_places(option, text))
+
+
+def _flag(option: str, text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise SpecError(f"{option}={text!r}: true or false")
+    return text.strip().lower() == "true"
+
+
+def _count(option: str, text: str) -> int:
+    if not text.strip().isdecimal() or len(text) > 18 or not int(text):
+        raise SpecError(f"{option}={text!r:.200}: a number above 0, of at most 18 digits")
+    return int(text)
+
+
+def _wait_ms(option: str, text: str) -> int:
+    wait = _count(option, text)
+    if wait > _LONGEST_WAIT_MS:
+        raise SpecError(f"{option}={text!r}: at most {_LONGEST_WAIT_MS} ms")
+    return wait
+
+
+def _level(option: str, text: str) -> str:
+    if text.strip().lower() not in _LEVELS:
+        raise SpecError(f"{option}={text!r}: {' or '.join(_LEVELS)}")
+    return text.strip().lower()

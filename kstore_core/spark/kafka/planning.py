@@ -1,0 +1,96 @@
+"""From where to where each partition is read, decided once by the driver."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from kstore_core.errors import InconsistentStateError, SpecError
+from kstore_core.spark.kafka.offsets import (
+    EARLIEST,
+    OffsetRange,
+    Offsets,
+    Place,
+    Positions,
+    split,
+)
+from kstore_core.spark.kafka.options import KafkaOptions
+from kstore_core.spark.kafka.topics import Brokers
+
+__all__ = ["batch_ranges", "ranges_between", "report_loss"]
+
+_log = logging.getLogger("kstore_core.spark.kafka")
+
+
+def batch_ranges(options: KafkaOptions) -> list[OffsetRange]:
+    """What a batch reads, as of now.
+
+    Raises
+    ------
+    SpecError
+        Offsets of other partitions are given, or an end before a beginning.
+    StateError
+        There is no such topic or partition.
+    InconsistentStateError
+        What is asked for is not there, and that is to fail.
+    EngineError
+        The brokers cannot be reached, or refuse.
+    """
+    starting = options.starting or Positions("startingOffsets", EARLIEST)
+    ending = options.ending or Positions("endingOffsets")
+    with Brokers(options) as brokers:
+        places = brokers.places()
+        earliest, latest = brokers.earliest(places), brokers.latest(places)
+    start, end = starting.at(earliest, latest), ending.at(earliest, latest)
+    for place, offset in ending.each.items():
+        if 0 <= offset < starting.each.get(place, 0):
+            raise SpecError(
+                f"{place[0]}-{place[1]} would end at {offset}, before it begins at {start[place]}; "
+                "correct startingOffsets or endingOffsets"
+            )
+    for place in places:
+        if end[place] > latest[place]:
+            report_loss(options, place, f"ends at {latest[place]}, and {end[place]} is asked for")
+            end[place] = latest[place]
+    return ranges_between(options, start, end, earliest)
+
+
+def ranges_between(
+    options: KafkaOptions, start: Mapping[Place, int], end: Offsets, earliest: Offsets
+) -> list[OffsetRange]:
+    """The ranges from `start` to `end`, cut as the options ask.
+
+    What has expired is skipped, or refused. A partition that ends before `start` was made anew, and
+    is read from its beginning.
+
+    Raises
+    ------
+    InconsistentStateError
+        Some records are there no more, and that is to fail.
+    """
+    ranges = []
+    for place, until in sorted(end.items()):
+        begin = start[place]
+        if begin > until or begin < earliest[place]:
+            found = f"begins at {earliest[place]} and ends at {until}, and {begin} is next"
+            report_loss(options, place, found)
+            begin = earliest[place]
+        if begin < until:
+            ranges.append(OffsetRange(*place, begin, until))
+    return split(ranges, options.min_partitions)
+
+
+def report_loss(options: KafkaOptions, place: Place, found: str) -> None:
+    """Refuse to go on without some records, or log that it happens.
+
+    Raises
+    ------
+    InconsistentStateError
+    """
+    lost = f"{place[0]}-{place[1]} at {options.servers} {found}"
+    if options.fail_on_data_loss:
+        raise InconsistentStateError(
+            f"{lost}. Records have expired, or the topic was made anew; failOnDataLoss=false reads "
+            "what is left"
+        )
+    _log.warning("%s; going on with what is left", lost)

@@ -1,0 +1,233 @@
+"""The records of a range of offsets as Arrow batches, on a worker."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from itertools import accumulate, chain
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kstore_core.arrow import headers_type
+from kstore_core.changelog.kafka.topics import partitions_of
+from kstore_core.errors import FormatError, InconsistentStateError
+from kstore_core.spark.kafka.offsets import OffsetRange
+from kstore_core.spark.kafka.options import KafkaOptions
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError
+
+    from kstore_core.changelog.kafka.client import Cluster
+
+__all__ = ["BATCH_ROWS", "arrow_schema", "read_range"]
+
+_log = logging.getLogger("kstore_core.spark.kafka")
+
+_AT_ONCE = 1000
+"""Messages taken from the library's queue at a time: more of them leave the CPU's cache."""
+
+BATCH_ROWS = 10_000
+_BATCH_BYTES = 16 * 1024 * 1024
+"""A batch ends with the messages that exceed one of them."""
+
+_EXPIRED = frozenset({"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"})
+_GONE = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
+
+
+def arrow_schema(*, headers: bool) -> pa.Schema:
+    """The columns of a batch: those of Spark's own source, in its order."""
+    columns = [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("timestampType", pa.int32()),
+    ]
+    return pa.schema(columns + [("headers", headers_type())] * headers)
+
+
+def read_range(options: KafkaOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
+    """The records of a range; compaction and transactions leave gaps between their offsets.
+
+    Raises
+    ------
+    InconsistentStateError
+        The partition no longer has an offset of the range, and that is to fail.
+    CorruptionError
+        Bytes do not fit their checksum.
+    FormatError
+        A record's time does not fit into a Spark timestamp.
+    EngineError
+        The brokers give no answer in time, or refuse.
+    """
+    cluster = options.cluster()
+    consumer = cluster.consumer(isolation=options.isolation)
+    schema = arrow_schema(headers=options.headers)
+    parts: list[pa.RecordBatch] = []
+    rows = size = 0
+    try:
+        for messages in _Reading(cluster, consumer, options, wanted):
+            parts.append(_batch(messages, wanted, schema))
+            rows, size = rows + len(messages), size + parts[-1].nbytes
+            if rows >= BATCH_ROWS or size >= _BATCH_BYTES:
+                yield from _joined(parts)
+                parts, rows, size = [], 0, 0
+        if parts:
+            yield from _joined(parts)
+    finally:
+        cluster.close(consumer)
+
+
+class _Reading:
+    """Iterates over the messages of a range, some at a time."""
+
+    def __init__(
+        self, cluster: Cluster, consumer: Consumer, options: KafkaOptions, wanted: OffsetRange
+    ) -> None:
+        self._cluster = cluster
+        self._consumer = consumer
+        self._options = options
+        self._wanted = wanted
+        self._position = wanted.begin
+        self._doing = f"{wanted} cannot be read"
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        cluster, consumer, end = self._cluster, self._consumer, self._wanted.end
+        cluster.trouble = None
+        self._go_to(self._wanted.begin)
+        position, moved_at = self._position, time.monotonic()
+        while self._position < end:
+            # Without waiting it gives no more than its queue holds, which is limited in bytes.
+            messages = consumer.consume(_AT_ONCE, 0) or consumer.consume(1, 0.1)
+            found = self._taken(messages)
+            if found:
+                yield found
+            self._look_whether_gone()
+            if self._position > position or found:
+                position, moved_at = self._position, time.monotonic()
+            elif cluster.is_refused or time.monotonic() > moved_at + cluster.timeout_s:
+                raise cluster.error(None, self._doing)
+
+    def _go_to(self, offset: int) -> None:
+        place = self._cluster.library.TopicPartition(
+            self._wanted.topic, self._wanted.partition, offset
+        )
+        self._position = offset
+        self._consumer.assign([place])
+
+    def _taken(self, messages: list[Any]) -> list[Any]:
+        """The records of the range among messages; sets the position to what follows them."""
+        if not messages:
+            return messages
+        errors = [message.error() for message in messages]
+        if any(errors):
+            for message, error in zip(messages, errors, strict=True):
+                if error is not None:
+                    self._look_at(error, message.offset())
+            messages = [m for m, e in zip(messages, errors, strict=True) if e is None]
+        if messages:
+            self._position = max(self._position, messages[-1].offset() + 1)
+            if self._position > self._wanted.end:
+                messages = [m for m in messages if m.offset() < self._wanted.end]
+        return messages
+
+    def _look_at(self, error: KafkaError, offset: int) -> None:
+        name = error.name()
+        if name == "_PARTITION_EOF":
+            self._position = max(self._position, offset)  # behind control records
+        elif name in _EXPIRED:
+            self._skip_what_expired()
+        elif self._cluster.passes(error):
+            self._cluster.trouble = error
+        else:
+            raise self._cluster.error(error, self._doing)
+
+    def _skip_what_expired(self) -> None:
+        place = self._cluster.library.TopicPartition(self._wanted.topic, self._wanted.partition)
+        begin, _ = self._cluster.ask(
+            self._consumer,
+            lambda timeout: self._consumer.get_watermark_offsets(place, timeout=timeout),
+            self._doing,
+        )
+        if begin <= self._position:  # it ends before: the topic is another one of the same name
+            self._lose("the partition ends before", self._wanted.end)
+        else:
+            self._lose(f"the partition begins at {begin}", min(begin, self._wanted.end))
+
+    def _look_whether_gone(self) -> None:
+        """Of a topic that is not there the library complains, and gives no message."""
+        trouble = self._cluster.trouble
+        if trouble is None or trouble.name() not in _GONE:
+            return
+        self._cluster.trouble = None
+        count = partitions_of(self._cluster, self._consumer, self._wanted.topic)
+        if count is None or count <= self._wanted.partition:
+            self._lose("the topic is gone", self._wanted.end)
+
+    def _lose(self, why: str, offset: int) -> None:
+        """Go on at `offset`, or refuse to."""
+        lost = f"{self._wanted}, at {self._cluster.servers}: {why}, and {self._position} is next"
+        if self._options.fail_on_data_loss:
+            raise InconsistentStateError(
+                f"{lost}. Records have expired or were deleted; failOnDataLoss=false reads what is "
+                "left"
+            )
+        _log.warning("%s; going on at %d", lost, offset)
+        self._go_to(offset)
+
+
+def _joined(parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """One batch; more where a column of it would exceed 2 GiB."""
+    whole: list[pa.RecordBatch] = pa.Table.from_batches(parts).combine_chunks().to_batches()
+    return whole
+
+
+def _batch(messages: list[Any], wanted: OffsetRange, schema: pa.Schema) -> pa.RecordBatch:
+    count = len(messages)
+    kinds, times = zip(*[message.timestamp() for message in messages], strict=True)
+    columns = [
+        pa.array([message.key() for message in messages], pa.binary()),
+        pa.array([message.value() for message in messages], pa.binary()),
+        pa.repeat(pa.scalar(wanted.topic), count),
+        pa.repeat(pa.scalar(wanted.partition, pa.int32()), count),
+        pa.array([message.offset() for message in messages], pa.int64()),
+        _timestamps(pa.array(times, pa.int64()), wanted),
+        pc.subtract(pa.array(kinds, pa.int32()), pa.scalar(1, pa.int32())),  # Kafka begins at -1
+    ]
+    if "headers" in schema.names:
+        columns.append(_headers([message.headers() for message in messages]))
+    return pa.record_batch(columns, schema=schema)
+
+
+def _timestamps(times: pa.Array, wanted: OffsetRange) -> pa.Array:
+    try:
+        return pc.multiply_checked(times, pa.scalar(1000, pa.int64())).cast(
+            pa.timestamp("us", tz="UTC")
+        )
+    except pa.ArrowInvalid as error:
+        raise FormatError(
+            f"{wanted}: a record's time does not fit into a Spark timestamp, which is microseconds "
+            "in 64 bits; Kafka takes any number of milliseconds"
+        ) from error
+
+
+def _headers(lists: list[list[tuple[str, bytes | None]] | None]) -> pa.Array:
+    """A list for each record; null where it has no headers."""
+    pairs = list(chain.from_iterable(filter(None, lists)))
+    header = pa.StructArray.from_arrays(
+        [
+            pa.array([name for name, _ in pairs], pa.string()),
+            pa.array([value for _, value in pairs], pa.binary()),
+        ],
+        fields=list(headers_type().value_type),
+    )
+    ends = accumulate((len(pairs) if pairs else 0 for pairs in lists), initial=0)
+    missing = pa.array([not pairs for pairs in lists])
+    return pa.ListArray.from_arrays(
+        pa.array(ends, pa.int32()), header, type=headers_type(), mask=missing
+    )

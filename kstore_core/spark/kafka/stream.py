@@ -1,0 +1,146 @@
+"""``format("kstore-kafka")`` as a stream: Spark keeps the offsets, in its checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from kstore_core.errors import SpecError
+from kstore_core.spark.kafka.offsets import (
+    Offsets,
+    Place,
+    Positions,
+    limited,
+    nested,
+    placed,
+)
+from kstore_core.spark.kafka.options import KafkaOptions
+from kstore_core.spark.kafka.planning import ranges_between, report_loss
+from kstore_core.spark.kafka.topics import Brokers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxRows,
+        SupportsTriggerAvailableNow,
+    )
+
+    LIMITS = True
+except ImportError:  # PySpark 4.1 asks for the latest offsets without a start and a limit
+    LIMITS = False
+    SupportsTriggerAvailableNow = object  # type: ignore[assignment,misc]
+
+__all__ = ["KafkaStream"]
+
+
+class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans the batches of one query on the driver, and reads their ranges on the workers.
+
+    Offsets are trees as in the checkpoints of Spark's own source: ``{"topic": {"0": 23}}``.
+    """
+
+    def __init__(self, options: KafkaOptions) -> None:
+        if options.max_offsets is not None and not LIMITS:
+            raise SpecError(
+                "maxOffsetsPerTrigger needs PySpark 4.2 or newer; leave it out, or update PySpark"
+            )
+        self._options = options
+        self._brokers: Brokers | None = None
+        self._target: Offsets | None = None
+        self._seen: Offsets | None = None
+        self._told: set[Place] = set()
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's
+        """Where a new query begins."""
+        brokers = self._connected()
+        starting = self._options.starting or Positions("startingOffsets")
+        places = brokers.places()
+        return nested(starting.at(brokers.earliest(places), brokers.latest(places)))
+
+    def latestOffset(  # noqa: N802 - Spark's
+        self, start: dict[str, Any] | None = None, limit: Any = None
+    ) -> dict[str, Any]:
+        """How far the next batch goes."""
+        known = placed(start or {})
+        self._seen = end = self._latest(known)
+        if self._target is not None:
+            last = {**known, **self._target}
+            end = {
+                place: min(offset, last[place]) for place, offset in end.items() if place in last
+            }
+        if limit is not None and not isinstance(limit, ReadAllAvailable):
+            end = limited(_begins(known, end), end, limit.max_rows)
+        return nested(end)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's
+        """What a trigger without a limit of its own reads at most."""
+        most = self._options.max_offsets
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's
+        """Where the topics ended when a batch was planned last, for the query's progress."""
+        return None if self._seen is None else nested(self._seen)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's
+        """Remember where the topics end: what comes later is not read."""
+        brokers = self._connected()
+        self._target = brokers.latest(brokers.places(may_be_gone=None))
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The ranges of a batch."""
+        until = placed(end)
+        begin = _begins(placed(start), until)
+        until = {place: offset for place, offset in until.items() if offset != begin[place]}
+        there = self._present(until)
+        earliest = self._connected().earliest(there)
+        until = {place: until[place] for place in there}
+        return [
+            InputPartition(one) for one in ranges_between(self._options, begin, until, earliest)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of a range, on a worker."""
+        from kstore_core.spark.kafka.reading import read_range
+
+        return read_range(self._options, partition.value)
+
+    def stop(self) -> None:
+        """Let go of the brokers."""
+        if self._brokers is not None:
+            self._brokers.close()
+            self._brokers = None
+
+    def _connected(self) -> Brokers:
+        if self._brokers is None:
+            self._brokers = Brokers(self._options)
+        return self._brokers
+
+    def _latest(self, known: Offsets) -> Offsets:
+        """Where all partitions end; those that are gone stay where they were."""
+        there = self._connected().places(may_be_gone={topic for topic, _ in known})
+        return {**self._gone(known, there), **self._connected().latest(there)}
+
+    def _present(self, wanted: Offsets) -> list[Place]:
+        """Those that are still there."""
+        there = self._connected().places(may_be_gone=None)
+        gone = self._gone(wanted, there)
+        return [place for place in wanted if place not in gone]
+
+    def _gone(self, known: Offsets, there: list[Place]) -> Offsets:
+        """Those that are no more, which is refused, or logged once."""
+        gone = {place: known[place] for place in known.keys() - set(there)}
+        for place in sorted(gone.keys() - self._told):
+            report_loss(self._options, place, "is there no more, or is no longer chosen")
+        self._told |= gone.keys()
+        return gone
+
+
+def _begins(start: Offsets, end: Offsets) -> Offsets:
+    """Where partitions are read on; one that is new since the last batch, from its beginning."""
+    return {place: start.get(place, 0) for place in end}

@@ -1,0 +1,144 @@
+"""What the brokers have: the partitions that are read, and where they begin and end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from types import TracebackType
+from typing import Any, Self
+
+from kstore_core.changelog.kafka.topics import partitions_of, topics
+from kstore_core.errors import StateError
+from kstore_core.spark.kafka.offsets import EARLIEST, LATEST, Offsets, Place
+from kstore_core.spark.kafka.options import KafkaOptions
+
+__all__ = ["Brokers"]
+
+_INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Topics that a pattern does not choose, as in Kafka's own consumer."""
+
+
+class Brokers:
+    """A connection of the driver's, for as long as it plans.
+
+    Parameters
+    ----------
+    options : KafkaOptions
+
+    Raises
+    ------
+    EngineUnavailableError
+        confluent-kafka is not installed.
+    SpecError
+        A setting that librdkafka refuses.
+    """
+
+    def __init__(self, options: KafkaOptions) -> None:
+        self._options = options
+        self._cluster = options.cluster()
+        # Asking as a consumer creates no topic, whatever the brokers allow.
+        self._consumer = self._cluster.consumer(isolation=options.isolation)
+        try:
+            self._admin = self._cluster.admin()
+        except BaseException:
+            self._cluster.close(self._consumer)
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the brokers. Closing twice is fine."""
+        self._cluster.close(self._consumer)
+        self._cluster.close(self._admin)
+
+    def places(self, *, may_be_gone: Collection[str] | None = ()) -> list[Place]:
+        """The partitions that are read, as they are now.
+
+        Parameters
+        ----------
+        may_be_gone : collection of str or None
+            Topics that are left out where they are no more; None: any.
+
+        Raises
+        ------
+        StateError
+            There is no such topic or partition.
+        EngineError
+            The brokers cannot be reached, or refuse.
+        """
+        wanted = self._options.topics
+        if wanted.pattern is not None:
+            found = topics(self._cluster, self._consumer)
+            named = re.compile(wanted.pattern).fullmatch
+            return _all_of({n: c for n, c in found.items() if named(n) and n not in _INTERNAL})
+        names = dict.fromkeys(wanted.names or [topic for topic, _ in wanted.places])
+        counts = {name: self._count(name, may_be_gone) for name in names}
+        if wanted.names:
+            return _all_of(counts)
+        for topic, number in wanted.places:
+            if number >= counts[topic] > 0:
+                raise StateError(
+                    f"no partition {number} of {topic} at {self._options.servers}, which has "
+                    f"{counts[topic]}; correct the option assign"
+                )
+        return [place for place in wanted.places if counts[place[0]]]
+
+    def earliest(self, places: Iterable[Place]) -> Offsets:
+        """The first offsets that may be there.
+
+        Raises
+        ------
+        EngineError
+            The brokers cannot be reached, or refuse.
+        """
+        return self._ask(places, EARLIEST)
+
+    def latest(self, places: Iterable[Place]) -> Offsets:
+        """The offsets behind the last records that a reader gets.
+
+        Raises
+        ------
+        EngineError
+            The brokers cannot be reached, or refuse.
+        """
+        return self._ask(places, LATEST)
+
+    def _count(self, topic: str, may_be_gone: Collection[str] | None) -> int:
+        count = partitions_of(self._cluster, self._consumer, topic)
+        if count is None and may_be_gone is not None and topic not in may_be_gone:
+            raise StateError(
+                f"no topic {topic} at {self._options.servers}; create it, or correct the name"
+            )
+        return count or 0
+
+    def _ask(self, places: Iterable[Place], which: int) -> Offsets:
+        from confluent_kafka import IsolationLevel
+        from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+
+        kind: Any = OffsetSpec
+        at = kind.earliest() if which == EARLIEST else kind.latest()
+        asked = {self._cluster.library.TopicPartition(*place): at for place in places}
+        if not asked:
+            return {}
+        level = IsolationLevel[self._options.isolation.upper()]
+        limit = self._options.timeout_s
+
+        def question(_: float) -> dict[Any, Any]:
+            told = self._admin.list_offsets(asked, isolation_level=level, request_timeout=limit)
+            return {place: answer.result(limit + 5) for place, answer in told.items()}
+
+        found = self._cluster.ask(self._admin, question, "the offsets of topics are not known")
+        return {(place.topic, place.partition): told.offset for place, told in found.items()}
+
+
+def _all_of(counts: dict[str, int]) -> list[Place]:
+    return [(topic, number) for topic, count in sorted(counts.items()) for number in range(count)]

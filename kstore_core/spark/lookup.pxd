@@ -1,6 +1,0 @@
-# cython: language_level=3
-from kstore_core.spark.version_runs cimport Runs
-
-
-cdef class VersionIndex:
-    cdef Runs runs

@@ -1,0 +1,105 @@
+"""The rows that a user's function gives, as one batch of the schema that was promised."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from kstore_core.errors import SpecError
+from kstore_core.spark.map_state.values import BYTES, Misfit, column_of, shown
+
+__all__ = ["OutputRows"]
+
+
+class OutputRows:
+    """Collects rows, and says of which call of the function each one came.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self._names = tuple(schema.names)
+        self._width = len(self._names)
+        self._rows: list[tuple[Any, ...]] = []
+        self._starts: list[int] = []
+        self._callers: list[Any] = []
+
+    def add(self, caller: object, given: object) -> None:
+        """Take what the function gave for ``caller``, a key: None, or an iterable of rows.
+
+        Raises
+        ------
+        SpecError
+            It is none, or a row has other columns than the schema.
+        """
+        if given is None:
+            return
+        if isinstance(given, (str, Mapping, *BYTES)) or not isinstance(given, Iterable):
+            raise SpecError(
+                f"for the key {caller!r} it gave {shown(given)}; it gives None, or an iterable of "
+                "rows: for a single one a list of one tuple or dict"
+            )
+        rows = self._rows
+        start = len(rows)
+        self._starts.append(start)
+        self._callers.append(caller)
+        for row in given:
+            if isinstance(row, tuple):
+                if len(row) != self._width:
+                    raise SpecError(
+                        f"{self._where(len(rows))} has {len(row)} columns; the schema has "
+                        f"{self._width}: {', '.join(self._names)}"
+                    )
+                rows.append(row)
+            elif isinstance(row, dict):
+                rows.append(self._of_dict(row))
+            else:
+                raise SpecError(
+                    f"{self._where(len(rows))} is {shown(row)}; a row is a tuple or a dict"
+                )
+
+    def batch(self) -> pa.RecordBatch:
+        """All rows.
+
+        Raises
+        ------
+        SpecError
+            A value does not fit its column.
+        """
+        columns = list(zip(*self._rows, strict=True)) or [()] * self._width
+        arrays = []
+        for field, values in zip(self.schema, columns, strict=True):
+            try:
+                arrays.append(column_of(values, field))
+            except Misfit as misfit:
+                raise SpecError(
+                    f"{self._where(misfit.index)}, column {field.name + misfit.path!r}: "
+                    f"{misfit.reason}"
+                ) from None
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _of_dict(self, row: dict[str, Any]) -> tuple[Any, ...]:
+        try:
+            whole = tuple([row[name] for name in self._names])
+        except KeyError as missing:
+            raise SpecError(
+                f"{self._where(len(self._rows))} has no column {missing.args[0]!r}; give None for "
+                "a null"
+            ) from None
+        if len(row) != self._width:
+            unknown = next(name for name in row if name not in self._names)
+            raise SpecError(
+                f"{self._where(len(self._rows))} has a column {unknown!r}; the schema has: "
+                f"{', '.join(self._names)}"
+            )
+        return whole
+
+    def _where(self, row: int) -> str:
+        call = bisect.bisect_right(self._starts, row) - 1
+        return f"for the key {self._callers[call]!r} its row {row - self._starts[call]}"

@@ -1,0 +1,185 @@
+"""The rows of one shard and batch, grouped by key, as a user's function sees them.
+
+Columns are decoded once for all keys, and only those that are asked for; the rows of one key lie
+beside each other, so a key's part of a column is a slice.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Iterator, Sequence
+from datetime import UTC
+from typing import Any, Literal, overload
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kstore_core import arrow
+from kstore_core.codec import Headers, decode_aggregation_with_headers, encode_column
+from kstore_core.spark.columns.arrow import combined, millis
+
+__all__ = ["Groups", "Rows", "Times"]
+
+Times = Literal["timestamp", "millis"]
+
+
+class Rows(Sequence[Any]):
+    """The rows of one key, in their order; each is a named tuple of the DataFrame's columns.
+
+    A column of headers holds :class:`~kstore_core.Headers`, one of timestamps aware datetimes or,
+    with ``timestamps="millis"``, int milliseconds; structs are dicts. What is not looked at is not
+    decoded: where a few columns are enough, :meth:`column` is faster than going over the rows.
+    """
+
+    __slots__ = ("_all", "_end", "_start")
+
+    def __init__(self, everything: _Decoded, start: int, end: int) -> None:
+        self._all = everything
+        self._start = start
+        self._end = end
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} rows of {', '.join(self._all.table.column_names)}>"
+
+    def __len__(self) -> int:
+        return self._end - self._start
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self._all.row._make, zip(*self._columns(), strict=True))
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return list(self)[index]
+        place = range(self._start, self._end)[index]
+        everything = self._all
+        return everything.row._make(
+            everything.column(name)[place] for name in everything.table.column_names
+        )
+
+    def column(self, name: str) -> list[Any]:
+        """One column of these rows.
+
+        Raises
+        ------
+        KeyError
+            There is none of this name.
+        """
+        return self._all.column(name)[self._start : self._end]
+
+    def to_arrow(self) -> pa.Table:
+        """These rows as they came, without a copy."""
+        return self._all.table.slice(self._start, len(self))
+
+    def _columns(self) -> list[list[Any]]:
+        return [self.column(name) for name in self._all.table.column_names]
+
+
+class Groups:
+    """The rows of a table by their keys, the keys in the order of their first rows.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    keys : pyarrow.Array of binary
+        The serialised key of each row, without nulls.
+    order_by : sequence of str
+        Columns by which the rows of a key are sorted, nulls last; rows that are equal there, and
+        all rows where there is none, stay in the order in which they came.
+    timestamps : {"timestamp", "millis"}
+    """
+
+    def __init__(
+        self, table: pa.Table, keys: pa.Array, order_by: Sequence[str], timestamps: Times
+    ) -> None:
+        coded = keys.dictionary_encode()
+        codes = coded.indices.to_numpy(zero_copy_only=False)
+        self.keys: list[bytes] = coded.dictionary.to_pylist()
+        order: npt.NDArray[np.int64]
+        if order_by:
+            by_columns = pc.sort_indices(table, [(name, "ascending") for name in order_by])
+            first = by_columns.to_numpy().astype(np.int64)
+            order = first[np.argsort(codes[first], kind="stable")]
+        else:
+            order = np.argsort(codes, kind="stable")
+        self._decoded = _Decoded(table.take(pa.array(order)), timestamps)
+        counts = np.bincount(codes, minlength=len(self.keys))
+        self._ends: list[int] = np.cumsum(counts).tolist()
+
+    def __iter__(self) -> Iterator[tuple[bytes, Rows]]:
+        start = 0
+        for key, end in zip(self.keys, self._ends, strict=True):
+            yield key, Rows(self._decoded, start, end)
+            start = end
+
+
+class _Decoded:
+    """A table and its columns as lists, each made when it is first asked for."""
+
+    def __init__(self, table: pa.Table, timestamps: Times) -> None:
+        self.table = table
+        self.row = _row_type(table.column_names)
+        self._as_millis = timestamps == "millis"
+        self._lists: dict[str, list[Any]] = {}
+
+    def column(self, name: str) -> list[Any]:
+        found = self._lists.get(name)
+        if found is None:
+            if name not in self.table.column_names:
+                raise KeyError(
+                    f"the rows have no column {name!r}; they have: "
+                    f"{', '.join(self.table.column_names)}"
+                )
+            found = self._lists[name] = self._decode(combined(self.table[name], name))
+        return found
+
+    def _decode(self, column: pa.Array) -> list[Any]:
+        kind = column.type
+        if _are_headers(kind):
+            return _headers(column.cast(arrow.headers_type()))
+        if pa.types.is_timestamp(kind) and kind.tz is not None:
+            return _times(column, as_millis=self._as_millis)
+        return list(column.to_pylist())
+
+
+def _row_type(names: list[str]) -> Any:
+    """A named tuple; a column whose name is no name of Python's is known by its place: ``_3``."""
+    return namedtuple("Row", names, rename=True)  # noqa: PYI024
+
+
+def _are_headers(kind: pa.DataType) -> bool:
+    """Whether a column is one of headers, whatever of it may be null."""
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+        return False
+    element = kind.value_type
+    if not pa.types.is_struct(element) or element.num_fields != len(arrow.HEADERS_FIELDS):
+        return False
+    key, value = element.field(0), element.field(1)
+    texts = (pa.string(), pa.large_string()), (pa.binary(), pa.large_binary())
+    names = (key.name, value.name)
+    return names == arrow.HEADERS_FIELDS and key.type in texts[0] and value.type in texts[1]
+
+
+def _headers(column: pa.Array) -> list[Any]:
+    """Headers that are decoded when somebody looks; none where the column is null."""
+    empty = pa.array([b""] * len(column), pa.binary())
+    raw = encode_column(empty, headers=column, layout="aggregation_with_headers")
+    found: list[Any] = []
+    for row in raw.to_pylist():
+        _, headers = decode_aggregation_with_headers(row)
+        found.append(Headers() if headers is None else headers)
+    return found
+
+
+def _times(column: pa.Array, *, as_millis: bool) -> list[Any]:
+    if as_millis:
+        found = pa.array(millis(column)[0])
+        found = found if not column.null_count else pc.if_else(column.is_null(), None, found)
+        return list(found.to_pylist())
+    local = column.cast(pa.timestamp("us")).to_pylist()
+    return [None if time is None else time.replace(tzinfo=UTC) for time in local]

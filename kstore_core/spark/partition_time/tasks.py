@@ -1,0 +1,111 @@
+"""What a task of `with_partition_time` does: the times of its partitions, and who tells them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kstore_core.clock import START
+from kstore_core.errors import SpecError
+from kstore_core.spark.columns.arrow import combined, millis
+from kstore_core.spark.columns.partition_headers import stamped
+
+__all__ = ["PartitionTimes"]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionTimes:
+    """Work on the rows of some partitions; the store has the time of each, by its name.
+
+    Attributes
+    ----------
+    timestamp, headers : str
+        Columns of the rows, which have a column ``partition`` too.
+    topics, offsets : bool
+        Whether they have columns ``topic`` and ``offset``.
+    removed : str
+        The column that tells which rows are left out.
+    schema : pyarrow.Schema
+        Of what it gives: the columns without that one.
+    """
+
+    timestamp: str
+    headers: str
+    topics: bool
+    offsets: bool
+    removed: str
+    schema: pa.Schema
+    name: str = "with_partition_time"
+
+    def __call__(self, store: Any, rows: pa.Table) -> pa.RecordBatch:
+        """The rows that stay, by partition and in order, with their headers."""
+        if rows[self.timestamp].null_count:
+            raise SpecError(
+                f"{rows[self.timestamp].null_count} rows have a null in the column "
+                f"{self.timestamp!r}, and a partition's time is that of its rows; leave them out "
+                "with a filter"
+            )
+        names, owner = self._partitions(rows)
+        order = np.argsort(owner, kind="stable")
+        if self.offsets:
+            offsets = rows["offset"].to_numpy()
+            order = np.lexsort((offsets, owner))
+        rows, owner = rows.take(pa.array(order)), owner[order]
+        times = millis(combined(rows[self.timestamp], self.timestamp))[0]
+        known = [START if time is None else time for time in store.get_many(names)]
+        read = _running(times, owner, np.array(known, np.int64))
+        kept = ~combined(rows[self.removed], self.removed).to_numpy(zero_copy_only=False)
+        for name, last in zip(names, _last_of(owner), strict=True):
+            store.put(name, int(read[last]))
+        given = rows.filter(pa.array(kept))
+        headers = stamped(
+            combined(given[self.headers], self.headers), read[kept], _sent(read, owner, kept)
+        )
+        columns = [
+            headers if field.name == self.headers else combined(given[field.name], field.name)
+            for field in self.schema
+        ]
+        fitting = [
+            column if column.type == field.type else column.cast(field.type)
+            for column, field in zip(columns, self.schema, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(fitting, schema=self.schema)
+
+    def _partitions(self, rows: pa.Table) -> tuple[list[str], npt.NDArray[np.int64]]:
+        """The names of the partitions, and which one each row is of."""
+        whole = combined(rows["partition"], "partition").cast(pa.string())
+        if self.topics:
+            topic = pc.fill_null(combined(rows["topic"], "topic").cast(pa.string()), "")
+            whole = pc.binary_join_element_wise(topic, whole, "-")
+        coded = whole.dictionary_encode()
+        return coded.dictionary.to_pylist(), coded.indices.to_numpy().astype(np.int64)
+
+
+Numbers = npt.NDArray[np.int64]
+
+
+def _running(times: Numbers, owner: Numbers, known: Numbers) -> Numbers:
+    """The greatest time of each row's partition up to the row; rows lie by partition."""
+    found = np.maximum(times, known[owner])
+    ends = _last_of(owner) + 1
+    for start, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):
+        np.maximum.accumulate(found[start:end], out=found[start:end])
+    return found
+
+
+def _sent(read: Numbers, owner: Numbers, kept: npt.NDArray[np.bool_]) -> Numbers:
+    """What the partition's time is before the next row that stays, for each one that does."""
+    places = np.flatnonzero(kept)
+    following = np.append(places[1:], len(read)) - 1
+    found: Numbers = read[np.minimum(following, _last_of(owner)[owner[places]])]
+    return found
+
+
+def _last_of(owner: Numbers) -> Numbers:
+    """The place of the last row of each partition."""
+    return np.cumsum(np.bincount(owner)) - 1

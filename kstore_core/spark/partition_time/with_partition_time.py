@@ -1,0 +1,136 @@
+"""with_partition_time: rows that tell the next stage how far their partition had come (KIP-472)."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from kstore_core import serdes, stores
+from kstore_core.errors import SpecError
+from kstore_core.spark.map_state.plan import check_unique, plan
+from kstore_core.spark.shards.frames import headers_type
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["with_partition_time"]
+
+_STORE = "partition-time"
+_REMOVED = "removed by keep"
+
+
+def with_partition_time(
+    df: DataFrame,
+    *,
+    root: str | os.PathLike[str],
+    keep: Column | str | None = None,
+    timestamp: str = "timestamp",
+    headers: str = "headers",
+    partitions: int | None = None,
+    engine: str = "lmdb",
+) -> DataFrame:
+    """Have each row tell, in its header ``partition-time``, how far its partition had come.
+
+    The header holds the greatest ``timestamp`` of the row's partition up to the row, whatever was
+    removed before it, over all micro-batches and restarts: 8 bytes big-endian, as KIP-472 has it.
+    The next stage honours it with ``map_state(…, partition_time="headers")`` or
+    ``open_state(…, partition_time=True)``: it takes for late what is late by the whole partition,
+    not by what it got to see.
+
+    Rows that this stage removes are removed here, with ``keep``. Then the last row before removed
+    ones has the header a second time, with the time that the partition had reached behind them;
+    stream time downstream is thus that of the whole partition at once, not with the next row only.
+
+    Parameters
+    ----------
+    df : DataFrame
+        Rows with a column ``partition`` (int), and ``topic`` and ``offset`` where they are known: a
+        stream of Kafka has them. With offsets, the rows of a partition come in their order;
+        without, in the order of arrival.
+    root : path
+        A directory that all machines see, for the times of the partitions; as of ``map_state``.
+    keep : Column or str, optional
+        A condition; rows for which it does not hold are left out, null included.
+    timestamp : str
+        The column of a row's time: timestamp, or long milliseconds.
+    headers : str
+        The column of headers; added where it is missing. A header of this name that a row has
+        already is replaced.
+    partitions : int, optional
+        How many tasks do it, each some of the partitions. Left out, as many as before, or
+        ``spark.sql.shuffle.partitions``.
+    engine : str
+        The storage engine.
+
+    Returns
+    -------
+    DataFrame
+        The columns of ``df``, and ``headers``.
+
+    Raises
+    ------
+    SpecError
+        A column is missing or of another type.
+    StateError, UnsupportedError
+        As of ``map_state``.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.types import StructField, StructType
+
+    from kstore_core.spark.partition_time.tasks import PartitionTimes
+
+    _check_columns(df, timestamp, headers)
+    if headers not in df.columns:
+        df = df.withColumn(headers, F.lit(None).cast(headers_type()))
+    schema = StructType(
+        [
+            StructField(headers, headers_type()) if field.name == headers else field
+            for field in df.schema.fields
+        ]
+    )
+    condition = F.expr(keep) if isinstance(keep, str) else keep
+    removed = F.lit(False) if condition is None else F.coalesce(~condition, F.lit(True))
+    columns = df.columns
+
+    def times(given: pa.Schema) -> PartitionTimes:
+        return PartitionTimes(
+            timestamp, headers, "topic" in columns, "offset" in columns, _REMOVED, given
+        )
+
+    def shard(partition: Column, shards: int) -> Column:
+        return F.pmod(partition, F.lit(shards)).cast("int")
+
+    return plan(
+        df.withColumn(_REMOVED, removed),
+        times,
+        schema,
+        stores.key_value(_STORE, key=serdes.UTF8, value=serdes.INT64),
+        ("partition", shard),
+        root=root,
+        engine=engine,
+        partitions=partitions,
+        partition_by="partition",
+    )
+
+
+def _check_columns(df: DataFrame, timestamp: str, headers: str) -> None:
+    check_unique(df)
+    names = df.columns
+    allowed = {
+        "partition": ("int", "bigint"),
+        timestamp: ("timestamp", "bigint"),
+        "topic": ("string",),
+        "offset": ("bigint", "int"),
+        headers: (headers_type().simpleString(),),
+    }
+    for name, kinds in allowed.items():
+        if name not in names:
+            if name in ("partition", timestamp):
+                raise SpecError(f"the DataFrame has no column {name!r}; it has: {', '.join(names)}")
+            continue
+        kind = df.schema[name].dataType.simpleString()
+        if kind not in kinds:
+            raise SpecError(f"the column {name!r} is {kind}, not {' or '.join(kinds)}")
+    if _REMOVED in names:
+        raise SpecError(f"the DataFrame has a column {_REMOVED!r}, which is taken here; rename it")

@@ -1,0 +1,191 @@
+"""The change feed: what differs between two versions of a store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kstore_core.errors import SpecError, UnsupportedError
+from kstore_core.spark.read.plan import Plan, chosen_partitions
+from kstore_core.spark.read.read_store import Timestamps, frame_of, manifest_spec
+from kstore_core.spark.read.schemas import chosen, record_schema
+from kstore_core.spark.read.tasks import batches, rendered
+from kstore_core.spark.root.manifest import Manifest, Shard
+from kstore_core.spark.root.root import Root
+from kstore_core.spec import StoreSpec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kstore_core.spark.shards.published import ShardReader
+
+__all__ = ["plan_changes", "read_changes"]
+
+
+def read_changes(
+    spark: SparkSession,
+    root: str | os.PathLike[str],
+    from_version: int,
+    to_version: int | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    partitions: Sequence[int] | None = None,
+    headers: bool | None = None,
+    timestamps: Timestamps = "timestamp",
+    spec: StoreSpec | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> DataFrame:
+    """Read what differs between two versions of a store.
+
+    Records are compared as they are stored, headers and times included. A key whose record is
+    another gives two rows, the one before and the one after. Of a versioned store the versions are
+    compared: one that was put is an ``insert``, one that ended since is an update of its
+    ``valid_to``, one that expired is a ``delete``. What came and went between the two is not seen.
+    Shards whose files are the same are not opened.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    root : path
+    from_version : int
+        The older of the two; 0 for no store, so that everything was inserted.
+    to_version : int, optional
+        The newer one; left out, the newest.
+    columns, partitions, headers, timestamps, spec, storage_options
+        As of :func:`kstore_core.spark.read_store`.
+
+    Returns
+    -------
+    DataFrame
+        ``_change`` (``insert``, ``update_preimage``, ``update_postimage`` or ``delete``) and the
+        columns of :func:`kstore_core.spark.read_store`.
+
+    Raises
+    ------
+    StateError
+        There is no such version.
+    TypeError
+        A version is not an int.
+    SpecError
+        ``from_version`` comes after ``to_version``.
+    UnsupportedError
+        The versions have different numbers of shards.
+    """
+    home = Root.at(root, storage_options)
+    plan = plan_changes(
+        home,
+        from_version,
+        to_version,
+        columns=columns,
+        partitions=partitions,
+        headers=headers,
+        timestamps=timestamps,
+        spec=spec,
+    )
+    return frame_of(spark, plan)
+
+
+def plan_changes(
+    home: Root,
+    from_version: int,
+    to_version: int | None,
+    *,
+    columns: Sequence[str] | None = None,
+    partitions: Sequence[int] | None = None,
+    headers: bool | None = None,
+    timestamps: str = "timestamp",
+    spec: StoreSpec | None = None,
+) -> Plan:
+    """The plan of :func:`read_changes`."""
+    import pyarrow as pa
+
+    from kstore_core.spark.shards.published import ShardReader
+
+    before = home.load(from_version) if from_version != 0 else None
+    after = home.load(to_version)
+    if before is not None and before.version > after.version:
+        raise SpecError(
+            f"from_version={from_version} comes after to_version={after.version}; name the older "
+            "one first"
+        )
+    spec = manifest_spec(after, spec, str(home))
+    numbers = chosen_partitions(partitions, range(after.partitions), home)
+    parts = tuple(part for part in _pairs(home, before, after) if part.number in numbers)
+    records = record_schema(spec, headers, timestamps, ("partition",))
+    available = pa.schema([("_change", pa.string()), *records])
+    task = ChangesTask(
+        ShardReader(home, spec, after.engine if before is None else before.engine),
+        ShardReader(home, spec, after.engine),
+        chosen(available, columns, f"the change feed of {spec.name!r}"),
+    )
+    return Plan(task, parts)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardPair:
+    """A shard before and after; None where it has no records."""
+
+    number: int
+    before: Shard | None
+    after: Shard | None
+
+
+def _pairs(home: Root, before: Manifest | None, after: Manifest) -> list[ShardPair]:
+    """The shards that may differ."""
+    if before is not None and before.partitions != after.partitions:
+        raise UnsupportedError(
+            f"{home} has {before.partitions} shards in version {before.version} and "
+            f"{after.partitions} in version {after.version}, so their keys lie elsewhere; read "
+            "both versions and compare the DataFrames"
+        )
+    for name in ("key", "value"):
+        old, new = (None if each is None else each.spec.get(name) for each in (before, after))
+        if before is not None and old != new:
+            raise UnsupportedError(
+                f"the {name}s of {home} are {old!r} in version {before.version} and {new!r} in "
+                f"version {after.version}, so no column holds both; read both versions and "
+                "compare the DataFrames"
+            )
+    olds: Sequence[Shard | None] = [None] * after.partitions if before is None else before.shards
+    pairs = []
+    for old, new in zip(olds, after.shards, strict=True):
+        if old is None or _files(old) != _files(new):
+            pair = ShardPair(new.shard, _written(old), _written(new))
+            if pair.before is not None or pair.after is not None:
+                pairs.append(pair)
+    return pairs
+
+
+def _written(shard: Shard | None) -> Shard | None:
+    return None if shard is None or shard.path is None else shard
+
+
+def _files(shard: Shard) -> list[tuple[str, str]]:
+    return [(file.path, file.sha256) for file in shard.files]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesTask:
+    """Compares the two states of a shard."""
+
+    before: ShardReader
+    after: ShardReader
+    schema: pa.Schema
+
+    def read(self, part: ShardPair) -> Iterator[pa.RecordBatch]:
+        """Batches of what differs."""
+        from kstore_core.spark.read.comparing import changes
+
+        spec = self.after.spec
+        with ExitStack() as stack:
+            old, new = (
+                None if shard is None else stack.enter_context(reader.open(shard))
+                for reader, shard in ((self.before, part.before), (self.after, part.after))
+            )
+            for chunk in changes(spec, old, new, self.schema.names):
+                constants = {"partition": part.number}
+                yield from batches(rendered(chunk, spec, self.schema, constants))

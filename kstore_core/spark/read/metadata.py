@@ -1,0 +1,225 @@
+"""What manifests say of stores, as tables: stores, shards, versions, offsets and files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from kstore_core.errors import SpecError
+from kstore_core.spark.read.plan import Plan
+from kstore_core.spark.read.tasks import batches
+from kstore_core.spark.root.finding import roots_at
+from kstore_core.spark.root.manifest import Manifest, Shard
+from kstore_core.spark.root.root import Root
+from kstore_core.spark.shards.frames import spark_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["What", "metadata_table", "plan_metadata", "read_metadata"]
+
+What = Literal["stores", "shards", "versions", "offsets", "files"]
+_Row = dict[str, Any]
+
+
+def read_metadata(
+    spark: SparkSession,
+    root: str | os.PathLike[str],
+    what: What = "shards",
+    *,
+    version: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> DataFrame:
+    """Read what the manifests say of a store, or of all that lie directly below a directory.
+
+    No shard is opened.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    root : path
+        Of a store, or a directory of such roots.
+    what : {"stores", "shards", "versions", "offsets", "files"}
+        A row a store; a row a shard, with its records, stream time and size; a row a published
+        version; a row a source partition that a shard has records of, with the last offset; or a
+        row a file.
+    version : int, optional
+        Another than the newest. Of ``"versions"`` it is the only one; else there are all.
+    storage_options : mapping, optional
+        Of the object store that ``root`` is in.
+
+    Raises
+    ------
+    SpecError
+        There is nothing of the kind to read.
+    StateError
+        There is no store, or not that version.
+    """
+    roots = roots_at(os.fspath(root), None, storage_options or {})
+    table = metadata_table(roots, what, version)
+    return spark.createDataFrame(table, spark_schema(table.schema))
+
+
+def plan_metadata(roots: Sequence[Root], what: str, version: int | None) -> Plan:
+    """The plan of a read of metadata: one part, the table itself."""
+    table = metadata_table(roots, what, version)
+    return Plan(TableTask(table.schema), (table,))
+
+
+@dataclass(frozen=True, slots=True)
+class TableTask:
+    """Gives tables as they are, but for columns that nobody asks for."""
+
+    schema: pa.Schema
+
+    def read(self, part: pa.Table) -> Iterator[pa.RecordBatch]:
+        """The batches of a table."""
+        yield from batches(part.select(self.schema.names))
+
+
+def metadata_table(roots: Sequence[Root], what: str, version: int | None = None) -> pa.Table:
+    """What the manifests at some roots say."""
+    import pyarrow as pa
+
+    if what not in _ROWS:
+        raise SpecError(f"metadata={what!r}; there are: {', '.join(_ROWS)}")
+    found = [row for root in roots for row in _ROWS[what](root, version)]
+    return pa.Table.from_pylist(found, _schema(what))
+
+
+def _stores(root: Root, version: int | None) -> Iterator[_Row]:
+    manifest = root.load(version)
+    spec = manifest.spec
+    yield _of_version(manifest) | {
+        "root": str(root),
+        "shape": spec["shape"],
+        "format": spec["format"],
+        "key": spec["key"],
+        "value": spec["value"],
+        "retention_ms": spec.get("history_retention_ms", spec.get("retention_ms")),
+        "window_size_ms": spec.get("window_size_ms"),
+        "versions": len(root.versions()),
+        "stream_time": _millis(max((s.stream_time for s in manifest.shards), default=-1)),
+    }
+
+
+def _versions(root: Root, version: int | None) -> Iterator[_Row]:
+    for number in root.versions() if version is None else [version]:
+        manifest = root.load(number)
+        yield _of_version(manifest) | {
+            "mode": manifest.mode,
+            "job": manifest.job,
+            "written_by": manifest.written_by,
+            "records": manifest.records,
+            "late": manifest.late,
+        }
+
+
+def _of_shard(manifest: Manifest, shard: Shard) -> _Row:
+    return {
+        "store": manifest.spec["name"],
+        "version": manifest.version,
+        "shard": shard.shard,
+    }
+
+
+def _shards(root: Root, version: int | None) -> Iterator[_Row]:
+    manifest = root.load(version)
+    for shard in manifest.shards:
+        yield _of_shard(manifest, shard) | {
+            "path": shard.path,
+            "rows": shard.rows,
+            "bytes": shard.bytes,
+            "files": len(shard.files),
+            "records": shard.records,
+            "late": shard.late,
+            "replayed": shard.replayed,
+            "stream_time": _millis(shard.stream_time),
+        }
+
+
+def _offsets(root: Root, version: int | None) -> Iterator[_Row]:
+    manifest = root.load(version)
+    for shard in manifest.shards:
+        for source in shard.offsets:
+            yield _of_shard(manifest, shard) | {
+                "topic": source.topic,
+                "partition": source.partition,
+                "offset": source.offset,
+            }
+
+
+def _files(root: Root, version: int | None) -> Iterator[_Row]:
+    manifest = root.load(version)
+    for shard in manifest.shards:
+        for file in shard.files:
+            yield _of_shard(manifest, shard) | {
+                "path": shard.place_of(file),
+                "bytes": file.bytes,
+                "sha256": file.sha256,
+            }
+
+
+def _of_version(manifest: Manifest) -> _Row:
+    return {
+        "store": manifest.spec["name"],
+        "version": manifest.version,
+        "created": _millis(manifest.created_ms),
+        "engine": manifest.engine,
+        "partitions": manifest.partitions,
+        "rows": sum(shard.rows for shard in manifest.shards),
+        "bytes": manifest.bytes,
+    }
+
+
+def _millis(time: int) -> int | None:
+    """A time in microseconds, or the last that a column holds; none before the first record.
+
+    A record with a time of the far future makes all others late: that is looked for here.
+    """
+    return None if time < 0 else min(time * 1000, _LAST)
+
+
+_ROWS: dict[str, Callable[[Root, int | None], Iterator[_Row]]] = {
+    "stores": _stores,
+    "shards": _shards,
+    "versions": _versions,
+    "offsets": _offsets,
+    "files": _files,
+}
+
+_LAST = 2**63 - 1
+
+_OF_VERSION = "store version created engine partitions rows bytes"
+_COLUMNS = {
+    "stores": f"{_OF_VERSION} root shape format key value retention_ms window_size_ms versions "
+    "stream_time",
+    "versions": f"{_OF_VERSION} mode job written_by records late",
+    "shards": "store version shard path rows bytes files records late replayed stream_time",
+    "offsets": "store version shard topic partition offset",
+    "files": "store version shard path bytes sha256",
+}
+_LONGS = frozenset(
+    ("version", "versions", "rows", "bytes", "files", "records", "late", "replayed", "offset")
+)
+_INTS = frozenset(("shard", "partition", "partitions"))
+_TIMES = frozenset(("created", "stream_time"))
+
+
+def _schema(what: str) -> pa.Schema:
+    """The columns of one kind of table."""
+    import pyarrow as pa
+
+    from kstore_core.spark.columns.arrow import TIMESTAMP
+
+    def kind(name: str) -> pa.DataType:
+        if name in _TIMES:
+            return TIMESTAMP
+        if name in _LONGS or name.endswith("_ms"):
+            return pa.int64()
+        return pa.int32() if name in _INTS else pa.string()
+
+    return pa.schema([(name, kind(name)) for name in _COLUMNS[what].split()])

@@ -1,0 +1,134 @@
+"""The rows of window and session stores, as Arrow columns: a key, its times, and the value.
+
+The times stand at fixed places of a row's key (docs/formats.md, Keys), so those of a whole chunk
+are cut out of it as columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kstore_core.engine import Chunk
+from kstore_core.keys import MAX_TIME, Fetch, RowKeys, rows_of
+from kstore_core.spark.read.rows import gathered, taken_apart
+from kstore_core.spark.read.selection import Selection
+from kstore_core.spec import StoreSpec
+from kstore_core.typed.key_value import after_prefix
+
+__all__ = ["key_columns", "segment_rows", "windows"]
+
+_KEYS_FIRST, _BY_TIME = -1, 0
+_Place = tuple[int, int]
+_END = 2**31 - 1  # of any row; a slice without an end overflows in Arrow
+
+
+def windows(store: Any, selection: Selection, wanted: Collection[str]) -> Iterator[pa.Table]:
+    """The selected rows that can be seen: the columns of their keys and of their values."""
+    spec = store.spec
+    for keys, rows in gathered(_rows(store, selection)):
+        columns = key_columns(spec, keys)
+        columns.update(taken_apart(spec.format, rows, wanted))
+        table = pa.table(columns)
+        if selection.prefix is not None:
+            table = table.filter(pc.starts_with(table["key"], selection.prefix))
+        if table.num_rows:
+            yield table
+
+
+def segment_rows(store: Any, segment: int) -> Iterator[Chunk]:
+    """The rows of one segment that can be seen, in the order of their keys."""
+    keys = rows_of(store.spec.shape, time_ordered=store.spec.time_ordered)
+    earliest, latest, _ = _times(store, Selection(), keys.hidden)
+    whole = keys.schema.fetch(store.spec.segment_interval_ms, None, None, earliest, latest)
+    bounds = replace(whole.bounds, segment_lo=segment, segment_hi=segment)
+    return whole._replace(bounds=bounds).scan(store.table)
+
+
+def key_columns(spec: StoreSpec, rows: pa.Array) -> dict[str, pa.Array]:
+    """The key of each row, and its window or session; with duplicates, the number of each."""
+    lead = _lead(rows, ordered=spec.time_ordered)
+    width = 16 if spec.shape == "session" else 12
+    first: _Place = (-width, 8 - width)
+    second: _Place = (8 - width, _END)
+    key: _Place = (0 if lead == _KEYS_FIRST else 1, -width)
+    if lead == _BY_TIME:
+        first = (1, 9)
+        second, key = ((9, 17), (17, _END)) if width == 16 else ((-4, _END), (9, -4))
+    keys = pc.binary_slice(rows, *key)
+    times = _integers(rows, first, ">i8")
+    if spec.shape == "session":
+        starts = _integers(rows, second, ">i8")
+        return {"key": keys, "session_start": pa.array(starts), "session_end": pa.array(times)}
+    size = spec.window_size_ms
+    assert size is not None
+    ends = np.where(times <= MAX_TIME - size, times + np.int64(size), MAX_TIME)
+    columns = {"key": keys, "window_start": pa.array(times), "window_end": pa.array(ends)}
+    if spec.retain_duplicates:
+        columns["sequence"] = pa.array(_integers(rows, second, ">i4"))
+    return columns
+
+
+def _lead(rows: pa.Array, *, ordered: bool) -> int:
+    """How the rows of a chunk, which are all alike, begin: see :class:`KeySchema`."""
+    return rows[0].as_py()[0] if ordered and len(rows) else _KEYS_FIRST
+
+
+def _integers(rows: pa.Array, place: _Place, dtype: str) -> npt.NDArray[np.signedinteger[Any]]:
+    """The big-endian integers that stand at one place of each row."""
+    kind = np.dtype(dtype)
+    fixed = pc.binary_slice(rows, *place).cast(pa.binary(kind.itemsize))
+    data = np.frombuffer(fixed.buffers()[1] or b"", kind, count=len(fixed))
+    return data.astype(kind.newbyteorder("="))
+
+
+def _rows(store: Any, selection: Selection) -> Iterator[Chunk]:
+    """The chunks of the rows that are asked for, and of others where a prefix is."""
+    spec = store.spec
+    keys = rows_of(spec.shape, time_ordered=spec.time_ordered, indexed=spec.indexed)
+    earliest, latest, latest_start = _times(store, selection, keys.hidden)
+    if earliest > latest or latest_start < 0:
+        return iter(())
+
+    def fetch(key_from: bytes | None, key_to: bytes | None) -> Fetch:
+        schema = keys.schema if key_from is None else keys.by_key
+        return schema.fetch(
+            spec.segment_interval_ms, key_from, key_to, earliest, latest, latest_start=latest_start
+        )
+
+    if selection.keys is not None:
+        return chain.from_iterable(fetch(key, key).scan(store.table) for key in selection.keys)
+    whole = fetch(selection.prefix, None)
+    return (_narrowed(whole, keys, selection.prefix) if selection.prefix else whole).scan(
+        store.table
+    )
+
+
+def _narrowed(fetch: Fetch, keys: RowKeys, prefix: bytes) -> Fetch:
+    """The fetch with an end behind the keys that begin with ``prefix``, where keys come first."""
+    lead = keys.by_key.prefix
+    if lead == _BY_TIME:
+        return fetch
+    head = b"" if lead == _KEYS_FIRST else bytes([lead])
+    return fetch._replace(bounds=replace(fetch.bounds, hi=after_prefix(head + prefix)))
+
+
+def _times(store: Any, selection: Selection, hidden: int) -> tuple[int, int, int]:
+    """The bounds of the rows' times, and of sessions' starts: those that have a common moment.
+
+    A row's time is its window's start, its session's end.
+    """
+    horizon = store.clock.horizon
+    seen = 0 if horizon < 0 else horizon + hidden
+    first = 0 if selection.from_ts is None else selection.from_ts
+    last = MAX_TIME if selection.to_ts is None else selection.to_ts
+    if store.spec.shape == "session":
+        return max(first, seen), MAX_TIME, last
+    return max(first - store.spec.window_size_ms + 1, seen), last, MAX_TIME

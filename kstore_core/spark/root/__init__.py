@@ -1,0 +1,1 @@
+"""A partitioned store: its root directory, manifests, versions and files."""

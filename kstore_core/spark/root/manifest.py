@@ -1,0 +1,229 @@
+"""What a version of a partitioned store consists of: one JSON document a version.
+
+The document is written once, after every shard is whole, and never changed. docs/spark-roots.md
+describes its fields.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Self
+
+from kstore_core.errors import InconsistentStateError
+from kstore_core.spark.root.checks import check_manifest
+
+__all__ = ["MANIFEST_FORMAT", "File", "Manifest", "Offset", "Shard"]
+
+MANIFEST_FORMAT = 2
+"""Number of this document's layout. A reader refuses a greater one.
+
+Layout 2 has files that lie in an earlier attempt; a document without any is of layout 1, as before.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file of a shard.
+
+    Attributes
+    ----------
+    path : str
+        Relative to the shard's directory, with forward slashes.
+    bytes : int
+        Its size.
+    sha256 : str
+        Hash of its content, hexadecimal.
+    at : str or None
+        Where it lies, relative to the root, where that is not below the shard's directory: an
+        earlier attempt sent it.
+    """
+
+    path: str
+    bytes: int
+    sha256: str
+    at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """The last record of a source partition whose effects a shard contains."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One partition of the store.
+
+    Attributes
+    ----------
+    shard : int
+        Its number; a key is in shard ``murmur2(key) & 0x7fffffff % partitions``.
+    path : str or None
+        Its task directory, relative to the root; None while nothing was written to it.
+    files : tuple of File
+        Every file below ``path``.
+    rows : int
+        Physical rows in the store.
+    records : int
+        Records restored by the job that wrote ``path``.
+    late : int
+        Of these, records that were too late for the store's history, and left out.
+    replayed : int
+        Of these, records that the shard contained already, by their offsets, and left out.
+    stream_time : int
+        The greatest record time, ms; -1 where there is none.
+    offsets : tuple of Offset
+        What the shard contains of its sources.
+    """
+
+    shard: int
+    path: str | None = None
+    files: tuple[File, ...] = ()
+    rows: int = 0
+    records: int = 0
+    late: int = 0
+    replayed: int = 0
+    stream_time: int = -1
+    offsets: tuple[Offset, ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        """Size of all files."""
+        return sum(file.bytes for file in self.files)
+
+    @property
+    def in_one_place(self) -> bool:
+        """Whether all files lie below ``path``."""
+        return all(file.at is None for file in self.files)
+
+    def place_of(self, file: File) -> str:
+        """Where one of its files lies, relative to the root."""
+        return file.at or f"{self.path}/{file.path}"
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """The shard that :func:`dataclasses.asdict` wrote; fields that are unknown are left out."""
+        known = _known(cls, document)
+        known["files"] = tuple(File(**_known(File, file)) for file in document["files"])
+        known["offsets"] = tuple(Offset(**_known(Offset, o)) for o in document["offsets"])
+        return cls(**known)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A version of a partitioned store.
+
+    Attributes
+    ----------
+    version : int
+        1 for the first, then one more each.
+    created_ms : int
+        When it was published, ms since the epoch, by the writer's clock.
+    job : str
+        The writing job; its shards stand below ``attempts/<job>``.
+    mode : str
+        ``"append"`` or ``"overwrite"``: whether it goes on from the version before.
+    engine : str
+        The engine that the shards were written with.
+    partitions : int
+        The number of shards.
+    spec : mapping
+        The store's description, as its directories keep it.
+    shards : tuple of Shard
+        All of them, in the order of their numbers.
+    written_by : str
+        The writing program and its version.
+    """
+
+    version: int
+    created_ms: int
+    job: str
+    mode: str
+    engine: str
+    partitions: int
+    spec: Mapping[str, Any]
+    shards: tuple[Shard, ...]
+    written_by: str = ""
+
+    @property
+    def format(self) -> int:
+        """The layout that its document has."""
+        return 1 if all(shard.in_one_place for shard in self.shards) else 2
+
+    def _repr_html_(self) -> str:
+        from kstore_core.display.reprs import manifest_html
+
+        return manifest_html(self)
+
+    @property
+    def records(self) -> int:
+        """Records that the shards' last jobs restored."""
+        return sum(shard.records for shard in self.shards)
+
+    @property
+    def late(self) -> int:
+        """Records that were left out because they were too late."""
+        return sum(shard.late for shard in self.shards)
+
+    @property
+    def bytes(self) -> int:
+        """Size of all shards."""
+        return sum(shard.bytes for shard in self.shards)
+
+    def places(self) -> Iterator[str]:
+        """Where every file lies, relative to the root."""
+        for shard in self.shards:
+            yield from map(shard.place_of, shard.files)
+
+    def to_json(self) -> str:
+        """The document, indented, keys in order of declaration."""
+        document = {**asdict(self), "format": self.format}
+        for shard in document["shards"]:
+            shard["files"] = [_without_none(file) for file in shard["files"]]
+        return json.dumps(document, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, where: str, version: int | None = None) -> Self:
+        """Read a document.
+
+        Parameters
+        ----------
+        text : str
+        where : str
+            Its name, for messages.
+        version : int, optional
+            Which version it has to be.
+
+        Raises
+        ------
+        InconsistentStateError
+            It is not a manifest, or that of another version; names the field.
+        StateError
+            It is of a newer layout.
+        """
+        try:
+            document = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise InconsistentStateError(
+                f"{where} is not a manifest (it is no JSON: {error}); another version can be read "
+                "with version="
+            ) from error
+        check_manifest(document, where, newest_layout=MANIFEST_FORMAT, version=version)
+        known = _known(cls, document)
+        known["shards"] = tuple(Shard.from_dict(shard) for shard in document["shards"])
+        return cls(**known)
+
+
+def _known(cls: type[Any], document: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a document are fields of ``cls``."""
+    names = (field.name for field in fields(cls))
+    return {name: document[name] for name in names if name in document}
+
+
+def _without_none(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if value is not None}

@@ -1,0 +1,307 @@
+"""A store's root: versions, attempts, and publishing a version exactly once.
+
+::
+
+    <root>/_kstore/<version>.json               a manifest; the greatest version is the newest
+    <root>/attempts/<job>/begun                 while tasks of the job may upload
+    <root>/attempts/<job>/<shard>-<attempt>/    what a task of the job uploaded
+
+Nothing here changes once it is published. A version appears with the appearance of its manifest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kstore_core.errors import (
+    CommitConflictError,
+    InconsistentStateError,
+    KStoreError,
+    StateError,
+    UnsupportedError,
+)
+from kstore_core.spark.live.layout import LIVE
+from kstore_core.spark.root.manifest import File, Manifest, Shard
+from kstore_core.spark.root.shard_files import Stamps, fetch_files, shard_in_place, upload_files
+from kstore_core.spark.root.storage.base import Storage, storage_at
+from kstore_core.spark.runtime.engines import this_worker
+
+__all__ = ["ATTEMPTS", "MANIFESTS", "Root"]
+
+MANIFESTS = "_kstore"
+ATTEMPTS = "attempts"
+_BEGUN = "begun"
+_NAME = re.compile(r"([1-9][0-9]{0,18})\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Where the versions of one partitioned store are kept. It travels to the workers.
+
+    Attributes
+    ----------
+    storage : Storage
+        Of the root's files.
+    """
+
+    storage: Storage
+
+    @classmethod
+    def at(
+        cls, where: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
+    ) -> Root:
+        """The root at a local path, a ``file:`` or an ``s3:`` address.
+
+        Raises
+        ------
+        UnsupportedError
+            Another scheme.
+        SpecError
+            ``storage_options`` that the storage does not know.
+        ValueError
+            An empty path.
+        """
+        return cls(storage_at(where, storage_options))
+
+    def __str__(self) -> str:
+        return self.storage.name
+
+    @property
+    def name(self) -> str:
+        """The root's path or address, for messages."""
+        return self.storage.name
+
+    @property
+    def path(self) -> Path:
+        """The root's directory.
+
+        Raises
+        ------
+        UnsupportedError
+            It is none of this machine.
+        """
+        if self.storage.path is None:
+            raise UnsupportedError(
+                f"{self} is on an object store and no directory of this machine, which this needs; "
+                "copy the store to a local disk first"
+            )
+        return self.storage.path
+
+    def versions(self) -> list[int]:
+        """The published versions, ascending.
+
+        Raises
+        ------
+        StateError
+            There is a file where a directory should be.
+        """
+        names = self.storage.names(MANIFESTS)
+        return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
+
+    def newest(self) -> Manifest | None:
+        """The manifest of the newest version, or None where nothing was published yet."""
+        versions = self.versions()
+        return self._read(versions[-1]) if versions else None
+
+    def load(self, version: int | None = None) -> Manifest:
+        """The manifest of a version; of the newest for None.
+
+        Raises
+        ------
+        StateError
+            There is no such version, or its manifest is of a newer layout.
+        InconsistentStateError
+            Its manifest is damaged.
+        TypeError
+            The version is not an int.
+        """
+        if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
+            raise TypeError(
+                f"version={version!r} is {type(version).__name__}, not int; versions are numbered "
+                "1, 2, …, and None is the newest"
+            )
+        versions = self.versions()
+        if not versions:
+            raise StateError(
+                f"{self} holds no store: there is no manifest in {self}/{MANIFESTS}. "
+                "Write one with kstore_core.spark.write_store"
+            )
+        if version is None:
+            version = versions[-1]
+        if version not in versions:
+            raise StateError(
+                f"{self} has no version {version}; it has {versions[0]} to {versions[-1]}"
+            )
+        return self._read(version)
+
+    def check_unused(self) -> None:
+        """Refuse a directory without versions that somebody else uses.
+
+        Raises
+        ------
+        StateError
+            It holds other files than a root has.
+        """
+        others = sorted({*self.storage.names("")} - {MANIFESTS, ATTEMPTS, LIVE})
+        if others:
+            raise StateError(
+                f"{self} is not empty and holds no partitioned store: there is {others[0]!r}. "
+                "Give an empty directory, or one that does not exist"
+            )
+
+    def publish(self, manifest: Manifest) -> None:
+        """Make a version visible: put its manifest in place unless there is one.
+
+        Raises
+        ------
+        CommitConflictError
+            Another writer published this version first, or a later one. Nothing was changed.
+        """
+        name, text = _manifest(manifest.version), manifest.to_json().encode()
+        newest = max(self.versions(), default=0)
+        if newest > manifest.version:
+            raise self._conflict(newest)
+        self.storage.settle(self.attempts(manifest.job))
+        try:
+            self.storage.put_new(name, text)
+        except FileExistsError:
+            if not self._is(name, text):
+                raise self._conflict(manifest.version) from None
+        except (OSError, KStoreError):  # the answer was lost; the request may have arrived
+            if not self._is(name, text):
+                raise
+
+    def _is(self, name: str, text: bytes) -> bool:
+        """Whether a manifest is the very one that this job puts there."""
+        with contextlib.suppress(FileNotFoundError):
+            return self.storage.read(name) == text
+        return False
+
+    def _conflict(self, version: int) -> CommitConflictError:
+        return CommitConflictError(
+            f"{self}/{_manifest(version)} was published by another writer in the meantime, so "
+            "nothing of this job was. Run it again to go on from that version"
+        )
+
+    def attempts(self, job: str) -> str:
+        """Where the tasks of a job upload to, relative to the root."""
+        return f"{ATTEMPTS}/{job}"
+
+    def begin(self, job: str) -> None:
+        """Mark ``job`` as running, so that its tasks may upload.
+
+        Raises
+        ------
+        UnsupportedError
+            The storage puts a file where there is one, as old S3 servers do: two writers would
+            publish the same version.
+        """
+        marker = f"{self.attempts(job)}/{_BEGUN}"
+        with contextlib.suppress(FileExistsError):  # a request that was sent twice
+            self.storage.put_new(marker, b"")
+        try:
+            self.storage.put_new(marker, b"")
+        except FileExistsError:
+            return
+        self.discard(job)
+        raise UnsupportedError(
+            f"{self} was asked to write a file only where there is none, and wrote it over the one "
+            "that there was: its server ignores conditional requests (If-None-Match), without "
+            "which two writers destroy each other's work. Update the server, or use another one"
+        )
+
+    def has_begun(self, job: str) -> bool:
+        """Whether a job is marked as running: neither discarded nor finished."""
+        try:
+            self.storage.size(f"{self.attempts(job)}/{_BEGUN}")
+        except FileNotFoundError:
+            return False
+        return True
+
+    def close(self, job: str) -> None:
+        """Take the mark of a job away: nothing more is uploaded."""
+        self.storage.delete([f"{self.attempts(job)}/{_BEGUN}"])
+
+    def discard(self, job: str) -> None:
+        """Remove what a job uploaded, however little of it is there. Never raises for that."""
+        for _ in range(3):  # a task that is being cancelled may still add a file
+            with contextlib.suppress(OSError, KStoreError):
+                self.close(job)
+                self.storage.delete_tree(self.attempts(job))
+
+    def keep_only(self, job: str, manifest: Manifest) -> None:
+        """Remove what ``job`` uploaded and ``manifest`` does not refer to, its mark included."""
+        self.close(job)
+        home = self.attempts(job)
+        kept = {place.removeprefix(f"{home}/").partition("/")[0] for place in manifest.places()}
+        for name in self.storage.names(home):
+            if name not in kept:
+                self.storage.delete_tree(f"{home}/{name}")
+
+    def upload(
+        self, source: Path, place: str, parent: Shard | None = None, stamps: Stamps | None = None
+    ) -> tuple[File, ...]:
+        """Copy a closed directory to ``place``, below :meth:`attempts` of a job that has begun.
+
+        `parent` is the published shard that `source` was fetched from, with the `stamps` of then:
+        its files that nobody wrote to are not sent again.
+        """
+        job = place.split("/")[1]
+        if not self.has_begun(job):
+            raise FileNotFoundError(
+                f"{self}/{self.attempts(job)} is not there for {this_worker()}: the job has ended "
+                "meanwhile, or this machine means another place by the root than the driver; "
+                "kstore_core.spark.check_cluster(spark, root) tells which"
+            )
+        return upload_files(self.storage, source, place, parent, stamps)
+
+    def fetch(self, shard: Shard, target: Path) -> Stamps:
+        """Copy a published shard to ``target``, checking every byte of it.
+
+        Raises
+        ------
+        CorruptionError
+            A file is missing, or is not what the manifest says.
+        """
+        return fetch_files(self.storage, shard, target)
+
+    def local_shard(self, shard: Shard) -> AbstractContextManager[Path]:
+        """A local directory with the files of a published shard, to be read only.
+
+        Where the root is a local one it is the shard's own, after a look at the sizes of its
+        files; else a copy that this machine keeps for a while, of which every byte was checked.
+
+        Raises
+        ------
+        CorruptionError
+            A file is missing, or is not what the manifest says.
+        """
+        from kstore_core.spark.root.cache import cached_shard
+
+        if shard.in_one_place and self.storage.path is not None:
+            return shard_in_place(self.storage, shard)
+        return cached_shard(self.storage, shard)
+
+    def _read(self, version: int) -> Manifest:
+        name = _manifest(version)
+        try:
+            text = self.storage.read(name).decode()
+        except FileNotFoundError:
+            raise StateError(
+                f"{self}/{name} was removed meanwhile; a vacuum with keep_versions removes old "
+                "versions. Read a newer one"
+            ) from None
+        except UnicodeDecodeError as error:
+            raise InconsistentStateError(f"{self}/{name} is not a manifest ({error})") from error
+        return Manifest.from_json(text, f"{self}/{name}", version)
+
+
+def _manifest(version: int) -> str:
+    return f"{MANIFESTS}/{version}.json"

@@ -1,0 +1,187 @@
+"""The files of a shard between a root and a local directory: hashed, checked, sent once only.
+
+An append starts from the files of the version before, and most of them come through it unchanged:
+a RocksDB table is never written to again. Such a file is not sent a second time. A local root links
+it into the new attempt; on an object store the manifest says in which older attempt it lies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from kstore_core.errors import CorruptionError
+from kstore_core.spark.root.manifest import File, Shard
+from kstore_core.spark.root.storage.base import Storage
+
+__all__ = [
+    "Stamps",
+    "data_files",
+    "fetch_files",
+    "is_data",
+    "is_immutable",
+    "sha256_of",
+    "shard_in_place",
+    "upload_files",
+]
+
+Stamps = Mapping[str, tuple[int, int, int]]
+"""Inode, time and size of fetched files by name; a file that still has them was not written to."""
+
+_IMMUTABLE = re.compile(r".*\.(sst|blob)")
+_NOT_DATA = re.compile(r"LOCK|LOG|LOG\.old\.[0-9]+|lock\.mdb")
+"""RocksDB's lock, its diary of the machine that wrote, and LMDB's table of who reads."""
+
+
+def upload_files(
+    storage: Storage,
+    source: Path,
+    place: str,
+    parent: Shard | None = None,
+    stamps: Stamps | None = None,
+) -> tuple[File, ...]:
+    """Copy a closed directory into an attempt; durable, and hashed on the way.
+
+    Parameters
+    ----------
+    storage : Storage
+    source : Path
+    place : str
+        A directory that is not there yet.
+    parent : Shard, optional
+        The published shard that `source` was fetched from, with the `stamps` of then: its files
+        that nobody wrote to are not sent again.
+    """
+    known = {} if parent is None else {file.path: file for file in parent.files}
+    stamps = stamps or {}
+    files, fresh = [], {}
+    for here, inner in data_files(source):
+        target = f"{place}/{inner}"
+        old = known.get(inner)
+        if parent is not None and old is not None and stamps.get(inner) == _stamp(here):
+            lies = storage.reuse(parent.place_of(old), target)
+            at = None if lies == target else lies
+            files.append(File(inner, old.bytes, old.sha256, at))
+        else:
+            fresh[target] = here
+            files.append(File(inner, here.stat().st_size, sha256_of(here)))
+    storage.upload(fresh)
+    storage.settle(place)
+    return tuple(sorted(files, key=lambda file: file.path))
+
+
+def data_files(directory: Path) -> Iterator[tuple[Path, str]]:
+    """The files below a directory that belong to a shard, and their paths within it."""
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            if is_data(name):
+                here = Path(folder, name)
+                yield here, here.relative_to(directory).as_posix()
+
+
+def is_data(name: str) -> bool:
+    """Return True if a file of this name, without its directory, belongs to a shard's data."""
+    return not _NOT_DATA.fullmatch(name)
+
+
+def is_immutable(file: File) -> bool:
+    """Whether no engine ever writes to a file of this name again."""
+    return bool(_IMMUTABLE.fullmatch(file.path))
+
+
+def fetch_files(
+    storage: Storage,
+    shard: Shard,
+    target: Path,
+    *,
+    linked: bool = True,
+    there: Callable[[File, Path], bool] = lambda file, place: False,
+) -> Stamps:
+    """Copy a published shard to a new local directory, checking every byte of it.
+
+    Parameters
+    ----------
+    storage : Storage
+    shard : Shard
+    target : Path
+    linked : bool
+        Files that no engine writes to may be links to those of the root.
+    there : callable
+        Puts a file into its place without the storage, where it can.
+
+    Raises
+    ------
+    CorruptionError
+        A file is missing, or is not what the manifest says.
+    """
+    target.mkdir(parents=True)
+    for file in shard.files:
+        (target / file.path).parent.mkdir(parents=True, exist_ok=True)
+    for kept in (True, False):
+        files = {
+            shard.place_of(file): target / file.path
+            for file in shard.files
+            if is_immutable(file) == kept and not there(file, target / file.path)
+        }
+        try:
+            storage.download(files, linked=linked and kept)
+        except FileNotFoundError as error:
+            raise CorruptionError(
+                f"{storage.name}: a file of shard {shard.shard} is missing: {error}. Read another "
+                "version, or write the store anew with mode='overwrite'"
+            ) from error
+    for file in shard.files:
+        here = target / file.path
+        size, sha256 = here.stat().st_size, sha256_of(here)
+        if (size, sha256) != (file.bytes, file.sha256):
+            raise CorruptionError(
+                f"{storage.name}/{shard.place_of(file)} is not what its manifest says: {size} "
+                f"bytes, sha256 {sha256}, instead of {file.bytes}, {file.sha256}. Read another "
+                "version, or write the store anew with mode='overwrite'"
+            )
+    return {file.path: _stamp(target / file.path) for file in shard.files}
+
+
+@contextlib.contextmanager
+def shard_in_place(storage: Storage, shard: Shard) -> Iterator[Path]:
+    """The directory of a published shard of this machine, after a look at the sizes of its files.
+
+    Raises
+    ------
+    CorruptionError
+        A file is missing or of another size, or the directory has a symbolic link in it.
+    """
+    assert storage.path is not None
+    assert shard.path is not None
+    there = {entry.name: entry for entry in storage.files(shard.path)}
+    for name in (entry.name for entry in there.values() if entry.is_link):
+        storage.size(name)  # which says where it leads
+    for file in shard.files:
+        place = shard.place_of(file)
+        try:
+            size = there[place].bytes if place in there else storage.size(place)
+        except FileNotFoundError:
+            raise CorruptionError(
+                f"{storage.name}/{place} is missing. If a vacuum has removed this version, read "
+                "the newest one; if the file was lost, another"
+            ) from None
+        if size != file.bytes:
+            raise CorruptionError(
+                f"{storage.name}/{place} has {size} bytes, its manifest says {file.bytes}"
+            )
+    yield storage.path / shard.path
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    stat = path.stat()
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+
+
+def sha256_of(path: Path) -> str:
+    """The hash of a file, hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,262 @@
+"""Roots on local and mounted file systems: plain files, hard links, and fsync where it counts."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import shutil
+import stat
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path, PurePosixPath
+
+from kstore_core.errors import (
+    CorruptionError,
+    InconsistentStateError,
+    StateError,
+    StorageFullError,
+    StorageUnavailableError,
+)
+from kstore_core.spark.root.storage.base import Entry
+from kstore_core.system.directories import make_directory, sync_directory
+
+__all__ = ["FULL", "LocalFiles"]
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""The errors of a disk that is full."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFiles:
+    """The files below a directory, which need not exist yet.
+
+    Attributes
+    ----------
+    path : Path
+        Absolute.
+    """
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return str(self.path)
+
+    def names(self, directory: str) -> list[str]:
+        place = self._place(directory)
+        try:
+            with _saying(place):
+                return sorted(entry.name for entry in place.iterdir())
+        except FileNotFoundError:
+            return []
+        except NotADirectoryError:
+            raise StateError(_not_a_directory(place)) from None
+
+    def files(self, directory: str) -> list[Entry]:
+        found = []
+        for folder, folders, names in os.walk(self._place(directory)):
+            links = [name for name in folders if Path(folder, name).is_symlink()]
+            for name in (*names, *links):
+                place = Path(folder, name)
+                with contextlib.suppress(FileNotFoundError):  # deleted since
+                    seen = place.lstat()
+                    found.append(
+                        Entry(
+                            place.relative_to(self.path).as_posix(),
+                            seen.st_size,
+                            seen.st_mtime_ns // 1_000_000,
+                            stat.S_ISLNK(seen.st_mode),
+                            (seen.st_dev, seen.st_ino),
+                        )
+                    )
+        return found
+
+    def size(self, name: str) -> int:
+        place = self._place(name)
+        with _saying(place):
+            return place.stat().st_size
+
+    def read(self, name: str) -> bytes:
+        place = self._place(name)
+        with _saying(place), _opened(place) as file:
+            return file.read()
+
+    def digest(self, name: str) -> tuple[int, str]:
+        place = self._place(name)
+        with _saying(place), _opened(place) as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+            return file.tell(), found
+
+    def put_new(self, name: str, data: bytes) -> None:
+        target = self._place(name)
+        scratch = target.with_name(f".{target.name}-{uuid.uuid4().hex}.tmp")
+        with _saying(target):
+            try:
+                make_directory(target.parent, synced=True)
+            except FileExistsError:
+                raise StateError(
+                    f"{target.parent} cannot be made: there is a file in its way, or a link that "
+                    "leads nowhere, as to a disk that is not mounted"
+                ) from None
+            try:
+                _write_new(scratch, data)
+                try:
+                    os.link(scratch, target)
+                except FileExistsError:
+                    raise
+                except OSError:  # no hard links here: a reader may see the first half for a moment
+                    _write_new(target, data)
+            finally:
+                scratch.unlink(missing_ok=True)
+            sync_directory(target.parent)
+
+    def upload(self, files: Mapping[str, Path]) -> None:
+        for name, source in files.items():
+            target = self._place(name)
+            with _saying(target):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with source.open("rb") as reader, target.open("xb") as writer:
+                    shutil.copyfileobj(reader, writer, 1 << 20)
+                    writer.flush()
+                    os.fsync(writer.fileno())
+
+    def reuse(self, old: str, new: str) -> str:
+        source, target = self._place(old), self._place(new)
+        with _saying(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(source, target)
+        except FileNotFoundError:
+            raise
+        except OSError:  # no hard links here, or too many of this file
+            self.upload({new: source})
+        return new
+
+    def download(self, files: Mapping[str, Path], *, linked: bool = False) -> None:
+        for name, target in files.items():
+            source = self._place(name)
+            if linked:
+                try:
+                    os.link(source, target)
+                    continue
+                except FileNotFoundError:
+                    raise
+                except OSError:  # another file system
+                    pass
+            with _saying(target):
+                shutil.copyfile(source, target)
+
+    def settle(self, directory: str) -> None:
+        place = self._place(directory)
+        with _saying(place):
+            for folder, _, _ in os.walk(place):
+                sync_directory(Path(folder))
+            for above in place.parents:
+                if above.is_relative_to(self.path) and above.is_dir():
+                    sync_directory(above)
+
+    def delete(self, names: Sequence[str]) -> None:
+        for name in names:
+            place = self._place(name, itself=False)
+            with contextlib.suppress(FileNotFoundError), _saying(place):
+                place.unlink()
+                self._prune(place)
+
+    def delete_tree(self, directory: str) -> None:
+        place = self._place(directory)
+        with contextlib.suppress(FileNotFoundError), _saying(place):
+            shutil.rmtree(place)
+            self._prune(place)
+
+    def _place(self, name: str, *, itself: bool = True) -> Path:
+        """The path of a name, which leads through no link below the root.
+
+        Parameters
+        ----------
+        name : str
+        itself : bool
+            The last part may not be a link either.
+
+        Raises
+        ------
+        CorruptionError
+            One of its parts is a link.
+        """
+        parts = PurePosixPath(name).parts
+        here = self.path
+        for part in parts if itself else parts[:-1]:
+            here /= part
+            with _saying(here):
+                leads = here.readlink() if here.is_symlink() else None
+            if leads is not None:
+                raise CorruptionError(
+                    f"{here} is a symbolic link, to {leads}; every file and directory of a root "
+                    "has to lie in the root itself. Put what it leads to in the place of the link, "
+                    "or read another root"
+                )
+        return self.path / name
+
+    def _prune(self, place: Path) -> None:
+        """Remove the directories above `place` that are empty now: they are none."""
+        for folder in place.parents:
+            if folder == self.path or not folder.is_relative_to(self.path):
+                return
+            try:
+                folder.rmdir()
+            except OSError:
+                return
+
+
+@contextlib.contextmanager
+def _saying(place: Path) -> Iterator[None]:
+    """Have what goes wrong on the way be said in our own words."""
+    try:
+        yield
+    except (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError):
+        raise
+    except OSError as error:
+        if error.errno in FULL:
+            raise StorageFullError(
+                f"no space left for {place}: {error.strerror}. Make room there and run the job "
+                "again; what was published before is intact"
+            ) from error
+        raise StorageUnavailableError(
+            f"{place} cannot be used by this process (user {os.getuid()}): {error.strerror}. Mend "
+            "that on every machine that has a part in the job, or pass another root; what was "
+            "published before is intact"
+        ) from error
+
+
+@contextlib.contextmanager
+def _opened(place: Path) -> Iterator[BufferedReader]:
+    """A file, opened to be read; a pipe in its place would wait for a writer."""
+    descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            what = "a directory" if stat.S_ISDIR(mode) else "no regular file"
+            raise InconsistentStateError(f"{place} is {what}, where a file should be; move it away")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            yield file
+    finally:
+        os.close(descriptor)
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _not_a_directory(path: Path) -> str:
+    """What to say where a part of ``path`` is a file."""
+    file = next(place for place in (path, *path.parents) if place.exists())
+    return (
+        f"{file} is a file, where a store has a directory; pass a root that is a directory, or one "
+        "that does not exist yet"
+    )

@@ -1,0 +1,259 @@
+"""Roots on S3 and what speaks like it, through s3fs: no directories, and puts on a condition.
+
+An object appears whole or not at all, so nothing has to be settled. A manifest is put with the
+condition that there is none (``If-None-Match: *``), which the server decides. No listing is taken
+from a cache: another writer may have published since.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import inspect
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kstore_core.errors import (
+    EngineUnavailableError,
+    SpecError,
+    StateError,
+    StorageFullError,
+    StorageUnavailableError,
+)
+from kstore_core.hints import install_module
+from kstore_core.spark.root.storage.base import Entry
+from kstore_core.spark.root.storage.local import FULL
+
+__all__ = ["ObjectStore"]
+
+_AT_ONCE = 8
+_PIECE_BYTES = 16 << 20
+_TRIES = 5
+_NOT_OPTIONS = {"self", "kwargs", "asynchronous", "loop", "session"}
+_TEXT = {"endpoint_url", "key", "secret", "token", "username", "password", "profile"}
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectStore:
+    """The objects of a bucket whose keys begin alike.
+
+    Attributes
+    ----------
+    address : str
+        ``s3://bucket/prefix``, without a slash at its end.
+    options : mapping
+        Of ``s3fs.S3FileSystem``; not shown, since there may be secrets in them.
+    """
+
+    address: str
+    options: Mapping[str, Any] = field(repr=False, compare=False, default_factory=dict)
+
+    @classmethod
+    def at(cls, address: str, options: Mapping[str, Any]) -> ObjectStore:
+        """The objects at an address.
+
+        Raises
+        ------
+        EngineUnavailableError
+            s3fs is not installed.
+        SpecError
+            An option that s3fs does not have or a value that is none, or an address without a
+            bucket.
+        """
+        unknown = sorted({*options} - _parameters())
+        if unknown:
+            raise SpecError(
+                f"storage_options has {unknown[0]!r}, which S3 does not have; there are: "
+                f"{', '.join(sorted(_parameters()))}"
+            )
+        bucket, _, prefix = address.partition("://")[2].partition("/")
+        if not bucket:
+            raise SpecError(f"{address!r} names no bucket; an address is s3://bucket/prefix")
+        parts = [part for part in prefix.split("/") if part]
+        return cls(
+            "/".join([f"s3://{bucket}", *parts]),
+            {name: _value(name, value) for name, value in options.items()},
+        )
+
+    @property
+    def name(self) -> str:
+        return self.address
+
+    @property
+    def path(self) -> None:
+        return None
+
+    def names(self, directory: str) -> list[str]:
+        place = self._place(directory)
+        with contextlib.suppress(FileNotFoundError), self._answering():
+            found = [entry.rstrip("/") for entry in self._files().ls(place, detail=False)]
+            if place in found:
+                raise StateError(
+                    f"s3://{place} is an object, where a store has a directory; pass another root"
+                )
+            return sorted(entry.rpartition("/")[2] for entry in found)
+        return []
+
+    def files(self, directory: str) -> list[Entry]:
+        with contextlib.suppress(FileNotFoundError), self._answering():
+            found = self._files().find(self._place(directory), detail=True)
+            start = len(self._place("")) + 1
+            return [
+                Entry(name[start:], info["size"], int(info["LastModified"].timestamp() * 1000))
+                for name, info in found.items()
+            ]
+        return []
+
+    def size(self, name: str) -> int:
+        with self._answering():
+            return int(self._files().info(self._place(name))["size"])
+
+    def read(self, name: str) -> bytes:
+        with self._answering():
+            return bytes(self._files().cat_file(self._place(name)))
+
+    def digest(self, name: str) -> tuple[int, str]:
+        size, found = self.size(name), hashlib.sha256()
+        with self._answering():
+            for start in range(0, size, _PIECE_BYTES):
+                end = min(start + _PIECE_BYTES, size)
+                found.update(self._files().cat_file(self._place(name), start=start, end=end))
+        return size, found.hexdigest()
+
+    def put_new(self, name: str, data: bytes) -> None:
+        for again in range(_TRIES):
+            try:
+                with self._answering():
+                    self._files().pipe_file(self._place(name), data, mode="create")
+                return
+            except BlockingIOError:  # another put of the same object is being decided just now
+                if again == _TRIES - 1:
+                    raise StorageUnavailableError(
+                        f"{self.address}/{name}: other writers put it at the same time, again and "
+                        "again; run the job again"
+                    ) from None
+                time.sleep(0.1 * 2**again)
+
+    def upload(self, files: Mapping[str, Path]) -> None:
+        def put(entry: tuple[str, Path]) -> None:
+            self._files().put_file(str(entry[1]), self._place(entry[0]))
+
+        self._all(put, files.items())
+
+    def reuse(self, old: str, new: str) -> str:
+        return old
+
+    def download(self, files: Mapping[str, Path], *, linked: bool = False) -> None:
+        def get(entry: tuple[str, Path]) -> None:
+            self._files().get_file(self._place(entry[0]), str(entry[1]))
+
+        self._all(get, files.items())
+
+    def settle(self, directory: str) -> None:
+        """Nothing: an object that was put is durable."""
+
+    def delete(self, names: Sequence[str]) -> None:
+        def remove(name: str) -> None:
+            with contextlib.suppress(FileNotFoundError):
+                self._files().rm_file(self._place(name))
+
+        self._all(remove, names)
+
+    def delete_tree(self, directory: str) -> None:
+        self.delete([entry.name for entry in self.files(directory)])
+
+    def _place(self, name: str) -> str:
+        root = self.address.removeprefix("s3://")
+        return f"{root}/{name}" if name else root
+
+    def _files(self) -> Any:
+        """The file system; s3fs keeps one for each process and set of options."""
+        from s3fs import S3FileSystem
+
+        return S3FileSystem(**self.options, use_listings_cache=False)
+
+    def _all(self, call: Callable[[Any], None], things: Iterable[Any]) -> None:
+        with self._answering(), ThreadPoolExecutor(_AT_ONCE) as pool:
+            for _ in pool.map(call, things):
+                pass
+
+    @contextlib.contextmanager
+    def _answering(self) -> Iterator[None]:
+        """Have what goes wrong on the way be said in our own words."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            yield
+        except (OSError, BotoCoreError, ClientError) as error:
+            raise self._said(error) from error
+
+    def _said(self, error: Exception) -> Exception:
+        """What an error means here; itself where it says what a storage has to say."""
+        if isinstance(error, OSError) and error.errno in FULL:
+            return StorageFullError(
+                f"no space left on this machine for what comes from {self.address}: "
+                f"{error.strerror}. Make room in the directory for temporary files and in "
+                "KSTORE_SHARD_CACHE, and run the job again"
+            )
+        cause = error if hasattr(error, "response") else error.__cause__
+        response = getattr(cause, "response", None) or {}
+        code = str(response.get("Error", {}).get("Code", ""))
+        if code in ("PreconditionFailed", "412"):
+            return FileExistsError(str(error))
+        if code == "ConditionalRequestConflict":
+            return BlockingIOError(str(error))
+        bucket = self.address.removeprefix("s3://").partition("/")[0]
+        if code == "NoSuchBucket":
+            return StateError(
+                f"{self.address}: there is no bucket {bucket!r}. Make it, or mend the address"
+            )
+        if isinstance(error, (FileNotFoundError, FileExistsError)):
+            return error
+        if isinstance(error, PermissionError) or "Credentials" in type(error).__name__:
+            return StorageUnavailableError(
+                f"{self.address}: access is denied ({type(error).__name__}: {error}). Give "
+                "storage_options={'key': ..., 'secret': ...}, or set AWS_ACCESS_KEY_ID and "
+                "AWS_SECRET_ACCESS_KEY for the driver and every worker; they need to list, read, "
+                f"put and delete in {bucket!r}"
+            )
+        return StorageUnavailableError(
+            f"{self.address}: the object store did not do what it was asked to "
+            f"({type(error).__name__}: {error}). If it does not answer, see to endpoint_url in "
+            "storage_options and to the network; then run the job again"
+        )
+
+
+def _value(name: str, value: Any) -> Any:
+    """An option's value; one that is no text for S3 may be written as JSON.
+
+    Raises
+    ------
+    SpecError
+        It is no JSON.
+    """
+    if not isinstance(value, str) or name in _TEXT:
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        raise SpecError(
+            f"the storage option {name!r} is {value!r}; as text it is written in JSON: true, 8, "
+            '{"region_name": "x"}'
+        ) from None
+
+
+def _parameters() -> set[str]:
+    """What ``S3FileSystem`` takes."""
+    try:
+        from s3fs import S3FileSystem
+    except ImportError as error:
+        raise EngineUnavailableError(
+            f"s3:// addresses need s3fs, which is not installed here: {install_module('s3fs')}"
+        ) from error
+    signature = inspect.signature(S3FileSystem.__init__).parameters
+    return {*signature, "profile"} - _NOT_OPTIONS  # a profile is of the session that s3fs makes

@@ -1,0 +1,1 @@
+"""The Spark session, the Java that runs it, and the engines that its workers have."""

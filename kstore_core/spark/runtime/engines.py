@@ -1,0 +1,60 @@
+"""Which engine a job may use, and that the machines which are to open it can.
+
+A store's description and an engine's name travel from the driver to the tasks; what is open stays
+where it was opened. So the driver looks at what the engine is, and each task whether it is there.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+
+from kstore_core.engine import Engine
+from kstore_core.errors import EngineUnavailableError, UnknownEngineError, UnsupportedError
+from kstore_core.hints import EXTRAS, install
+from kstore_core.plugins.registry import engine_class
+
+__all__ = ["check_shared_engine", "engine_on_worker", "this_worker"]
+
+
+def check_shared_engine(engine: str) -> None:
+    """Refuse an engine whose stores only their own process sees. For the driver, before a job.
+
+    Raises
+    ------
+    UnsupportedError
+        The engine keeps its data in one process, or nowhere.
+    UnknownEngineError, EngineUnavailableError
+        The driver itself does not have it.
+    """
+    capabilities = engine_class(engine).capabilities
+    if capabilities.process_local or not capabilities.persistent:
+        raise UnsupportedError(
+            f"the engine {engine!r} keeps its data in the process that wrote it, where no other "
+            "Spark worker sees it; use engine='rocksdb'"
+        )
+
+
+def engine_on_worker(engine: str) -> type[Engine]:
+    """The engine, on the machine that is about to open a store with it. For tasks.
+
+    Raises
+    ------
+    EngineUnavailableError
+        It is not installed there, or cannot be loaded. The text names the host and its Python.
+    """
+    try:
+        return engine_class(engine)
+    except (UnknownEngineError, EngineUnavailableError) as error:
+        hint = f" ({install(engine)})" if engine in EXTRAS else ""
+        raise EngineUnavailableError(
+            f"the engine {engine!r} cannot be used on {this_worker()}: {error}. Every machine that "
+            f"runs tasks needs it: install it there{hint}, or ship an environment "
+            "with spark.archives; kstore_core.spark.check_cluster(spark) looks at all of them"
+        ) from error
+
+
+def this_worker() -> str:
+    """Where this process runs, for a message: its host and its interpreter."""
+    return f"{socket.gethostname()} (process {os.getpid()}, {sys.executable})"

@@ -1,0 +1,1 @@
+"""One shard: the rows that belong to it, written, read and applied."""

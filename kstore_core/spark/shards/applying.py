@@ -1,0 +1,77 @@
+"""The records of a shard into its open store; by the time of their partition, where that is asked.
+
+A store takes a record for late by the times that it has seen. Records that an earlier stage removed
+it has not seen, but the others may tell of them, in the header ``partition-time`` (KIP-472). What
+is late is then what would be late if nothing had been removed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kstore_core.restore import Restored, restore
+from kstore_core.spark.columns.partition_headers import told_times
+
+if TYPE_CHECKING:
+    from kstore_core.clock import StreamClock
+    from kstore_core.spark.shards.log import ShardLog
+    from kstore_core.state import StateDirectory
+
+__all__ = ["apply_log"]
+
+
+def apply_log(
+    state: StateDirectory, store: Any, log: ShardLog, *, partition_time: bool
+) -> Restored:
+    """Restore records, in arrival order; the caller commits.
+
+    Parameters
+    ----------
+    state : StateDirectory
+    store
+        Its only one, open.
+    log : ShardLog
+    partition_time : bool
+        Whether stream time follows the header ``partition-time`` of the records too.
+
+    Raises
+    ------
+    SpecError
+        As :func:`kstore_core.restore.restore`.
+    FormatError
+        A header of this name has not 8 bytes.
+    """
+    if not partition_time or not len(log):
+        return _restored(store, log)
+    read, sent = told_times(log.headers, len(log))
+    latest = int(max(read.max(), sent.max()))
+    if store.spec.shape != "versioned":  # what lives is what lives once all are there
+        state.advance(latest)
+        return _restored(store, log)
+    kept = log.take(np.flatnonzero(~_late(log, read, sent, store.clock)))
+    done = _restored(store, kept)
+    state.advance(latest)
+    late = len(log) - len(kept)
+    return dataclasses.replace(done, records=len(log), late=done.late + late)
+
+
+def _restored(store: Any, log: ShardLog) -> Restored:
+    return restore(store, log.keys, log.values, log.timestamps, log.headers)
+
+
+def _late(
+    log: ShardLog,
+    read: npt.NDArray[np.int64],
+    sent: npt.NDArray[np.int64],
+    clock: StreamClock,
+) -> npt.NDArray[np.bool_]:
+    """Which records are late: by all times up to their own, and all that was told until then."""
+    times = log.timestamps.to_numpy()
+    before = np.append(np.int64(clock.observed), sent[:-1])
+    reached = np.maximum.accumulate(np.maximum(np.maximum(times, read), before))
+    late: npt.NDArray[np.bool_] = reached - np.maximum(times, 0) > clock.retention_ms
+    return late

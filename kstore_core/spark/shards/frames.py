@@ -1,0 +1,238 @@
+"""Looking at DataFrames before anything runs: their columns, and the one that says the shard."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, cast
+
+from kstore_core.errors import SpecError, UnsupportedError
+from kstore_core.spec import StoreSpec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+    from kstore_core.serdes import Serde
+
+__all__ = [
+    "by_shard",
+    "check_columns",
+    "check_log",
+    "headers_type",
+    "in_order",
+    "log_columns",
+    "shard_column",
+    "shard_of_log",
+    "spark_schema",
+    "spark_type",
+]
+
+_PLAIN_TYPES = {
+    "timestamp": ("timestamp", "bigint"),
+    "headers": ("array<struct<key:string,value:binary>>",),
+    "topic": ("string",),
+    "partition": ("int", "bigint"),
+    "offset": ("bigint", "int"),
+    "timestampType": ("int",),
+    "arrival": ("bigint",),
+}
+_TIME_TYPES = ("timestamp", "bigint")
+
+
+def spark_type(arrow: pa.DataType) -> DataType:
+    """The Spark type of an Arrow type."""
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    return from_arrow_type(arrow, prefer_timestamp_ntz=False)
+
+
+def spark_schema(arrow: pa.Schema) -> StructType:
+    """The Spark schema of an Arrow schema."""
+    from pyspark.sql.types import StructType
+
+    schema = StructType()
+    for field in arrow:
+        schema.add(field.name, spark_type(field.type))
+    return schema
+
+
+def headers_type() -> DataType:
+    """The Spark type of a column of headers."""
+    from kstore_core import arrow
+
+    return spark_type(arrow.headers_type())
+
+
+def check_log(df: DataFrame, spec: StoreSpec, *, partition_time: bool = False) -> None:
+    """Refuse a DataFrame that is not a changelog of ``spec``, naming every fault.
+
+    Raises
+    ------
+    SpecError
+        As :func:`check_columns`.
+    TypeError
+        It is no DataFrame of Spark, or the spec is none.
+    UnsupportedError
+        It is a stream.
+    """
+    if not hasattr(df, "isStreaming"):
+        raise TypeError(
+            f"df is a {type(df).__module__}.{type(df).__name__}, not a DataFrame of Spark; "
+            "spark.createDataFrame(df) makes one"
+        )
+    if df.isStreaming:
+        raise UnsupportedError(
+            "write_store takes a batch DataFrame; this one is a stream, which stream_into takes"
+        )
+    check_columns(df.schema, spec, partition_time=partition_time)
+
+
+def check_columns(schema: StructType, spec: StoreSpec, *, partition_time: bool = False) -> None:
+    """Refuse columns that are not those of a changelog of ``spec``, naming every fault.
+
+    Raises
+    ------
+    SpecError
+        Columns are missing, unknown, twice there, or of another type; or partition time is to be
+        honoured by a store that has no time.
+    TypeError
+        The spec is none.
+    """
+    if not isinstance(spec, StoreSpec):
+        raise TypeError(
+            f"spec={spec!r} is {type(spec).__name__}, not a StoreSpec; the functions in "
+            "kstore_core.stores make one"
+        )
+    types, wanted = _log_types(spec, [field.name for field in schema.fields])
+    if not isinstance(partition_time, bool):
+        raise SpecError(
+            f"partition_time={partition_time!r}; it is True or False, and the header is looked for "
+            "in the column 'headers'"
+        )
+    if partition_time and spec.shape == "key_value":
+        raise SpecError(
+            f"the key-value store {spec.name!r} has no stream time that partition_time=True could "
+            "move on; leave it out"
+        )
+    if partition_time and "headers" not in wanted:
+        wanted.append("headers")
+    names = [field.name for field in schema.fields]
+    faults = [f"{name!r} is missing" for name in wanted if name not in names]
+    faults += [f"{name!r} is there twice" for name in sorted(set(names)) if names.count(name) > 1]
+    for field in schema.fields:
+        kind = field.dataType.simpleString()
+        if field.name not in types:
+            faults.append(f"{field.name!r} is unknown")
+        elif kind not in types[field.name]:
+            allowed = " or ".join(dict.fromkeys(types[field.name]))
+            faults.append(f"{field.name!r} is {kind}, not {allowed}")
+    if faults:
+        raise SpecError(
+            f"the DataFrame is not a changelog for the store {spec.name!r}: {'; '.join(faults)}. "
+            "Its columns are those of Spark's Kafka source: key, value, timestamp, and optionally "
+            f"headers, topic, partition, offset{_hint(spec, faults)}"
+        )
+
+
+def _log_types(
+    spec: StoreSpec, names: Collection[str]
+) -> tuple[dict[str, tuple[str, ...]], list[str]]:
+    """The types that the columns of a log may have, and which of them there have to be."""
+    from kstore_core.spark.columns.log_keys import tail_bytes, times_of_shape
+
+    key_types = ("binary", spark_type(spec.key.arrow_type).simpleString())
+    types = {
+        "key": ("binary",) if tail_bytes(spec, names) else key_types,
+        "value": ("binary", spark_type(spec.value.arrow_type).simpleString()),
+        **_PLAIN_TYPES,
+    }
+    wanted = ["key", "value"]
+    if spec.format.timestamped or spec.format.versioned:
+        wanted.append("timestamp")
+    if spec.format.headers:
+        wanted.append("headers")
+    times = times_of_shape(spec)
+    types.update(dict.fromkeys(times, _TIME_TYPES))
+    if any(name in names for name in times):
+        wanted += times
+        if spec.shape == "window":
+            types["window_end"] = _TIME_TYPES
+            if spec.retain_duplicates:
+                types["sequence"] = ("int", "bigint")
+                wanted.append("sequence")
+    return types, wanted
+
+
+def _hint(spec: StoreSpec, faults: list[str]) -> str:
+    """What may help with some of the faults."""
+    from kstore_core.spark.columns.log_keys import times_of_shape
+
+    hint = ""
+    if "'headers' is missing" in faults:
+        hint = (
+            f". The format {spec.format.name!r} keeps headers: read Kafka with the option "
+            "includeHeaders=true, or add a column of empty ones"
+        )
+    times = times_of_shape(spec)
+    if times:
+        more = ", and window_end" if spec.shape == "window" else ""
+        more += ", and sequence" if spec.retain_duplicates else ""
+        hint += (
+            f". For a {spec.shape} store there are {' and '.join(times)} beside the user's key"
+            f"{more}; without them, keys are binary, as in the changelog of a {spec.shape} store"
+        )
+    return hint
+
+
+def log_columns(
+    df: DataFrame, spec: StoreSpec, *, by_key: bool, partitions: int, partition_time: bool = False
+) -> DataFrame:
+    """What the shards are built of: ``shard`` first, an order of arrival where none is known."""
+    from kstore_core.spark.shards.log import LOG_COLUMNS
+
+    names = df.columns
+    left_out = set() if "offset" in names else {"topic", "partition"}
+    left_out |= set() if spec.format.headers or partition_time else {"headers"}
+    chosen = [name for name in names if name in LOG_COLUMNS and name not in left_out]
+    shard = shard_of_log(df, spec, by_key=by_key, partitions=partitions)
+    return in_order(df.select(shard.alias("shard"), *chosen))
+
+
+def shard_of_log(df: DataFrame, spec: StoreSpec, *, by_key: bool, partitions: int) -> Column:
+    """The shard of each record of a log: where its key belongs, or what its partition says."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    from kstore_core.spark.columns.log_keys import tail_bytes
+
+    if not by_key:
+        return F.col("partition").cast("int")
+    return shard_column(F.col("key"), spec.key, partitions, tail=tail_bytes(spec, df.columns))
+
+
+def in_order(df: DataFrame) -> DataFrame:
+    """The records of a log with a number by which they keep their order, where none is known."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if "offset" in df.columns or "arrival" in df.columns:
+        return df
+    return df.withColumn("arrival", F.monotonically_increasing_id())
+
+
+def shard_column(key: Column, serde: Serde[Any], partitions: int, *, tail: int = 0) -> Column:
+    """The shard of each row by murmur2 of its serialised key; 0 for a null key.
+
+    The last `tail` bytes of keys that are binary do not count.
+    """
+    from pyspark.sql.pandas.functions import arrow_udf
+
+    from kstore_core.spark.columns.shard_ids import ShardOfKey
+
+    shards = ShardOfKey(serde, partitions, tail)
+    udf = arrow_udf(shards.__call__, "int")  # type: ignore[call-overload]
+    return cast("Column", udf(key))
+
+
+def by_shard(df: DataFrame, partitions: int, shard: str) -> DataFrame:
+    """Each shard's rows in the Spark partition of its number."""
+    return df.repartitionById(partitions, shard)

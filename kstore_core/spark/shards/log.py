@@ -1,0 +1,312 @@
+"""The records of one shard as Arrow columns: in arrival order, checked, cut to what is new."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kstore_core import arrow
+from kstore_core.changelog.marks import MARK_KEY
+from kstore_core.errors import SpecError
+from kstore_core.spark.columns.arrow import combined, millis, serialized
+from kstore_core.spark.columns.log_keys import keys_of, user_keys
+from kstore_core.spark.columns.shard_ids import shards_of
+from kstore_core.spark.root.manifest import Offset
+from kstore_core.spec import StoreSpec
+
+if TYPE_CHECKING:
+    from kstore_core.serdes import Serde
+
+__all__ = ["LOG_COLUMNS", "ShardLog"]
+
+LOG_COLUMNS = (
+    *("key", "window_start", "window_end", "sequence", "session_start", "session_end"),
+    *("value", "timestamp", "headers", "topic", "partition", "offset", "arrival"),
+)
+"""The columns that are looked at, where there are such."""
+
+Indices = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardLog:
+    """Records in arrival order, serialised: those of one shard, once :meth:`check` has looked.
+
+    Attributes
+    ----------
+    shards : pyarrow.Array or None
+        What the column ``shard`` says, where there is one.
+    users : pyarrow.Array of binary
+        The user's keys; those of windows and sessions without their times.
+    keys, values : pyarrow.Array of binary
+    timestamps : pyarrow.Array of int64
+        Ms; 0 where the log has none.
+    headers : pyarrow.Array or None
+    topics, sources, offsets : pyarrow.Array or None
+        Where the records were read from.
+    timed : bool
+        Whether the log has times.
+    """
+
+    shards: pa.Array | None
+    users: pa.Array
+    keys: pa.Array
+    values: pa.Array
+    timestamps: pa.Array
+    headers: pa.Array | None
+    topics: pa.Array | None = None
+    sources: pa.Array | None = None
+    offsets: pa.Array | None = None
+    timed: bool = True
+
+    @classmethod
+    def of(cls, rows: pa.Table, spec: StoreSpec) -> ShardLog:
+        """From a table of such columns as a changelog has, in whatever order.
+
+        Raises
+        ------
+        SpecError
+            Nulls where there are none, keys that are none of the store, or partitions and offsets
+            that no source has.
+        """
+
+        def column(name: str) -> pa.Array | None:
+            return combined(rows[name], name) if name in rows.column_names else None
+
+        rows = _without_marks(rows)
+        _refuse_nulls(rows)
+        headers = column("headers")
+        if headers is not None:
+            headers = headers.cast(arrow.headers_type())
+            _refuse_nameless(headers)
+        times = column("timestamp")
+        milliseconds = np.zeros(len(rows), np.int64) if times is None else millis(times)[0]
+        keys = keys_of(spec, column)
+        users = user_keys(spec, keys)
+        sources, offsets = column("partition"), column("offset")
+        if offsets is not None:  # else the order of records says where they came from
+            _refuse_outside("partition", sources, 2**31 - 1)
+            _refuse_outside("offset", offsets, 2**63 - 1)
+        log = cls(
+            column("shard"),
+            users,
+            keys,
+            serialized(spec.value, column("value")),
+            pa.array(milliseconds),
+            headers,
+            column("topic"),
+            sources,
+            offsets,
+            times is not None,
+        )
+        return log.take(log._order(column("arrival")))
+
+    def _order(self, arrival: pa.Array | None) -> Indices:
+        """Which record came when.
+
+        Records of one source partition come by offset. Those of several are merged by the stream
+        time that each source had reached, as Kafka Streams merges the partitions of a task: else
+        all but the first source would seem too late.
+        """
+        if self.offsets is None:
+            if arrival is None:
+                return np.arange(len(self.keys))
+            return np.argsort(_numpy(arrival), kind="stable")
+        zeros = np.zeros(len(self.keys), np.int64)
+        topic = zeros
+        if self.topics is not None:
+            topics = self.topics.dictionary_encode()
+            names = np.array(topics.dictionary.to_pylist(), dtype=object)
+            topic = np.argsort(np.argsort(names))[_numpy(topics.indices)]
+        source = zeros if self.sources is None else _numpy(self.sources)
+        order = np.lexsort((_numpy(self.offsets), source, topic))
+        topic, source = topic[order], source[order]
+        begins = np.flatnonzero((topic[1:] != topic[:-1]) | (source[1:] != source[:-1])) + 1
+        if not len(begins):
+            return order
+        times = _numpy(self.timestamps)[order]
+        reached = np.concatenate([np.maximum.accumulate(part) for part in np.split(times, begins)])
+        return order[np.argsort(reached, kind="stable")]
+
+    def take(self, rows: Indices) -> ShardLog:
+        """Some of the records, in the order of their places."""
+        if len(rows) == len(self.keys) and bool(np.all(rows[1:] == rows[:-1] + 1)):
+            return self
+        chosen = pa.array(rows)
+        columns = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return ShardLog(
+            **{k: c.take(chosen) if isinstance(c, pa.Array) else c for k, c in columns.items()}
+        )
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def places(self, partitions: int, *, by_key: bool) -> Indices:
+        """The shard of each record: where its key belongs, or what its partition says."""
+        if by_key or self.sources is None:
+            return np.asarray(shards_of(self.users, partitions), np.int64)
+        return _numpy(self.sources)
+
+    def check(self, shard: int, partitions: int) -> None:
+        """Refuse records that do not belong to ``shard``.
+
+        Raises
+        ------
+        SpecError
+        """
+        given = np.zeros(0, np.int64) if self.shards is None else _numpy(self.shards)
+        outside = np.flatnonzero(given != shard)
+        if len(outside):
+            raise SpecError(
+                f"{len(outside)} records have the partition {given[outside[0]]}, and the store has "
+                f"partitions={partitions}, from 0 to {partitions - 1}. Pass as many as the topic "
+                "has, or partition_by='key' to place them anew"
+            )
+        wanted = shards_of(self.users, partitions)
+        wrong = np.flatnonzero(wanted != shard)
+        if len(wrong):
+            key = self.users[int(wrong[0])].as_py()
+            raise SpecError(
+                f"{len(wrong)} of {len(wanted)} records have the partition {shard}, but their keys "
+                f"belong to another: {key[:40]!r} to {wanted[wrong[0]]} of {partitions}. Another "
+                "partitioner than Kafka's murmur2, or another number of partitions, wrote them; "
+                "pass partition_by='key' to place them anew"
+            )
+
+    def check_decodable(self, spec: StoreSpec) -> None:
+        """Refuse bytes that the serdes cannot read: one such row would make every read fail.
+
+        Raises
+        ------
+        SpecError
+        """
+        for name, serde, column in (
+            ("key", spec.key, self.users),
+            ("value", spec.value, self.values),
+        ):
+            fault = _fault(serde, column)
+            if fault is None:
+                continue
+            place = _first_fault(serde, column)
+            fault = _fault(serde, column.slice(place, 1)) or fault
+            of_key = "" if name == "key" else f" of the key {self.users[place].as_py()[:40]!r}"
+            raise SpecError(
+                f"the column {name!r} holds {column[place].as_py()[:40]!r}{of_key}, which the "
+                f"serde {serde.name!r} cannot read: {fault}. Mend the record or filter it out; or "
+                f"describe the store with {name}=serdes.BYTES, which keeps any bytes"
+            )
+
+    def after(self, offsets: tuple[Offset, ...]) -> tuple[ShardLog, int]:
+        """The records that come after ``offsets``, and how many do not."""
+        if not offsets or self.topics is None or self.sources is None or self.offsets is None:
+            return self, 0
+        known = {(o.topic, o.partition): o.offset for o in offsets}
+        topics = self.topics.dictionary_encode()
+        names = topics.dictionary.to_pylist()
+        sources, codes = np.unique(_numpy(self.sources), return_inverse=True)
+        last = np.array([[known.get((n, int(s)), -1) for s in sources] for n in names], np.int64)
+        fresh = np.flatnonzero(_numpy(self.offsets) > last[_numpy(topics.indices), codes])
+        return self.take(fresh), len(self.keys) - len(fresh)
+
+    def last_offsets(self, before: tuple[Offset, ...]) -> tuple[Offset, ...]:
+        """The last offset of each source, ``before`` included."""
+        last = {(o.topic, o.partition): o.offset for o in before}
+        if self.topics is not None and self.sources is not None and self.offsets is not None:
+            table = pa.table(
+                {"topic": self.topics, "partition": self.sources, "offset": self.offsets}
+            )
+            for row in (
+                table.group_by(["topic", "partition"]).aggregate([("offset", "max")]).to_pylist()
+            ):
+                source = (row["topic"], row["partition"])
+                last[source] = max(row["offset_max"], last.get(source, -1))
+        return tuple(Offset(topic, number, last[topic, number]) for topic, number in sorted(last))
+
+    @property
+    def stream_time(self) -> int:
+        """The greatest time, -1 where there is none."""
+        return int(_numpy(self.timestamps).max()) if self.timed and len(self.timestamps) else -1
+
+
+def _without_marks(rows: pa.Table) -> pa.Table:
+    """The records that a store has: a changelog has the marks of commits, too."""
+    if not {"key", "value"} <= set(rows.column_names):
+        return rows
+    keys = rows["key"]
+    text = pa.types.is_string(keys.type) or pa.types.is_large_string(keys.type)
+    if not (text or pa.types.is_binary(keys.type) or pa.types.is_large_binary(keys.type)):
+        return rows
+    mark = pa.scalar(MARK_KEY.decode() if text else MARK_KEY, keys.type)
+    is_mark = pc.fill_null(pc.and_(pc.equal(keys, mark), pc.is_null(rows["value"])), False)
+    return rows.filter(pc.invert(is_mark)) if pc.any(is_mark).as_py() else rows
+
+
+def _refuse_nulls(rows: pa.Table) -> None:
+    for name in rows.column_names:
+        missing = 0 if name in ("value", "headers") else rows[name].null_count
+        if missing:
+            said = "partition" if name == "shard" else name
+            raise SpecError(
+                f"{missing} of {len(rows)} records have no {said}; "
+                "filter them out, nothing was written"
+            )
+
+
+def _refuse_outside(name: str, column: pa.Array | None, most: int) -> None:
+    """Refuse numbers that no partition or offset of a topic has."""
+    if column is None:
+        return
+    numbers = _numpy(column)
+    outside = numbers[(numbers < 0) | (numbers > most)]
+    if len(outside):
+        raise SpecError(
+            f"{len(outside)} of {len(numbers)} records have the {name} {outside[0]}; 0 to {most} "
+            "are those of a topic. Mend the column, or leave out topic, partition and offset; "
+            "nothing was written"
+        )
+
+
+def _refuse_nameless(headers: pa.Array) -> None:
+    """Refuse headers without a key, which neither Kafka nor a store has."""
+    each = headers.flatten()
+    nameless = pc.or_(each.is_null(), pc.struct_field(each, "key").is_null())
+    records = pc.list_parent_indices(headers).filter(nameless).unique()
+    if len(records):
+        raise SpecError(
+            f"{len(records)} of {len(headers)} records have a header that is null or has a null "
+            "key; only its value may be null. Mend them, or leave such headers out with "
+            "filter(headers, h -> h.key is not null); nothing was written"
+        )
+
+
+def _fault(serde: Serde[Any], column: pa.Array) -> Exception | None:
+    """Why a column cannot be decoded, as a read would; None where it can."""
+    try:
+        arrow.to_typed(serde, column)
+    except (MemoryError, pa.ArrowCapacityError):
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a user's serde raises
+        return error
+    return None
+
+
+def _first_fault(serde: Serde[Any], column: pa.Array) -> int:
+    """The place of the first value that cannot be decoded, where there is one."""
+    low, high = 0, len(column)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _fault(serde, column.slice(low, middle - low)) is None:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _numpy(column: pa.Array) -> Indices:
+    return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)

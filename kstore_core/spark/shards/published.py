@@ -1,0 +1,42 @@
+"""A published shard, opened read-only on a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kstore_core.spark.root.manifest import Shard
+from kstore_core.spark.root.root import Root
+from kstore_core.spark.runtime.engines import engine_on_worker
+from kstore_core.spec import StoreSpec
+
+__all__ = ["ShardReader", "bare"]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardReader:
+    """Opens the shards of one version of a store."""
+
+    root: Root
+    spec: StoreSpec
+    engine: str
+
+    @contextmanager
+    def open(self, shard: Shard) -> Iterator[Any]:
+        """The shard's store, read-only. It has one: ``shard.path`` is not None."""
+        from kstore_core import open_state
+
+        engine_on_worker(self.engine)
+        assert shard.path is not None
+        with (
+            self.root.local_shard(shard) as path,
+            open_state(path, engine=self.engine, read_only=True) as state,
+        ):
+            yield state.open(bare(self.spec))
+
+
+def bare(spec: StoreSpec) -> StoreSpec:
+    """The store without what a user has put above it: a read goes by its tables."""
+    return replace(spec, cache=None, metrics=None, changelog=())

@@ -1,0 +1,97 @@
+"""Which shard rows go to, and by_shard: a DataFrame laid out as a store's shards are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Literal
+
+from kstore_core.errors import SpecError
+from kstore_core.spec import StoreSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["by_shard", "check_partitions", "placed_by_key"]
+
+PartitionBy = Literal["key", "partition"]
+_MOST = 2**31 - 1  # as Kafka and Spark count them
+
+
+def by_shard(
+    df: DataFrame,
+    spec: StoreSpec,
+    partitions: int,
+    *,
+    partition_by: PartitionBy | None = None,
+) -> DataFrame:
+    """Bring the records of each shard together, as ``df.write.format("kstore")`` needs them.
+
+    A data source cannot ask Spark for a distribution. :func:`write_store` does this by itself.
+
+    Parameters
+    ----------
+    df : DataFrame
+        A changelog, as :func:`write_store` takes it.
+    spec : StoreSpec
+        Of the store that it is for.
+    partitions : int
+        The store's number of shards.
+    partition_by : {"partition", "key"}, optional
+        As for :func:`write_store`.
+
+    Returns
+    -------
+    DataFrame
+        The same rows, those of a shard in the Spark partition of its number. Without a column
+        ``offset`` there is one more, ``arrival``, by which they keep their order.
+
+    Raises
+    ------
+    SpecError
+        The columns do not fit, or there is less than one partition.
+    UnsupportedError
+        It is a stream.
+    """
+    from kstore_core.spark.shards import frames
+
+    check_partitions(partitions)
+    frames.check_log(df, spec)
+    by_key = placed_by_key(df.columns, partition_by)
+    shard = frames.shard_of_log(df, spec, by_key=by_key, partitions=partitions)
+    placed = frames.in_order(df).withColumn("shard", shard)
+    return frames.by_shard(placed, partitions, "shard").drop("shard")
+
+
+def check_partitions(partitions: int | None, what: str = "store") -> int:
+    """A number of shards; what is none is refused.
+
+    Raises
+    ------
+    SpecError
+    """
+    if type(partitions) is not int or not 1 <= partitions <= _MOST:
+        raise SpecError(
+            f"partitions={partitions!r}; a {what} has at least one, at most {_MOST}, and their "
+            "number is an int"
+        )
+    return partitions
+
+
+def placed_by_key(names: Collection[str], partition_by: str | None) -> bool:
+    """Whether records go where their keys belong, whatever their column ``partition`` says.
+
+    Raises
+    ------
+    ValueError
+        ``partition_by`` is neither of the two.
+    SpecError
+        It asks for a column that is not there.
+    """
+    there = "partition" in names
+    if partition_by is None:
+        return not there
+    if partition_by not in ("key", "partition"):
+        raise ValueError(f"partition_by={partition_by!r}; there are: 'key', 'partition'")
+    if partition_by == "partition" and not there:
+        raise SpecError("partition_by='partition', and the DataFrame has no column 'partition'")
+    return partition_by == "key"

@@ -1,0 +1,184 @@
+"""What a task does to write one shard: check its rows, restore them, upload the directory.
+
+Runs on the workers, once a shard. What is wrong with the data goes back to the driver as a message,
+so that Spark does not try it again; what is wrong with the machine is raised, so that it does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kstore_core import errors
+from kstore_core.errors import (
+    CorruptionError,
+    EngineUnavailableError,
+    FormatError,
+    KeyTooLongError,
+    SpecError,
+    StateError,
+    StorageFullError,
+    UnknownEngineError,
+)
+from kstore_core.spark.root.manifest import Shard
+from kstore_core.spark.root.root import Root
+from kstore_core.spark.root.shard_files import Stamps
+from kstore_core.spark.runtime.engines import engine_on_worker
+from kstore_core.spark.shards.applying import apply_log
+from kstore_core.spark.shards.log import ShardLog
+from kstore_core.spec import StoreSpec
+
+__all__ = ["MESSAGE_DDL", "ShardWriter", "failure", "read_message"]
+
+MESSAGE_DDL = "message string"
+"""What a task sends back: one row, a JSON document."""
+
+_MESSAGE = pa.schema([("message", pa.string())])
+_NOT_TO_BE_TRIED_AGAIN = (
+    CorruptionError,
+    EngineUnavailableError,
+    FormatError,
+    KeyTooLongError,
+    SpecError,
+    StateError,
+    StorageFullError,
+    UnknownEngineError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardWriter:
+    """A write job as its tasks know it; :meth:`build` is what ``mapInArrow`` runs.
+
+    Attributes
+    ----------
+    root : Root
+    job : str
+        Uploads go below ``attempts/<job>``.
+    spec : StoreSpec
+    engine : str
+    partitions : int
+    parents : mapping of int to Shard
+        The shards to go on from.
+    partition_time : bool
+        Whether stream time follows the header of that name too.
+    """
+
+    root: Root
+    job: str
+    spec: StoreSpec
+    engine: str
+    partitions: int
+    parents: Mapping[int, Shard] = field(default_factory=dict)
+    partition_time: bool = False
+
+    def build(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write the shard of this task; gives one message, none for a shard without rows."""
+        from pyspark import TaskContext
+
+        kept = [batch for batch in batches if batch.num_rows]
+        if not kept:
+            return
+        task = TaskContext.get()
+        assert task is not None
+        try:
+            shard = self.write(
+                task.partitionId(), task.taskAttemptId(), pa.Table.from_batches(kept)
+            )
+            message: dict[str, Any] = {"shard": dataclasses.asdict(shard)}
+        except Exception as error:  # noqa: BLE001 - raised again, or told to the driver
+            message = failure(error, task.partitionId())
+        yield pa.RecordBatch.from_pydict({"message": [json.dumps(message)]}, schema=_MESSAGE)
+
+    def write(self, shard: int, attempt: int, rows: pa.Table) -> Shard:
+        """Build a shard of all its records in local scratch, and upload it."""
+        return self._write(shard, attempt, ShardLog.of(rows, self.spec))
+
+    def write_each(self, attempt: int, rows: pa.Table, *, by_key: bool) -> list[Shard]:
+        """The shards of whatever records these are; those of each are all among them.
+
+        Raises
+        ------
+        SpecError
+            They are not where their keys belong, by their column ``partition`` or at all.
+        """
+        log = ShardLog.of(rows, self.spec)
+        places = log.places(self.partitions, by_key=by_key)
+        return [
+            self._write(int(shard), attempt, log.take(np.flatnonzero(places == shard)))
+            for shard in np.unique(places)
+        ]
+
+    def _write(self, shard: int, attempt: int, log: ShardLog) -> Shard:
+        from kstore_core import open_state
+
+        log.check(shard, self.partitions)
+        parent = self.parents.get(shard, Shard(shard))
+        log, replayed = log.after(parent.offsets)
+        if not len(log) and parent.path is not None:
+            return dataclasses.replace(parent, records=replayed, late=0, replayed=replayed)
+        log.check_decodable(self.spec)
+        name = f"0_{shard}"
+        stamps: Stamps = {}
+        with tempfile.TemporaryDirectory(prefix="kstore-shard-") as scratch:
+            here = Path(scratch, name)
+            if parent.path is not None:
+                stamps = self.root.fetch(parent, here)
+            offsets = log.last_offsets(parent.offsets)
+            engine_on_worker(self.engine)
+            with open_state(here, engine=self.engine) as state:
+                store = state.open(self.spec)
+                done = apply_log(state, store, log, partition_time=self.partition_time)
+                state.commit({(o.topic, o.partition): o.offset for o in offsets} or None)
+                reached = log.stream_time if self.spec.shape == "key_value" else store.stream_time
+            path = f"{self.root.attempts(self.job)}/{shard}-{attempt}/{name}"
+            files = self.root.upload(here, path, parent, stamps)
+        return Shard(
+            shard,
+            path,
+            files,
+            done.rows + parent.rows,
+            done.records + replayed,
+            done.late,
+            replayed,
+            max(reached, parent.stream_time),
+            offsets,
+        )
+
+
+def failure(error: Exception, shard: int | None = None) -> dict[str, Any]:
+    """What to tell the driver of an error that another attempt would meet again.
+
+    Raises
+    ------
+    Exception
+        The error itself, where another attempt may do better.
+    """
+    text = str(error) if shard is None else f"shard {shard}: {error}"
+    if isinstance(error, _NOT_TO_BE_TRIED_AGAIN):
+        return {"error": type(error).__name__, "text": text}
+    if isinstance(error, OverflowError | pa.ArrowCapacityError):
+        return {"error": "SpecError", "text": f"{text}; use more partitions"}
+    raise error
+
+
+def read_message(text: str) -> Shard:
+    """The shard that a message tells of.
+
+    Raises
+    ------
+    KStoreError
+        The error that it tells of instead.
+    """
+    message = json.loads(text)
+    if "error" in message:
+        raise getattr(errors, message["error"])(message["text"])
+    return Shard.from_dict(message["shard"])

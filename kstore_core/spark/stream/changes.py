@@ -1,0 +1,103 @@
+"""What an epoch has made of the keys that it names: the output of a stream.
+
+It is read from the shard after the epoch, and the shard is as of that epoch until the next one. So
+it can be derived again when the epoch is replayed, and is the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kstore_core import arrow
+from kstore_core.changelog import from_log
+from kstore_core.codec import arrow_to_log
+from kstore_core.keys import rows_of
+from kstore_core.spark.columns.arrow import combined, timestamps
+from kstore_core.spark.read.rows import binary, latest
+from kstore_core.spark.read.schemas import TIMES, store_schema
+from kstore_core.spark.read.selection import Selection
+from kstore_core.spark.read.tasks import chunks
+from kstore_core.spark.read.windowed import key_columns
+
+if TYPE_CHECKING:
+    from kstore_core.spec import StoreSpec
+
+__all__ = ["changes", "changes_schema"]
+
+
+def changes_schema(spec: StoreSpec) -> pa.Schema:
+    """The columns of the output: those of a read of the store as it is now, and the shard."""
+    fields = [field for field in store_schema(spec, as_millis=False) if field.name != "valid_to"]
+    return pa.schema([*fields, pa.field("partition", pa.int32())])
+
+
+def changes(store: Any, keys: pa.Array, shard: int) -> pa.Table:
+    """The record of each of these keys, null but for the key where there is none; by key.
+
+    Parameters
+    ----------
+    store
+        The shard's, open, with nothing staged.
+    keys : pyarrow.Array of binary
+        Of log records, as often as they come.
+    shard : int
+    """
+    spec = store.spec
+    schema = changes_schema(spec)
+    asked = _row_keys(spec, keys)
+    columns = {**_key_columns(spec, asked), **_values(store, asked, schema.names)}
+    columns["partition"] = pa.array(np.full(len(asked), shard, np.int32))
+    return pa.table(
+        [_typed(spec, field.name, columns[field.name]) for field in schema], schema=schema
+    )
+
+
+def _row_keys(spec: StoreSpec, keys: pa.Array) -> pa.Array:
+    """The keys of the rows that the records go to, ascending, each once."""
+    unique = pc.unique(keys)
+    if spec.shape in ("window", "session"):
+        ordered = rows_of(spec.shape, time_ordered=spec.time_ordered).schema
+        times = pa.array(np.zeros(len(unique), np.int64))
+        values = pa.nulls(len(unique), pa.binary())
+        records = arrow_to_log(unique, values, times, None, first_offset=0)
+        unique = binary(from_log(spec.format, records, schema=ordered)[0])
+    return unique.take(pc.sort_indices(unique))
+
+
+def _key_columns(spec: StoreSpec, rows: pa.Array) -> dict[str, pa.Array]:
+    if spec.shape in ("window", "session"):
+        return key_columns(spec, rows)
+    return {"key": rows}
+
+
+def _values(store: Any, asked: pa.Array, wanted: list[str]) -> dict[str, pa.Array]:
+    """The columns of the values, a row for each key."""
+    if not len(asked):
+        return {field.name: pa.nulls(0, field.type) for field in _stored(store.spec)}
+    selection = Selection(keys=tuple(asked.to_pylist()))
+    read = chunks if store.spec.format.versioned else latest
+    found = list(read(store, selection, wanted))
+    if not found:
+        return {field.name: pa.nulls(len(asked), field.type) for field in _stored(store.spec)}
+    table = pa.concat_tables(found)
+    place = pc.index_in(asked, value_set=combined(table["key"], "key"))
+    names = [name for name in table.column_names if name not in ("key", "valid_to")]
+    return {name: combined(table[name], name).take(place) for name in names}
+
+
+def _stored(spec: StoreSpec) -> list[pa.Field]:
+    """The columns of values as they are stored."""
+    kinds = {"value": pa.binary(), "timestamp": pa.int64(), "headers": arrow.headers_type()}
+    return [pa.field(name, kinds[name]) for name in kinds if name in changes_schema(spec).names]
+
+
+def _typed(spec: StoreSpec, name: str, column: pa.Array) -> pa.Array:
+    if name == "key":
+        return arrow.to_typed(spec.key, column)
+    if name == "value":
+        return arrow.to_typed(spec.value, column)
+    return timestamps(column, as_millis=False) if name in TIMES else column

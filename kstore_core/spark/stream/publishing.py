@@ -1,0 +1,109 @@
+"""A live shard as part of a version, and the other way round.
+
+What is published is a copy of links, described for the manifest. The engine copies an open database
+as of its last commit; a RocksDB table, which is never written to again, is linked. A file that is
+the very one of the version before has the hash that it had there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kstore_core.spark.root.manifest import File, Shard
+from kstore_core.spark.root.shard_files import data_files, sha256_of
+
+if TYPE_CHECKING:
+    from kstore_core.spark.root.root import Root
+    from kstore_core.state import StateDirectory
+
+__all__ = ["begin_from", "epoch_of", "is_job_of", "job_of", "publish_shard"]
+
+_JOB = re.compile(r"stream-(.+)-([0-9]+)")
+
+
+def job_of(query: str, epoch: int) -> str:
+    """The job that publishes an epoch; its name says which."""
+    return f"stream-{query}-{epoch}"
+
+
+def epoch_of(query: str, job: str) -> int | None:
+    """The epoch that a job of this query published; None for another's job."""
+    match = _JOB.fullmatch(job)
+    return int(match[2]) if match and match[1] == query else None
+
+
+def is_job_of(query: str, path: str) -> bool:
+    """Whether a shard lies where a job of this query put it."""
+    return any(epoch_of(query, part) is not None for part in path.split("/"))
+
+
+def begin_from(root: Root, base: Shard, path: Path) -> None:
+    """Put a copy of a published shard in the place of an empty directory, unless somebody does."""
+    aside = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
+    try:
+        with root.local_shard(base) as published:
+            shutil.copytree(published, aside)
+        aside.rename(path)
+    except OSError:
+        if not any(path.iterdir()):  # else another attempt was faster
+            raise
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def publish_shard(root: Root, job: str, state: StateDirectory, done: Shard, before: Shard) -> Shard:
+    """Copy an open shard into an attempt of a job; the shard with its place and files.
+
+    Parameters
+    ----------
+    root : Root
+    job : str
+        Begun.
+    state : StateDirectory
+        Committed.
+    done : Shard
+        What is known of it.
+    before : Shard
+        Its state in the newest version.
+
+    Raises
+    ------
+    FileNotFoundError
+        The job was discarded meanwhile.
+    """
+    name = state.path.name
+    attempt = root.path / root.attempts(job) / f"{done.shard}-{uuid.uuid4().hex[:12]}"
+    attempt.mkdir()  # not its parents: a discarded job stays discarded
+    place = attempt / name
+    state.checkpoint(place)
+    older = None if before.path is None else root.path / before.path
+    files = tuple(_described(place, older, {file.path: file for file in before.files}))
+    return dataclasses.replace(
+        done, path=place.relative_to(root.path).as_posix(), files=tuple(sorted(files, key=_by_path))
+    )
+
+
+def _by_path(file: File) -> str:
+    return file.path
+
+
+def _described(place: Path, older: Path | None, known: dict[str, File]) -> Iterator[File]:
+    for here, inner in data_files(place):
+        old = known.get(inner)
+        if old is not None and older is not None and _same(here, older / inner):
+            yield old
+        else:
+            yield File(inner, here.stat().st_size, sha256_of(here))
+
+
+def _same(here: Path, there: Path) -> bool:
+    try:
+        return here.samefile(there)
+    except FileNotFoundError:
+        return False

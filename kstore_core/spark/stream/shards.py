@@ -1,0 +1,298 @@
+"""What a task does with an epoch's rows of one shard: apply them, commit, copy, tell.
+
+Runs on the workers, in the Spark partition of the shard's number. Each step may be the last one of
+a process; docs/streaming.md says what every one of them leaves, and what the next attempt does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from kstore_core.errors import StateError
+from kstore_core.spark.columns.partition_headers import told_times
+from kstore_core.spark.live.epochs import commit_epoch, last_epoch
+from kstore_core.spark.live.layout import LiveHome
+from kstore_core.spark.root.manifest import Offset, Shard
+from kstore_core.spark.runtime.engines import engine_on_worker
+from kstore_core.spark.shards.applying import apply_log
+from kstore_core.spark.shards.log import ShardLog
+from kstore_core.spark.shards.writing import failure
+from kstore_core.spark.stream.changes import changes, changes_schema
+from kstore_core.spark.stream.publishing import begin_from, is_job_of, publish_shard
+
+if TYPE_CHECKING:
+    from kstore_core.spark.root.root import Root
+    from kstore_core.spark.stream.versions import Versions
+    from kstore_core.spark.write.job import WriteJob
+    from kstore_core.spec import StoreSpec
+    from kstore_core.state import StateDirectory
+
+__all__ = ["EpochTask", "Step", "no_step"]
+
+Step = Callable[[str, "int | None"], None]
+"""Told after each step which one it was, and of which shard; None for the driver."""
+
+_COUNTS = "counts"
+_LOCK_TIMEOUT_S = 60.0
+"""How long a killed attempt's worker may need to end."""
+
+
+def no_step(name: str, shard: int | None) -> None:
+    """Nobody is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochTask:
+    """An epoch as its tasks know it; :meth:`run` is what ``mapInArrow`` runs.
+
+    Attributes
+    ----------
+    root : Root
+        Of this machine.
+    spec : StoreSpec
+    engine : str
+    partitions : int
+    query : str
+        The id of the query.
+    epoch : int
+    version : Manifest's shards
+        Those of the newest version.
+    job : str or None
+        Where copies for a version go; None for an epoch without one.
+    unpublished : frozenset of int, or None
+        Shards that have changed since the newest version; None where nobody knows.
+    emits : bool
+        Whether the output is wanted.
+    partition_time : bool
+        Whether stream time follows the header of that name too.
+    step : callable
+        Told of each step.
+    """
+
+    root: Root
+    spec: StoreSpec
+    engine: str
+    partitions: int
+    query: str
+    epoch: int
+    version: tuple[Shard, ...]
+    job: str | None = None
+    unpublished: frozenset[int] | None = frozenset()
+    emits: bool = False
+    partition_time: bool = False
+    step: Step = no_step
+
+    @classmethod
+    def of(
+        cls,
+        versions: Versions,
+        epoch: int,
+        job: WriteJob | None,
+        *,
+        emits: bool = False,
+        partition_time: bool = False,
+        step: Step = no_step,
+    ) -> EpochTask:
+        """An epoch of the stream whose versions these are."""
+        stream = versions.stream
+        unpublished = versions.unpublished
+        return cls(
+            versions.root,
+            versions.spec,
+            stream.engine,
+            stream.partitions,
+            stream.query,
+            epoch,
+            versions.shards,
+            None if job is None else job.job,
+            None if unpublished is None else frozenset(unpublished),
+            emits,
+            partition_time,
+            step,
+        )
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of what :meth:`run` gives: a message, or a row of output."""
+        fields = [pa.field("message", pa.string())]
+        return pa.schema(fields + (list(changes_schema(self.spec)) if self.emits else []))
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Do the epoch for the shard of this task; gives a message, and the output behind it."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        shard = context.partitionId()
+        kept = [batch for batch in batches if batch.num_rows]
+        told: dict[str, Any] = {}
+        output = None
+        try:
+            log = ShardLog.of(pa.Table.from_batches(kept), self.spec) if kept else None
+            done, output = self.apply(shard, log)
+            if done is not None:
+                told = {"shard": dataclasses.asdict(done)}
+        except Exception as error:  # noqa: BLE001 - raised again where it may pass
+            told = failure(error, shard)
+        if not told:
+            return
+        yield from self._told(json.dumps(told))
+        if output is not None and output.num_rows:
+            nothing = pa.nulls(output.num_rows, pa.string())
+            yield from output.add_column(0, self.schema.field("message"), nothing).to_batches()
+
+    def _told(self, message: str) -> Iterator[pa.RecordBatch]:
+        rest = [pa.nulls(1, field.type) for field in list(self.schema)[1:]]
+        yield from pa.table([pa.array([message]), *rest], schema=self.schema).to_batches()
+
+    def apply(self, shard: int, log: ShardLog | None) -> tuple[Shard | None, pa.Table | None]:
+        """Bring a shard to this epoch, and copy it where a version is due.
+
+        Parameters
+        ----------
+        shard : int
+        log : ShardLog or None
+            All of its records in the epoch; None for none.
+
+        Returns
+        -------
+        Shard or None
+            The shard as it is now, with a path where it was copied; None where it has no records
+            in this epoch and there is nothing to copy.
+        pyarrow.Table or None
+            The output, where it is wanted.
+
+        Raises
+        ------
+        StateError
+            The shard is not there, or contains a later epoch.
+        SpecError
+            Records that the store cannot hold, or that belong to another shard.
+        EngineLockedError
+            Another process has the shard open, and does not let go of it.
+        """
+        if log is None and not self._copies(shard):
+            return None, None
+        if log is not None:
+            self.check(shard, log)
+        with self._opened(shard) as state:
+            store = state.open(self.spec)
+            contained = last_epoch(state, self.query)
+            self._check_contained(state.path, shard, contained)
+            self.step("opened", shard)
+            if log is not None and contained != self.epoch:
+                self._commit(state, store, log, shard)
+            done = self._seen(state, shard)
+            if self.job is not None and self.root.has_begun(self.job):
+                done = publish_shard(self.root, self.job, state, done, self.version[shard])
+                self.step("copied", shard)
+            output = changes(store, log.keys, shard) if self.emits and log is not None else None
+            return done, output
+
+    def check(self, shard: int, log: ShardLog) -> None:
+        """Refuse records that the store cannot hold, or that belong to another shard.
+
+        Raises
+        ------
+        SpecError
+        FormatError
+            A header of partition time that has not 8 bytes, where it is honoured.
+        """
+        log.check(shard, self.partitions)
+        log.check_decodable(self.spec)
+        if self.partition_time:
+            told_times(log.headers, len(log))
+
+    def _copies(self, shard: int) -> bool:
+        """Whether a shard without rows has changed since the newest version, and one is due."""
+        if self.job is None or (self.unpublished is not None and shard not in self.unpublished):
+            return False
+        return any(self._path(shard).iterdir())
+
+    def _path(self, shard: int) -> Path:
+        """The shard's directory.
+
+        Raises
+        ------
+        StateError
+            It is not there.
+        """
+        path = LiveHome.of(self.root.path).shard(shard)
+        if not path.is_dir():
+            raise _lost(path)
+        return path
+
+    def _opened(self, shard: int) -> StateDirectory:
+        """The live state of the shard; as of the version that the stream goes on from, if new.
+
+        Raises
+        ------
+        StateError
+            It is not there.
+        """
+        from kstore_core import open_state
+
+        path = self._path(shard)
+        base = self.version[shard]
+        if base.path is not None and not any(path.iterdir()):
+            if is_job_of(self.query, base.path):
+                raise _lost(path)
+            begin_from(self.root, base, path)
+        engine_on_worker(self.engine)
+        return open_state(path, engine=self.engine, lock_timeout_s=_LOCK_TIMEOUT_S)
+
+    def _check_contained(self, path: Path, shard: int, contained: int | None) -> None:
+        if contained is not None and contained > self.epoch:
+            raise StateError(
+                f"{path} contains epoch {contained} of the stream {self.query}, and Spark gives "
+                f"epoch {self.epoch}: the checkpoint is older than the store. Use the newest one; "
+                f"or take {path.parent} away and start with a new checkpoint"
+            )
+
+    def _commit(self, state: StateDirectory, store: Any, log: ShardLog, shard: int) -> None:
+        """Apply the rows and commit them as the epoch."""
+        before = self._seen(state, shard)
+        fresh, replayed = log.after(before.offsets)
+        done = apply_log(state, store, fresh, partition_time=self.partition_time)
+        self.step("applied", shard)
+        reached = fresh.stream_time if self.spec.shape == "key_value" else store.stream_time
+        counts = {
+            "rows": before.rows + done.rows,
+            "records": before.records + done.records + replayed,
+            "late": before.late + done.late,
+            "replayed": before.replayed + replayed,
+            "stream_time": max(before.stream_time, reached),
+        }
+        commit_epoch(
+            state,
+            self.query,
+            self.epoch,
+            {(o.topic, o.partition): o.offset for o in fresh.last_offsets(before.offsets)},
+            notes={_COUNTS: json.dumps(counts, separators=(",", ":")).encode()},
+        )
+        self.step("committed", shard)
+
+    def _seen(self, state: StateDirectory, shard: int) -> Shard:
+        """The shard as it is committed."""
+        base = self.version[shard]
+        note = state.notes(self.spec.name).get(_COUNTS)
+        counts = json.loads(note) if note else {"rows": base.rows, "stream_time": base.stream_time}
+        offsets = sorted(state.offsets(self.spec.name).items())
+        return Shard(
+            shard, offsets=tuple(Offset(*where, offset) for where, offset in offsets), **counts
+        )
+
+
+def _lost(path: Path) -> StateError:
+    return StateError(
+        f"the live state {path} of a shard is gone, and with it what the stream wrote since the "
+        f"newest version. Take {path.parent} away and start the stream with a new checkpoint: it "
+        "goes on from that version"
+    )

@@ -1,0 +1,288 @@
+"""The files of a root, held to the manifests that name them.
+
+A manifest says of every file how long it is and what its SHA-256 is, and nothing of that changes
+once it is published. Only a vacuum removes files, and it removes the manifests first: a file that
+is missing is a fault while a manifest that names it is still there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kstore_core.errors import (
+    CorruptionError,
+    InconsistentStateError,
+    StateError,
+    StorageUnavailableError,
+)
+from kstore_core.maintenance.verify import Finding, Place, Severity
+from kstore_core.maintenance.verify.findings import Findings
+from kstore_core.spark.root.manifest import File, Manifest
+from kstore_core.spark.root.root import ATTEMPTS, MANIFESTS, Root
+from kstore_core.spark.root.storage.base import Entry
+from kstore_core.spark.verify.unnamed import unnamed
+
+__all__ = ["HeldFiles", "hold_files"]
+
+_AT_ONCE = 4
+_READS = 3
+_BETWEEN_READS_S = 0.2
+"""Without hard links a manifest is written in place: the next reading sees all of it."""
+
+_PUT_BACK = (
+    "put it back from a copy of the root, read another version with version=, or write the store "
+    "anew with mode='overwrite'"
+)
+_CLOSED = "read it as a user who may, or chown or chmod it"
+
+
+@dataclass(slots=True)
+class HeldFiles:
+    """What the manifests of a root and its files say of each other.
+
+    Attributes
+    ----------
+    newest : Manifest or None
+        The newest one that can be read.
+    findings : list of Finding
+    damaged : set of int
+        Shards of the newest version with a file that is not what its manifest says, or that cannot
+        be read.
+    files : int
+        How many files the manifests name.
+    """
+
+    newest: Manifest | None = None
+    findings: list[Finding] = field(default_factory=list)
+    damaged: set[int] = field(default_factory=set)
+    files: int = 0
+
+
+class _Use(NamedTuple):
+    """A file as a version names it."""
+
+    version: int
+    shard: int
+    file: File
+
+
+class _Fault(NamedTuple):
+    severity: Severity
+    what: str
+    why: str
+
+
+def hold_files(
+    root: Root,
+    *,
+    contents: bool = True,
+    at_most: int = 0,
+    progress: Callable[[int, int], object] | None = None,
+) -> HeldFiles:
+    """Hold every file to every manifest that names it; nothing is changed.
+
+    Parameters
+    ----------
+    root : Root
+    contents : bool
+        Read every file, once, and compare its SHA-256; else its size only.
+    at_most : int
+        How many findings of a kind are told of a shard; 0 for all.
+    progress : callable, optional
+        Called with how many files were read, of how many.
+
+    Raises
+    ------
+    StateError
+        No version was published there.
+    CorruptionError
+        The directory of the manifests, or that of all attempts, is a symbolic link.
+    StorageUnavailableError
+        An object store does not answer.
+    """
+    held = HeldFiles()
+    findings = Findings(held.findings.append, at_most)
+    # Attempts first: what was there already when the manifests were read is named, or left over.
+    listed = root.storage.files(ATTEMPTS)
+    manifests, unread = _manifests(root)
+    for version, fault in unread.items():
+        findings.add(_of_manifest(root, version, fault))
+    if manifests:
+        held.newest = manifests[max(manifests)]
+    uses = _uses(manifests.values())
+    entries = {entry.name: entry for entry in listed}
+    faults = dict(_faults(root, uses, entries, held, contents=contents, progress=progress))
+    there = {*root.versions()} if faults else set()
+    for place, fault in sorted(faults.items()):
+        current = [use for use in uses[place] if use.version in there]  # a vacuum takes others
+        if current:
+            findings.add(_of_file(held, place, current, fault, manifests))
+    for finding in unnamed(root, listed, manifests, sure=not unread):
+        findings.add(finding)
+        if finding.severity == "corrupt" and finding.place.shard is not None:
+            held.damaged.add(finding.place.shard)
+    findings.end()
+    return held
+
+
+# ------------------------------------------------------------ manifests
+
+
+def _manifests(root: Root) -> tuple[dict[int, Manifest], dict[int, _Fault]]:
+    """The manifests that can be read, and what is wrong with the others."""
+    versions = root.versions()
+    if not versions:
+        root.load()  # which says what is missing
+    found: dict[int, Manifest] = {}
+    unread: dict[int, _Fault] = {}
+    for version in versions:
+        try:
+            found[version] = _read(root, version)
+        except (InconsistentStateError, CorruptionError) as error:
+            unread[version] = _Fault("corrupt", "manifest", str(error))
+        except StorageUnavailableError as error:
+            unread[version] = _unavailable(root, error)
+        except StateError as error:  # of a newer kstore, or removed since
+            unread[version] = _Fault("finding", "manifest", str(error))
+    if unread:
+        there = {*root.versions()}
+        unread = {version: fault for version, fault in unread.items() if version in there}
+    return found, unread
+
+
+def _read(root: Root, version: int) -> Manifest:
+    for _ in range(_READS - 1):
+        try:
+            return root.load(version)
+        except InconsistentStateError:
+            time.sleep(_BETWEEN_READS_S)
+    return root.load(version)
+
+
+def _of_manifest(root: Root, version: int, fault: _Fault) -> Finding:
+    why = fault.why
+    if fault.what != "manifest":
+        why = f"{root}/{MANIFESTS}/{version}.json {why}"
+    remedies = {
+        "corrupt": f"put {MANIFESTS}/{version}.json back from a copy of the root, or read another "
+        "version with version=",
+        "finding": _CLOSED if fault.what == "forbidden" else "read it with a newer kstore",
+    }
+    return Finding(fault.severity, fault.what, why, Place(""), remedies[fault.severity])
+
+
+# ------------------------------------------------------------ the files that they name
+
+
+def _uses(manifests: Iterable[Manifest]) -> dict[str, list[_Use]]:
+    """Every place that is named, and by which versions."""
+    uses: dict[str, list[_Use]] = defaultdict(list)
+    for manifest in manifests:
+        for shard in manifest.shards:
+            for file in shard.files:
+                uses[shard.place_of(file)].append(_Use(manifest.version, shard.shard, file))
+    return uses
+
+
+def _faults(
+    root: Root,
+    uses: Mapping[str, list[_Use]],
+    entries: Mapping[str, Entry],
+    held: HeldFiles,
+    *,
+    contents: bool,
+    progress: Callable[[int, int], object] | None,
+) -> Iterator[tuple[str, _Fault]]:
+    """The places whose files are not as the manifests say; each file is read once."""
+    names_of: dict[object, list[str]] = defaultdict(list)
+    for place in uses:
+        entry = entries.get(place)
+        one_file = place if entry is None or entry.is_link else entry.inode or place
+        names_of[one_file].append(place)
+    held.files = len(uses)
+    meant = {(use.file.bytes, use.file.sha256): place for place, use in _first_of(uses)}
+
+    def look(place: str) -> tuple[int, str | None] | _Fault:
+        try:
+            return root.storage.digest(place) if contents else (root.storage.size(place), None)
+        except FileNotFoundError:
+            return _Fault("corrupt", "file", "is missing")
+        except NotADirectoryError:
+            return _Fault("corrupt", "file", "is missing: there is a file in its directory's place")
+        except (CorruptionError, InconsistentStateError) as error:
+            return _Fault("corrupt", "file", f"cannot be used: {error}")
+        except StorageUnavailableError as error:
+            return _unavailable(root, error)
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        looked = pool.map(look, [names[0] for names in names_of.values()])
+        for done, (names, found) in enumerate(zip(names_of.values(), looked, strict=True), 1):
+            for place in names:
+                fault = found if isinstance(found, _Fault) else _compared(uses[place], *found)
+                if fault is not None:
+                    if not isinstance(found, _Fault) and found in meant:
+                        other = f"{fault.why}. That is the content of {meant[found]}"
+                        fault = fault._replace(why=other)
+                    yield place, fault
+            if progress is not None:
+                progress(done, len(names_of))
+
+
+def _first_of(uses: Mapping[str, list[_Use]]) -> Iterator[tuple[str, _Use]]:
+    return ((place, found[0]) for place, found in uses.items())
+
+
+def _compared(uses: list[_Use], size: int, sha256: str | None) -> _Fault | None:
+    for use in uses:
+        if size != use.file.bytes:
+            why = f"has {size} bytes, its manifest says {use.file.bytes}"
+            return _Fault("corrupt", "file", why)
+        if sha256 not in (None, use.file.sha256):
+            why = f"has the SHA-256 {sha256}, its manifest says {use.file.sha256}"
+            return _Fault("corrupt", "file", why)
+    return None
+
+
+def _unavailable(root: Root, error: StorageUnavailableError) -> _Fault:
+    """A file of this machine that cannot be read.
+
+    Raises
+    ------
+    StorageUnavailableError
+        It is an object store that does not answer.
+    """
+    if root.storage.path is None:
+        raise error
+    if isinstance(error.__cause__, PermissionError):
+        return _Fault("finding", "forbidden", f"cannot be read: {error}")
+    return _Fault("corrupt", "unreadable", f"cannot be read: {error}")
+
+
+def _of_file(
+    held: HeldFiles,
+    place: str,
+    uses: list[_Use],
+    fault: _Fault,
+    manifests: Mapping[int, Manifest],
+) -> Finding:
+    assert held.newest is not None
+    newest = held.newest.version
+    versions = sorted({use.version for use in uses})
+    shard = uses[-1].shard
+    if newest in versions:
+        held.damaged |= {use.shard for use in uses if use.version == newest}
+    said = ", ".join(map(str, versions))
+    why = f"{place}, of version{'s' * (len(versions) > 1)} {said}, {fault.why}"
+    remedy = _CLOSED if fault.what == "forbidden" else _PUT_BACK
+    if fault.severity == "corrupt" and newest not in versions:
+        remedy = (
+            "the newest version does not need it: put it back from a copy of the root, or remove "
+            "old versions with kstore_core.spark.vacuum(root, keep_versions=…)"
+        )
+    store = str(manifests[versions[-1]].spec["name"])
+    return Finding(fault.severity, fault.what, why, Place(store, shard=shard), remedy)

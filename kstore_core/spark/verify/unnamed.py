@@ -1,0 +1,100 @@
+"""What lies in a root and is named by no manifest: leftovers of jobs, and what does not belong."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from kstore_core.maintenance.verify import Finding, Place, Severity
+from kstore_core.spark.live.layout import LIVE
+from kstore_core.spark.root.manifest import Manifest
+from kstore_core.spark.root.root import ATTEMPTS, MANIFESTS, Root
+from kstore_core.spark.root.shard_files import is_data
+from kstore_core.spark.root.storage.base import Entry
+
+__all__ = ["unnamed"]
+
+
+def unnamed(
+    root: Root, listed: Sequence[Entry], manifests: Mapping[int, Manifest], *, sure: bool
+) -> Iterator[Finding]:
+    """The files that are of no version.
+
+    Parameters
+    ----------
+    root : Root
+    listed : sequence of Entry
+        The files of all attempts, listed before the manifests were read.
+    manifests : mapping of int to Manifest
+    sure : bool
+        All manifests could be read, so what they do not name is named by none.
+    """
+    named = {place for manifest in manifests.values() for place in manifest.places()}
+    yield from _around(root, named)
+    if not sure:
+        yield _note("which files are of no version is not known: a manifest cannot be read")
+        return
+    loose = [entry for entry in listed if entry.name not in named]
+    if not loose:
+        return
+    there = {entry.name for entry in root.storage.files(ATTEMPTS)}  # a vacuum may be at work
+    owners = _owners(manifests)
+    of_job: dict[str, list[Entry]] = defaultdict(list)
+    for entry in loose:
+        if entry.name not in there:
+            continue
+        # Of an attempt that a version needs a vacuum takes single objects, and no single file.
+        owner = owners.get(_attempt(entry.name)) if root.storage.path is not None else None
+        if owner is None:
+            of_job["/".join(entry.name.split("/")[:2])].append(entry)
+        elif entry.is_link:
+            yield _beside("corrupt", f"{entry.name} is a symbolic link", *owner)
+        elif is_data(entry.name.rpartition("/")[2]):
+            yield _beside("finding", f"{entry.name} is named by no manifest", *owner)
+    for home, left in sorted(of_job.items()):
+        size = sum(entry.bytes for entry in left)
+        yield _note(
+            f"{root}/{home} has files of no version, {len(left)} of {size} bytes together: a job "
+            "that is running or has failed put them there, and kstore_core.spark.vacuum removes "
+            "them after its grace time"
+        )
+
+
+def _around(root: Root, named: set[str]) -> Iterator[Finding]:
+    """What is neither a manifest nor a file of an attempt."""
+    manifests = {f"{version}.json" for version in root.versions()}
+    for name in root.storage.names(MANIFESTS):
+        if name not in manifests:
+            yield _note(f"{root}/{MANIFESTS}/{name} is no manifest, and is not read")
+    known = {MANIFESTS, ATTEMPTS, LIVE, *(place.partition("/")[0] for place in named)}
+    for name in root.storage.names(""):
+        if name not in known:
+            yield _note(f"{root}/{name} is of no version, and is not read")
+
+
+def _owners(manifests: Mapping[int, Manifest]) -> dict[str, tuple[str, int]]:
+    """The attempts that versions have files in, each with its store and its shard."""
+    return {
+        _attempt(shard.place_of(file)): (str(manifest.spec["name"]), shard.shard)
+        for manifest in manifests.values()
+        for shard in manifest.shards
+        for file in shard.files
+    }
+
+
+def _attempt(name: str) -> str:
+    return "/".join(name.split("/")[:3])
+
+
+def _beside(severity: Severity, why: str, store: str, shard: int) -> Finding:
+    return Finding(
+        severity,
+        "unknown file",
+        f"{why}; it lies beside files of a version, where an engine may read it",
+        Place(store, shard=shard),
+        "move it out of the root, and verify again",
+    )
+
+
+def _note(why: str) -> Finding:
+    return Finding("note", "note", why, Place(""), "")

@@ -1,0 +1,190 @@
+"""Verifying and examining a root: its files against its manifests, then the newest shards."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kstore_core.errors import KStoreError, StateError, UnsupportedError
+from kstore_core.spark.root.manifest import Manifest, Shard
+from kstore_core.spark.root.root import Root
+from kstore_core.spec import StoreSpec
+
+if TYPE_CHECKING:
+    from kstore_core.maintenance.verify import Finding, Progress, Verified
+
+    Told = Callable[[str, Verified], object]
+
+__all__ = ["examine_root", "verify_root"]
+
+_TRIES = 10
+_AT_MOST = 100
+
+
+def verify_root(
+    root: str | os.PathLike[str],
+    store: str | None = None,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    spec: StoreSpec | None = None,
+    engine: str | None = None,
+    changelog: str | os.PathLike[str] | None = None,
+    compare: bool = False,
+    at_most: int = _AT_MOST,
+    told: Told | None = None,
+    progress: Callable[[Progress], object] | None = None,
+) -> Verified:
+    """Hold the files of all versions to their manifests, and read the shards of the newest one.
+
+    A version that is published or removed meanwhile is no fault.
+
+    Parameters
+    ----------
+    root : path or address
+    store, spec, engine, changelog, compare, at_most, progress
+        As in :func:`kstore_core.maintenance.verify.verify`. The engine is the
+        manifest's where left out.
+    storage_options : mapping, optional
+        Of an object store, whose shards are read from copies on this machine.
+    told : callable, optional
+        Called with the root's name or a shard's directory, and what was found there.
+
+    Returns
+    -------
+    Verified
+        A shard with a file that is not as the manifest says is not opened.
+
+    Raises
+    ------
+    StateError
+        There is no version, or none stays while it is read.
+    CorruptionError
+        The directory of the manifests, or that of all attempts, is a symbolic link.
+    UnsupportedError, SpecError, StorageUnavailableError
+        As for any use of a root.
+    """
+    from kstore_core.maintenance.verify import Progress, verify
+
+    home = Root.at(root, storage_options)
+
+    def read(path: Path, manifest: Manifest) -> Verified:
+        if changelog is not None and path.name.rpartition("_")[0] != "0":
+            raise UnsupportedError(
+                f"shards of {home} are read from copies, whose names do not tell which partition "
+                "of a changelog is theirs; verify them without the changelog, or a root on a local "
+                "disk that was written there"
+            )
+        return verify(
+            path,
+            store,
+            spec=spec,
+            engine=engine or manifest.engine,
+            changelog=changelog,
+            compare=compare,
+            at_most=at_most,
+            progress=progress,
+        )
+
+    def hashed(done: int, files: int) -> None:
+        if progress is not None:
+            progress(Progress("files", done, files, 0, 0))
+
+    return _check(home, read, told, contents=True, at_most=at_most, progress=hashed)
+
+
+def examine_root(
+    root: str | os.PathLike[str],
+    *,
+    engine: str | None = None,
+    changelog: str | os.PathLike[str] | None = None,
+    told: Told | None = None,
+) -> Verified:
+    """Look at a root of this machine and at the shards of its newest version. Nothing is changed.
+
+    It is quick: of files only the sizes are compared, and rows are not read.
+
+    Parameters
+    ----------
+    root : path
+    engine : str, optional
+        The manifest's where left out.
+    changelog : path-like, optional
+        As for :func:`kstore_core.maintenance.doctor.examine`.
+    told : callable, optional
+        As for :func:`verify_root`, whose errors it raises, too.
+    """
+    from kstore_core.maintenance.doctor import examine
+
+    def look(path: Path, manifest: Manifest) -> Verified:
+        return examine(path, engine=engine or manifest.engine, changelog=changelog)
+
+    return _check(Root.at(root), look, told, contents=False, at_most=_AT_MOST)
+
+
+def _check(
+    home: Root,
+    look: Callable[[Path, Manifest], Verified],
+    told: Told | None,
+    *,
+    contents: bool,
+    at_most: int,
+    progress: Callable[[int, int], object] | None = None,
+) -> Verified:
+    """The files, and the shards of a newest version that is still there afterwards."""
+    from kstore_core.maintenance.verify import Counts, Verified
+    from kstore_core.spark.verify.files import hold_files
+
+    for _ in range(_TRIES):
+        held = hold_files(home, contents=contents, at_most=at_most, progress=progress)
+        found = Verified(list(held.findings), Counts(files=held.files))
+        if told is not None:
+            told(home.name, Verified(held.findings, Counts(files=held.files)))
+        if held.newest is None:
+            return found
+        for shard in held.newest.shards:
+            if shard.path is None or shard.shard in held.damaged:
+                continue
+            if not contents and not (shard.in_one_place and home.storage.path is not None):
+                continue  # no directory to look around in
+            seen = _seen(home, held.newest, shard, look)
+            if seen is None:
+                break
+            path, verified = seen
+            found.findings += verified.findings
+            found.counts.add(verified.counts)
+            if told is not None:
+                told(path, verified)
+        else:
+            return found
+    raise StateError(
+        f"{home} was changed {_TRIES} times while it was read: a vacuum removed the newest version "
+        "each time. Verify it again while fewer versions are written, or give vacuum a grace time"
+    )
+
+
+def _seen(
+    home: Root, manifest: Manifest, shard: Shard, look: Callable[[Path, Manifest], Verified]
+) -> tuple[str, Verified] | None:
+    """What was found in a shard, and where; None where a vacuum has removed the version."""
+    try:
+        with home.local_shard(shard) as path:
+            found = look(path, manifest)
+    except (KStoreError, OSError):
+        if manifest.version not in home.versions():
+            return None
+        raise
+    if found.findings and manifest.version not in home.versions():
+        return None
+    found.findings = [_of_shard(finding, shard.shard) for finding in found.findings]
+    return str(path), found
+
+
+def _of_shard(finding: Finding, shard: int) -> Finding:
+    """The same; nothing is repaired within a version, which is never changed."""
+    remedy = finding.remedy
+    if finding.severity == "corrupt" or finding.what == "two formats":
+        remedy = "read another version with version=, or write the store anew with mode='overwrite'"
+    return replace(finding, place=replace(finding.place, shard=shard), remedy=remedy)

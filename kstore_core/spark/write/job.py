@@ -1,0 +1,227 @@
+"""The driver's side of a write: what is checked before, who published, and what is cleared away.
+
+A job begins, its tasks upload, it is closed, and one manifest is put in place; whoever comes second
+has written nothing. A job that was closed is never cleared away by anybody but :func:`vacuum`, for
+a manifest may refer to it: an answer that got lost does not say whether the request did.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from kstore_core.errors import (
+    CommitConflictError,
+    KStoreError,
+    SpecError,
+    StateError,
+)
+from kstore_core.spark.root.manifest import Manifest, Shard
+from kstore_core.spark.root.root import Root
+from kstore_core.spark.runtime.engines import check_shared_engine
+from kstore_core.spark.shards.routing import check_partitions
+from kstore_core.spec import StoreSpec
+
+if TYPE_CHECKING:
+    from kstore_core.spark.shards.writing import ShardWriter
+
+__all__ = ["WriteJob", "check_same_store", "program"]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteJob:
+    """A version of a store that is being written. It travels.
+
+    Attributes
+    ----------
+    root : Root
+    spec : StoreSpec
+    engine : str
+    partitions : int
+    mode : {"append", "overwrite"}
+    version : int
+        The one to publish.
+    parents : mapping of int to Shard
+        The shards to go on from.
+    job : str
+        Its uploads go below ``attempts/<job>``.
+    """
+
+    root: Root
+    spec: StoreSpec
+    engine: str
+    partitions: int
+    mode: Literal["append", "overwrite"]
+    version: int = 1
+    parents: Mapping[int, Shard] = field(default_factory=dict)
+    job: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @classmethod
+    def plan(
+        cls,
+        root: Root,
+        spec: StoreSpec,
+        newest: Manifest | None,
+        *,
+        engine: str,
+        partitions: int,
+        mode: Literal["append", "overwrite"],
+    ) -> WriteJob:
+        """A job that goes on from the newest version, if there is one; nothing is written yet.
+
+        Raises
+        ------
+        SpecError
+            The root holds another store, or there are less than one partition.
+        StateError
+            The root holds something else, or a stream writes to it.
+        UnsupportedError, UnknownEngineError
+            No other process sees what the engine writes, or there is none of its name.
+        """
+        check_partitions(partitions)
+        check_shared_engine(engine)
+        if root.storage.path is not None:
+            from kstore_core.spark.live.layout import check_not_streamed
+
+            check_not_streamed(root.path)
+        if newest is None:
+            root.check_unused()
+            return cls(root, spec, engine, partitions, mode)
+        check_same_store(root, newest, spec, partitions, engine, appending=mode == "append")
+        parents = {shard.shard: shard for shard in newest.shards} if mode == "append" else {}
+        return cls(root, spec, engine, partitions, mode, newest.version + 1, parents)
+
+    def begin(self) -> None:
+        """Let tasks upload."""
+        self.root.begin(self.job)
+
+    def writer(self, *, partition_time: bool = False) -> ShardWriter:
+        """What the tasks do."""
+        from kstore_core.spark.shards.writing import ShardWriter
+
+        return ShardWriter(
+            self.root,
+            self.job,
+            self.spec,
+            self.engine,
+            self.partitions,
+            self.parents,
+            partition_time,
+        )
+
+    def publish(self, written: Iterable[Shard]) -> Manifest:
+        """Make the version of these shards and, of the others, those of the version before.
+
+        Raises
+        ------
+        CommitConflictError
+            Another writer published meanwhile. Nothing of this job was.
+        SpecError
+            Two tasks wrote to one shard.
+        StateError
+            Somebody removed what the tasks had uploaded.
+        """
+        manifest = self._manifest(written)
+        self.check_begun()
+        self.root.close(self.job)
+        try:
+            self.root.publish(manifest)
+        except CommitConflictError:
+            self.root.discard(self.job)
+            raise
+        with contextlib.suppress(OSError, KStoreError):
+            self.root.keep_only(self.job, manifest)
+        return manifest
+
+    def check_begun(self) -> None:
+        """Refuse to go on where the job was discarded.
+
+        Raises
+        ------
+        StateError
+        """
+        if not self.root.has_begun(self.job):
+            self.root.discard(self.job)
+            raise StateError(
+                f"{self.root}: what this job had uploaded was removed before it was published. A "
+                "vacuum does that if its grace_s is shorter than a job takes; run the job again"
+            )
+
+    def discard(self) -> None:
+        """Remove what the tasks uploaded, unless the job was closed. Never raises for that."""
+        with contextlib.suppress(OSError, KStoreError):
+            if self.root.has_begun(self.job):
+                self.root.discard(self.job)
+
+    def _manifest(self, written: Iterable[Shard]) -> Manifest:
+        shards: dict[int, Shard] = {}
+        for shard in written:
+            if shard.shard in shards:
+                raise SpecError(
+                    f"two tasks have records of shard {shard.shard}, and one has to have them all. "
+                    "Pass the DataFrame through kstore_core.spark.by_shard first, or write it with "
+                    "kstore_core.spark.write_store"
+                )
+            shards[shard.shard] = shard
+        return Manifest(
+            version=self.version,
+            created_ms=time.time_ns() // 1_000_000,
+            job=self.job,
+            mode=self.mode,
+            engine=self.engine,
+            partitions=self.partitions,
+            spec=self.spec.describe(),
+            shards=tuple(
+                shards.get(number) or self.parents.get(number) or Shard(number)
+                for number in range(self.partitions)
+            ),
+            written_by=program(),
+        )
+
+
+def check_same_store(
+    root: Root, newest: Manifest, spec: StoreSpec, partitions: int, engine: str, *, appending: bool
+) -> None:
+    """Refuse to go on from another store, or to hide another kind of store behind a new version.
+
+    Raises
+    ------
+    SpecError
+    """
+    given: dict[str, Any] = {**spec.describe(), "partitions": partitions, "engine": engine}
+    there: dict[str, Any] = {
+        **newest.spec,
+        "partitions": newest.partitions,
+        "engine": newest.engine,
+    }
+    always = ["name", "shape"]
+    fixed = list(always)
+    if appending:
+        fixed += ["format", "key", "value", "segment_interval_ms", "window_size_ms"]
+        fixed += ["retain_duplicates", "time_ordered", "indexed", "partitions", "engine"]
+    differing = [name for name in fixed if there.get(name) != given.get(name)]
+    differences = [
+        f"{name} is {there.get(name)!r} there and {given.get(name)!r} here" for name in differing
+    ]
+    if differences:
+        hint = "Use another root"
+        if set(differing).isdisjoint(always):
+            hint += ", or mode='overwrite' to start a version from nothing"
+        raise SpecError(
+            f"{root} holds another store at version {newest.version}: "
+            f"{'; '.join(differences)}. {hint}"
+        )
+
+
+def program() -> str:
+    """This program and its version, as manifests name it."""
+    from importlib import metadata
+
+    try:
+        return f"kstore {metadata.version('kstore')}"
+    except metadata.PackageNotFoundError:
+        return "kstore"

@@ -1,0 +1,175 @@
+"""A consistent copy of a state directory: of stores that are open here, and of those that are not.
+
+A database is copied as of one moment by its engine. Where there are several, a commit writes one
+after the other; it is waited for, in this process by a lock, in others by what their lock file
+notes of commits (`DirectoryLock.change`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack, closing, suppress
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from kstore_core.engine import Database, Engine
+from kstore_core.errors import EngineError, SpecError, UnsupportedError
+from kstore_core.state.contents import store_names
+from kstore_core.state.migration_note import check_not_moving
+from kstore_core.state.open_store import OpenStore
+from kstore_core.system.directories import sync_directory
+from kstore_core.system.interrupts import interruptible, uninterrupted
+from kstore_core.system.lock import DirectoryLock, noted_changes
+from kstore_core.tables.segments.children import max_open
+
+__all__ = ["write_checkpoint"]
+
+_ATTEMPTS = 200
+_PAUSE_S = 0.01
+_MARK = ".kstore-checkpoint~"
+
+Result = TypeVar("Result")
+
+Place = Callable[[Path], Path]
+"""Where the copy of a database goes, by its path."""
+
+
+def write_checkpoint(
+    engine: Engine, root: Path, opened: Mapping[str, OpenStore], dest: Path
+) -> list[str]:
+    """Copy all stores to the new directory ``dest``; the names of the stores.
+
+    Parameters
+    ----------
+    opened : mapping of str to OpenStore
+        Those that are open for writing here; no commit may begin meanwhile.
+
+    Raises
+    ------
+    FileExistsError
+        There is something at ``dest``.
+    """
+    _check(engine, root, dest)
+    names = store_names(engine, root, opened)
+    for name in names:
+        check_not_moving(root, name)
+    aside = dest.with_name(f".{dest.name}{_MARK}")
+    aside.mkdir(parents=True, exist_ok=True)
+
+    def place(path: Path) -> Path:
+        return aside / path.relative_to(root)
+
+    with uninterrupted():
+        lock = DirectoryLock(aside, engine.name)  # it will say the engine of the copy
+        try:
+            with interruptible():
+                _clear(aside)
+                for name in engine.parents(root):
+                    if name in names:  # also those that have no segments yet
+                        engine.make_parent(aside, name)
+                for store in opened.values():
+                    store.checkpoint(place)
+                _copy(engine, root, [name for name in names if name not in opened], place)
+                _sync(aside)
+            aside.rename(dest)
+        except BaseException:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
+        finally:
+            lock.release()
+        sync_directory(dest.parent)
+    return names
+
+
+def _check(engine: Engine, root: Path, dest: Path) -> None:
+    able = engine.capabilities
+    if not able.persistent:
+        raise UnsupportedError(
+            f"the engine {engine.name!r} keeps its rows in memory, of which there is no copy on "
+            "disk; open the state directory with another engine, such as rocksdb or lmdb, or with "
+            "a changelog, from which it is restored"
+        )
+    if not able.checkpoint:
+        raise UnsupportedError(
+            f"the engine {engine.name!r} makes no copy of a live database "
+            "(capabilities.checkpoint); close the state directory and copy its files"
+        )
+    if os.path.lexists(dest):
+        raise FileExistsError(f"checkpoint target {dest} exists; name a new directory")
+    if dest.is_relative_to(root):
+        raise SpecError(
+            f"{dest} lies in the state directory {root} itself; name a directory outside of it"
+        )
+
+
+def _copy(engine: Engine, root: Path, names: Iterable[str], place: Place) -> None:
+    """Copy stores that are not open here, as of one moment without a commit."""
+    openers: list[Callable[..., Database]] = []
+    for name in names:
+        if name in engine.parents(root):
+            children = engine.children(root, name)
+            openers += [partial(engine.open_child, root, name, child) for child in children]
+        else:
+            openers.append(partial(engine.open, root, name))
+    if len(openers) > max_open():  # then their files cannot all be open
+        _at_rest(root, lambda _: _copy_in_turn(openers, place))
+        return
+    with ExitStack() as held:
+
+        def open_all(stack: ExitStack) -> list[Database]:
+            databases = []
+            for open_one in openers:
+                with suppress(FileNotFoundError):  # it has expired
+                    databases.append(stack.enter_context(closing(open_one(read_only=True))))
+            return databases
+
+        for database in _at_rest(root, open_all, held) if openers else ():
+            database.checkpoint(place(database.path))
+
+
+def _copy_in_turn(openers: Iterable[Callable[..., Database]], place: Place) -> None:
+    for open_one in openers:
+        with suppress(FileNotFoundError), closing(open_one(read_only=True)) as database:
+            target = place(database.path)
+            shutil.rmtree(target, ignore_errors=True)  # of an attempt before
+            database.checkpoint(target)
+
+
+def _at_rest(
+    root: Path, work: Callable[[ExitStack], Result], held: ExitStack | None = None
+) -> Result:
+    """What work gives that is done while nobody commits; what it has opened is held."""
+    for _ in range(_ATTEMPTS):
+        before = noted_changes(root)
+        if before.at_rest:
+            with ExitStack() as stack:
+                result = work(stack)
+                if noted_changes(root) == before:
+                    if held is not None:
+                        held.push(stack.pop_all())
+                    return result
+        time.sleep(_PAUSE_S)
+    raise EngineError(
+        f"{root} was committed to {_ATTEMPTS} times while it was being read; try again, or make "
+        "the checkpoint in the process that writes, with state.checkpoint(…), which takes its turn"
+    )
+
+
+def _clear(folder: Path) -> None:
+    """Take away what a process has left that was killed."""
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            shutil.rmtree(entry)
+
+
+def _sync(folder: Path) -> None:
+    """Make all files durable, and their names."""
+    for path, _, files in os.walk(folder):
+        for file in files:
+            with Path(path, file).open("rb") as opened:
+                os.fsync(opened.fileno())
+        sync_directory(Path(path))

@@ -1,0 +1,114 @@
+"""What stands between a store's stored rows and its user: the only place that knows the order."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from kstore_core.clock import StreamClock, segment_id
+from kstore_core.codec.keys.row_pairs import RowPairs
+from kstore_core.keys import KeySchema, rows_of
+from kstore_core.layers import CacheBudget, Cached
+from kstore_core.layers.logged import Journal, Logged, LoggedVersions
+from kstore_core.plugins import wrap_table
+from kstore_core.spec import StoreSpec
+from kstore_core.tables import Table
+from kstore_core.tables.segments import IndexedTable, SegmentedTable
+from kstore_core.tables.versioned import VersionedTable
+from kstore_core.typed.key_value import KeyValueStore
+from kstore_core.typed.segmented import ExpiringTable
+from kstore_core.typed.session import SessionStore
+from kstore_core.typed.store import StoreHome
+from kstore_core.typed.versioned import VersionedStore
+from kstore_core.typed.window import WindowStore
+
+__all__ = ["StoreLayers"]
+
+
+class StoreLayers:
+    """The layers of one store; docs/layers.md tells why they stand so.
+
+    Parameters
+    ----------
+    spec : StoreSpec
+    home : StoreHome
+        Is told of the cache.
+    stored : Table
+        The lowest one.
+    clock : StreamClock or None
+    mends : bool
+        Whether a scan of an index removes index rows without a row.
+
+    Attributes
+    ----------
+    table : Table
+        With its index and behind plug-ins: what is restored goes there.
+    schema : KeySchema or None
+        Of a window or session store: how its rows are keyed.
+    """
+
+    def __init__(
+        self,
+        spec: StoreSpec,
+        home: StoreHome,
+        stored: Table,
+        clock: StreamClock | None,
+        *,
+        mends: bool,
+    ) -> None:
+        self._spec = spec
+        self._home = home
+        self._stored = stored
+        self._clock = clock
+        self.schema: KeySchema | None = None
+        self._pairs: RowPairs | None = None
+        if spec.shape in ("window", "session"):
+            keys = rows_of(spec.shape, time_ordered=spec.time_ordered, indexed=spec.indexed)
+            self.schema, self._pairs = keys.schema, keys.pairs
+        table = stored
+        if self._pairs is not None:
+            table = IndexedTable(cast("SegmentedTable", stored), self._pairs, mends=mends)
+        self.table = wrap_table(table, spec)
+
+    def store(self, journal: Journal | None, shared_cache: CacheBudget | None) -> Any:
+        """The shape, above its log and its cache, where it has them.
+
+        Parameters
+        ----------
+        shared_cache : CacheBudget or None
+            None where nothing is to be cached.
+        """
+        spec, clock = self._spec, self._clock
+        if spec.shape == "versioned":
+            assert clock is not None
+            assert spec.segment_interval_ms is not None
+            where = (self._cached(self.table, shared_cache), spec.segment_interval_ms, clock)
+            # A log has the versions that are put, not the rows that they lie in.
+            versions = (
+                VersionedTable(*where) if journal is None else LoggedVersions(*where, journal)
+            )
+            return VersionedStore(spec, versions, self._home)
+        logged = self.table if journal is None else Logged(self.table, journal)
+        table = self._cached(logged, shared_cache)
+        if clock is None:
+            return KeyValueStore(spec, table, self._home)
+        assert spec.segment_interval_ms is not None
+        # What a commit has let go of, and a crash has left.
+        cast("SegmentedTable", self._stored).expire(
+            segment_id(clock.horizon, spec.segment_interval_ms)
+        )
+        shape = WindowStore if spec.shape == "window" else SessionStore
+        return shape(spec, cast("ExpiringTable", table), self._home, clock)
+
+    def _cached(self, table: Table, shared: CacheBudget | None) -> Table:
+        """The table that the shape sees: what leaves the cache goes to the log."""
+        size = self._spec.cache
+        if size is not None and shared is not None:
+            self._home.cache = table = Cached(
+                table,
+                shared if size == "shared" else CacheBudget(size),
+                self._home.slot,
+                segment_of=getattr(self._stored, "segment_of", None),
+                key_overhead=getattr(self._stored, "key_overhead", 0),
+                pairs=self._pairs,
+            )
+        return table

@@ -1,0 +1,1 @@
+"""What kstore asks of the operating system: directories, locks, signals, temporary space."""

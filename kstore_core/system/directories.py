@@ -1,0 +1,44 @@
+"""Directories that are made, and whose names are to survive a power cut."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import resource
+from pathlib import Path
+
+from kstore_core.system.interrupts import uninterrupted
+
+__all__ = ["make_directory", "more_files", "sync_directory"]
+
+
+def make_directory(directory: Path, *, synced: bool) -> None:
+    """Make a directory and those above it, where they are missing; `synced` for a power cut."""
+    made = [folder for folder in (directory, *directory.parents) if not folder.exists()]
+    directory.mkdir(parents=True, exist_ok=True)
+    if synced:
+        for folder in made or [directory]:
+            with contextlib.suppress(PermissionError):  # one that may be entered and not listed
+                sync_directory(folder.parent)
+
+
+def more_files(error: OSError) -> str | None:
+    """What to do about too many open files; None where the error is another one."""
+    if error.errno not in (errno.EMFILE, errno.ENFILE):
+        return None
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return (
+        f"The process may have {allowed} files open: allow more (ulimit -n), or close files and "
+        "stores that are not needed"
+    )
+
+
+def sync_directory(directory: Path) -> None:
+    """Make new and renamed files of a directory survive a power cut."""
+    with uninterrupted():
+        file = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)

@@ -1,0 +1,180 @@
+"""The waist: an ordered table of bytes, which is all that layers and shapes ever see.
+
+A table has one mutating idea, :meth:`Table.write`; :meth:`Table.put_one` is its allocation-free
+case. ``None`` as a value deletes. Ranges are half-open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from kstore_core.engine import Chunk
+from kstore_core.keys import Bounds
+from kstore_core.tables.staging import StagedNamespace
+from kstore_core.types import RecordContext
+
+__all__ = ["OFFSETS", "Bounds", "Layer", "NamespaceTable", "StoredTable", "Table", "Write"]
+
+OFFSETS = "offsets"
+"""The namespace of offsets, position and the stored spec; Kafka's column family of that name."""
+
+
+class Write(NamedTuple):
+    """One row to write, with the input record that it comes from."""
+
+    key: bytes
+    value: bytes | None
+    context: RecordContext | None = None
+
+
+class Table(Protocol):
+    """An ordered map of bytes that is written to in one way."""
+
+    @property
+    def rows(self) -> StagedNamespace:
+        """The namespace that is written to; when it is closed, scans end."""
+
+    @property
+    def get(self) -> Callable[[bytes], bytes | None]:
+        """The value of a key, or None."""
+
+    @property
+    def put_one(self) -> Callable[[bytes, bytes | None], None]:
+        """``write`` of a single row without a context, without allocating anything for it."""
+
+    def get_many(self, keys: list[bytes], /) -> list[bytes | None]:
+        """The values of ``keys``, in their order."""
+
+    def write(self, writes: Iterable[Write], /) -> None:
+        """Write rows, in their order: all of them, or none where they are refused."""
+
+    def delete_range(self, lo: bytes, hi: bytes | None, /) -> None:
+        """Delete ``lo <= key < hi``; ``hi`` None reaches to the end."""
+
+    def scan(self, bounds: Bounds, /) -> Iterator[Chunk]:
+        """Chunks of rows in key order, as of this call."""
+
+    def first(
+        self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
+    ) -> tuple[bytes, bytes] | None:
+        """The first row of a scan, or None where it is empty."""
+
+    def load(self, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]], /) -> int:
+        """Bulk load ascending rows past the staging; returns how many."""
+
+    def approximate_count(self) -> int:
+        """How many rows there are, about."""
+
+
+class StoredTable(Table, Protocol):
+    """A table that stands on namespaces of its own: the lowest one of a store."""
+
+    @property
+    def namespaces(self) -> tuple[StagedNamespace, ...]:
+        """All of them; their staged rows belong into one batch."""
+
+
+class NamespaceTable:
+    """A table whose rows are one namespace's, staged rows first."""
+
+    # Bound when made: a lookup is the staged namespace's own, without a frame of the table's.
+
+    def __init__(self, rows: StagedNamespace) -> None:
+        self.rows = rows
+        self.namespaces = (rows,)
+        self.get = rows.get
+        self.get_many = rows.get_many
+        self.put_one = rows.put
+        self.delete_range = rows.delete_range
+        self.first = rows.first
+        self.load = rows.load
+        self.approximate_count = rows.approximate_count
+
+    def write(self, writes: Iterable[Write]) -> None:
+        self.rows.put_many([(key, value) for key, value, _ in writes])
+
+    def scan(self, bounds: Bounds) -> Iterator[Chunk]:
+        return self.rows.scan(bounds.lo, bounds.hi, reverse=bounds.reverse)
+
+
+class Layer:
+    """Base of a table over a table: it defines what it changes, and is the one below in the rest.
+
+    What a layer does not define is bound once, when it is made, so that it costs nothing per call.
+    What is a special case of something that it does define goes by way of that: a layer with a
+    ``write`` of its own sees ``put_one`` and ``load`` too, one with a ``get`` sees ``get_many``,
+    one with a ``scan`` sees ``first``. A layer for which that is too slow defines them as well.
+
+    Parameters
+    ----------
+    below : Table
+        What the layer stands on.
+    """
+
+    rows: StagedNamespace
+    get: Callable[[bytes], bytes | None]
+    put_one: Callable[[bytes, bytes | None], None]
+    get_many: Callable[[list[bytes]], list[bytes | None]]
+    write: Callable[[Iterable[Write]], None]
+    delete_range: Callable[[bytes, bytes | None], None]
+    scan: Callable[[Bounds], Iterator[Chunk]]
+    first: Callable[..., tuple[bytes, bytes] | None]
+    load: Callable[[Iterable[tuple[Sequence[bytes], Sequence[bytes]]]], int]
+    approximate_count: Callable[[], int]
+
+    def __init__(self, below: Table) -> None:
+        self.below = below
+        for name in Layer.__annotations__:
+            if hasattr(type(self), name):
+                continue
+            general, special = _SPECIAL_CASES.get(name, (None, None))
+            if general is not None and special is not None and hasattr(type(self), general):
+                setattr(self, name, special.__get__(self))
+            else:
+                setattr(self, name, getattr(below, name))
+        # Only a table in segments has these: they expire below every layer.
+        if hasattr(below, "expire"):
+            self.expire: Callable[[int], None] = below.expire
+        if hasattr(below, "segment_of"):
+            self.segment_of: Callable[[bytes], int] = below.segment_of
+
+
+def _put_one(table: Table, key: bytes, value: bytes | None) -> None:
+    table.write((Write(key, value),))
+
+
+def _get_many(table: Table, keys: list[bytes]) -> list[bytes | None]:
+    return list(map(table.get, keys))
+
+
+def _first(
+    table: Table, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
+) -> tuple[bytes, bytes] | None:
+    for keys, values in table.scan(Bounds(lo, hi, reverse)):
+        return keys[0], values[0]
+    return None
+
+
+def _load(table: Table, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]) -> int:
+    segment_of = getattr(table, "segment_of", None)
+    last: tuple[int, bytes] | None = None
+    count = 0
+    for keys, values in chunks:
+        for key in keys:
+            place = (0 if segment_of is None else segment_of(key), key)
+            if last is not None and place <= last:
+                raise ValueError(f"keys are not ascending: {key!r} after {last[1]!r}")
+            last = place
+        table.write(map(Write, keys, values))
+        count += len(keys)
+    return count
+
+
+_SPECIAL_CASES: dict[str, tuple[str, Any]] = {
+    "put_one": ("write", _put_one),
+    "load": ("write", _load),
+    "get_many": ("get", _get_many),
+    "first": ("scan", _first),
+}
+"""What a layer need not define: by which of its own methods it goes, and how."""

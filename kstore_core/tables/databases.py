@@ -1,0 +1,277 @@
+"""The databases of one store: what they say of it, the table of its rows, what commits them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from threading import RLock
+from typing import Any, Protocol
+
+from kstore_core.engine import Database, Durability, Engine, Rows
+from kstore_core.errors import (
+    EngineError,
+    SpecError,
+    StateError,
+    StorageFullError,
+    StoreClosedError,
+)
+from kstore_core.keys import rows_of
+from kstore_core.offsets import CLOSED, OPEN, STATUS, Entries, StoreRecord, read_record
+from kstore_core.spec import StoreSpec
+from kstore_core.tables import OFFSETS, StoredTable, Table
+from kstore_core.tables.segments import PrefixedSegments, SegmentedTable
+from kstore_core.tables.segments.child import full_without_log
+from kstore_core.tables.segments.children import ChildSegments
+from kstore_core.tables.segments.databases import ChildStorage
+from kstore_core.tables.segments.fitting import Fitting, end_keys
+from kstore_core.tables.segments.prefixes import ID_BYTES, split_id
+from kstore_core.tables.staging import Staging, take
+from kstore_core.tables.upgrading import open_table
+
+__all__ = ["Storage", "open_storage"]
+
+_IN_SEGMENTS = ("window", "session")
+"""The shapes whose rows lie in segments of time."""
+
+
+class Storage(Protocol):
+    """Where a store's rows and its record are."""
+
+    def read_record(self) -> StoreRecord:
+        """What the store has kept of itself."""
+
+    def open(self) -> Table:
+        """The table of the rows. Called once, when the store is known to be what was asked for."""
+
+    def write(self, record: StoreRecord, entries: Entries) -> None:
+        """Write what is staged, and these entries of the record, which is as committed last."""
+
+    @property
+    def database(self) -> Database | None:
+        """The one that holds all rows and the record, where there is such a one."""
+
+    def checkpoint(self, place: Callable[[Path], Path]) -> None:
+        """Copy what is committed, each database to where it is said to go by its path."""
+
+    @property
+    def expired(self) -> Sequence[Any]:
+        """What a commit that begins now is to let go of."""
+
+    def drop(self, expired: Sequence[Any]) -> None:
+        """Let go of it: the commit has been made."""
+
+    def discard(self) -> None:
+        """Forget what is staged."""
+
+    def close(self) -> None:
+        """Let go of the files; what is staged is forgotten. Closing twice is fine."""
+
+    def abandon(self) -> None:
+        """Close it after an open that failed, and take back that the directory knows of it."""
+
+
+def open_storage(
+    engine: Engine,
+    root: Path,
+    spec: StoreSpec,
+    staging: Staging,
+    *,
+    durability: Durability,
+    read_only: bool,
+    migrate_on_read: bool,
+) -> Storage:
+    """The storage of a store in the state directory ``root``, made where it is missing.
+
+    Raises
+    ------
+    StateError
+        It is missing and ``read_only`` is set.
+    SpecError
+        There is a store of this name of another kind.
+    InconsistentStateError
+        Its segments cannot be those of such a store.
+    """
+    how: dict[str, Any] = {
+        "durability": durability,
+        "read_only": read_only,
+        "migrate_on_read": migrate_on_read,
+    }
+    if not engine.capabilities.children:
+        return OneDatabase(engine, root, spec, staging, **how)
+    in_segments = spec.shape in _IN_SEGMENTS
+    there = engine.stores(root) if in_segments else engine.parents(root)
+    if spec.name in there and not (in_segments or read_only):
+        # What was opened and never committed may become a store of another kind.
+        there = [] if engine.drop_parent(root, spec.name) else there
+    if spec.name in there:
+        kind = "without segments" if in_segments else "of segments, a window or a session store"
+        raise SpecError(
+            f"{root} has a store {spec.name!r} {kind}, and it was opened as a {spec.shape} store; "
+            "open it as what it is, or use another name"
+        )
+    if not in_segments:
+        return OneDatabase(engine, root, spec, staging, **how)
+    segments = ChildSegments(engine, root, spec, staging, **how)
+    if read_only and not segments.live and spec.name not in engine.parents(root):
+        segments.close()
+        raise _no_store(engine, root, spec.name)
+    is_new = not read_only and engine.make_parent(root, spec.name, durability=durability)
+    undo = partial(engine.drop_parent, root, spec.name) if is_new else None
+    return ChildStorage(spec, segments, _segment_time(spec), undo)
+
+
+def _no_store(engine: Engine, root: Path, name: str) -> StateError:
+    there = sorted({*engine.stores(root), *engine.parents(root)})
+    return StateError(
+        f"{root} has no store {name!r}; it has: {', '.join(there) or 'none'}. Only a directory "
+        "that is not opened with read_only=True makes one"
+    )
+
+
+def _segment_time(spec: StoreSpec) -> Callable[[bytes], int]:
+    return rows_of(spec.shape, time_ordered=spec.time_ordered).segment_time
+
+
+class OneDatabase:
+    """One database: rows and record are written in one batch."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        root: Path,
+        spec: StoreSpec,
+        staging: Staging,
+        *,
+        durability: Durability,
+        read_only: bool,
+        migrate_on_read: bool,
+    ) -> None:
+        self._spec = spec
+        self._staging = staging
+        self._read_only = read_only
+        self._migrate_on_read = migrate_on_read
+        self._pid = os.getpid()
+        self._marked = False
+        self._was_full = False
+        # What one thread has taken and not written yet, another one must not count as written.
+        self._writing = RLock()
+        self._loses_tails = (
+            durability == "changelog" and durability in engine.capabilities.durability
+        )
+        self._stored: StoredTable | None = None
+        self._open_database = partial(
+            engine.open, root, spec.name, durability=durability, read_only=read_only
+        )
+        try:
+            self.database = self._open_database()
+        except FileNotFoundError as error:
+            raise _no_store(engine, root, spec.name) from error
+
+    def read_record(self) -> StoreRecord:
+        """What the offsets namespace says."""
+        if self._read_only and OFFSETS not in self.database.namespaces():
+            return StoreRecord()
+        return read_record(
+            self.database.namespace(OFFSETS),
+            f"the store {self._spec.name!r} in {self.database.path}",
+        )
+
+    def open(self) -> Table:
+        """The table of the rows; the database is marked as open."""
+        in_segments = self._spec.shape in _IN_SEGMENTS
+        if in_segments:
+            fitting = Fitting(self._spec, self.database.path)
+            for key in end_keys(self.database, ID_BYTES):
+                number, within = split_id(key)
+                fitting.check([within], number)
+        self._stored = open_table(
+            self.database,
+            self._staging,
+            self._spec.format,
+            writable=not self._read_only,
+            migrate_on_read=self._migrate_on_read,
+            shape=self._spec.family,
+            segment_bytes=ID_BYTES if in_segments else 0,
+        )
+        if not (self._read_only or self._staging.transactional):
+            self.database.write({OFFSETS: Rows([STATUS], [OPEN])})
+            self._marked = True
+        if not in_segments:
+            return self._stored
+        assert self._spec.segment_interval_ms is not None
+        return SegmentedTable(
+            PrefixedSegments(self._stored, writable=not self._read_only),
+            _segment_time(self._spec),
+            self._spec.segment_interval_ms,
+        )
+
+    def write(self, record: StoreRecord, entries: Entries) -> None:
+        """Write what is staged and these entries, in one batch."""
+        with self._writing:
+            self._write(record, entries)
+
+    def _write(self, record: StoreRecord, entries: Entries) -> None:
+        assert self._stored is not None
+        namespaces = self._stored.namespaces
+        staged = take(namespaces)
+        batch = {space.name: rows for space, rows in zip(namespaces, staged, strict=True) if rows}
+        if entries:
+            batch[OFFSETS] = entries.rows(record)
+        if batch:
+            if self._was_full and not self._loses_tails:
+                self._open_again(self._stored)
+            try:
+                self.database.write(batch)
+            except StorageFullError as error:
+                self._was_full = True
+                if self._loses_tails:
+                    raise full_without_log(self.database) from error
+                raise
+            for namespace, rows in zip(namespaces, staged, strict=True):
+                namespace.clear(rows)
+
+    def checkpoint(self, place: Callable[[Path], Path]) -> None:
+        """Copy the database."""
+        self.database.checkpoint(place(self.database.path))
+
+    def _open_again(self, table: StoredTable) -> None:
+        """Open the database anew, for a full disk may have left it unable to write for good."""
+        with contextlib.suppress(EngineError):
+            self.database.close()
+        self.database = self._open_database()
+        for namespace in table.namespaces:
+            namespace.rebase(self.database)
+        self._was_full = False
+
+    @property
+    def expired(self) -> Sequence[Any]:
+        """Nothing: what expires is deleted by the batch."""
+        return ()
+
+    def drop(self, expired: Sequence[Any]) -> None:
+        """Nothing is left to let go of."""
+
+    def discard(self) -> None:
+        """Forget what is staged."""
+        for namespace in () if self._stored is None else self._stored.namespaces:
+            namespace.clear()
+
+    def close(self) -> None:
+        """Mark the database as closed cleanly, and close it."""
+        try:
+            for namespace in () if self._stored is None else self._stored.namespaces:
+                namespace.close()
+            if self._marked and self._pid == os.getpid():
+                self._marked = False
+                # At the interpreter's exit the engine may have been closed already.
+                with contextlib.suppress(StoreClosedError):
+                    self.database.write({OFFSETS: Rows([STATUS], [CLOSED])})
+        finally:
+            self.database.close()
+
+    def abandon(self) -> None:
+        """Close it; a database that was made stays, and is an empty store."""
+        self.close()

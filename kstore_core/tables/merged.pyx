@@ -1,0 +1,135 @@
+# cython: language_level=3
+"""Two sources of rows read as one, in key order: staged rows over stored ones, new over old."""
+
+from kstore_core.codec.conversions.upgrades import convert_rows
+from kstore_core.engine.ordered cimport compare
+
+__all__ = ["MergedScan"]
+
+
+cdef bint in_ranges(ranges, bytes key) except -1:
+    """Whether ``key`` lies in one of the half-open ranges."""
+    for lo, hi in ranges:
+        if compare(<bytes>lo, key) <= 0 and (hi is None or compare(key, <bytes>hi) < 0):
+            return True
+    return False
+
+
+cdef tuple without_nones(list keys, list values):
+    """Rows whose value is not None, as keys and values."""
+    cdef Py_ssize_t index
+    for value in values:
+        if value is None:
+            break
+    else:
+        return keys, values
+    kept = [index for index in range(len(values)) if values[index] is not None]
+    return [keys[index] for index in kept], [values[index] for index in kept]
+
+
+cdef class MergedScan:
+    """The rows of an upper source over those of a lower one: an iterator of chunks.
+
+    On equal keys the upper row wins; an upper None hides. Lower rows in a deleted range are hidden.
+
+    Parameters
+    ----------
+    upper, lower : iterable of (keys, values)
+        In key order, both ways alike, without repeats.
+    ranges : tuple of (lo, hi)
+        Half-open; ``hi`` None reaches to the end.
+    reverse : bool
+        Whether both are in descending order.
+    convert : callable, optional
+        From key and value of a lower row to the value that is read; called when its chunk is.
+    """
+
+    def __cinit__(self, upper, lower, tuple ranges, bint reverse, convert=None):
+        self._upper = iter(upper)
+        self._lower = iter(lower)
+        self._ranges = ranges
+        self._reverse = reverse
+        self._convert = convert
+        self._pull_upper()
+        self._pull_lower()
+
+    cdef int _pull_upper(self) except -1:
+        chunk = next(self._upper, None)
+        self._upper_keys, self._upper_values = (None, None) if chunk is None else chunk
+        self._upper_at = 0
+        return 0
+
+    cdef int _pull_lower(self) except -1:
+        chunk = next(self._lower, None)
+        self._lower_keys, self._lower_values = (None, None) if chunk is None else chunk
+        self._lower_at = 0
+        return 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef list keys = [], values = []
+        cdef bytes key
+        cdef int order
+        while not keys:
+            if self._upper_keys is None and self._lower_keys is None:
+                raise StopIteration
+            if self._lower_keys is None:
+                keys, values = without_nones(
+                    self._upper_keys[self._upper_at :], self._upper_values[self._upper_at :]
+                )
+                self._pull_upper()
+                continue
+            if self._upper_keys is None and not self._ranges:
+                keys = self._lower_keys[self._lower_at :]
+                values = self._lower_values[self._lower_at :]
+                if self._convert is not None:
+                    values = convert_rows(self._convert, keys, values)
+                self._pull_lower()
+                continue
+            # One output chunk ends where either input's chunk ends.
+            while True:
+                if self._upper_keys is not None and self._upper_at == len(self._upper_keys):
+                    self._pull_upper()
+                    break
+                if self._lower_at == len(self._lower_keys):
+                    self._pull_lower()
+                    break
+                if self._upper_keys is None:
+                    order = 1
+                else:
+                    order = compare(
+                        <bytes>self._upper_keys[self._upper_at],
+                        <bytes>self._lower_keys[self._lower_at],
+                    )
+                    if self._reverse:
+                        order = -order
+                if order <= 0:
+                    if self._upper_values[self._upper_at] is not None:
+                        keys.append(self._upper_keys[self._upper_at])
+                        values.append(self._upper_values[self._upper_at])
+                    self._upper_at += 1
+                    if order == 0:
+                        self._lower_at += 1
+                else:
+                    key = <bytes>self._lower_keys[self._lower_at]
+                    if not self._ranges or not in_ranges(self._ranges, key):
+                        value = self._lower_values[self._lower_at]
+                        if self._convert is not None:
+                            value = self._convert(key, value)
+                        keys.append(key)
+                        values.append(value)
+                    self._lower_at += 1
+        return keys, values
+
+    def close(self):
+        """Let go of both sources."""
+        self._upper_keys = None
+        self._lower_keys = None
+        sources = (self._upper, self._lower)
+        self._upper = self._lower = iter(())
+        for source in sources:
+            close = getattr(source, "close", None)
+            if close is not None:
+                close()

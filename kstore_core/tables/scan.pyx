@@ -1,0 +1,123 @@
+# cython: language_level=3
+"""What every range read returns: a lazy iterator of items over chunks of rows."""
+
+from kstore_core.errors import StoreClosedError
+from kstore_core.tables.staging cimport StagedNamespace
+
+__all__ = ["Scan"]
+
+
+cdef class Scan:
+    """An iterator of ``(key, value)`` items, and a context manager.
+
+    It reads the store as it was when the scan was made, in key order, a chunk of rows at a time.
+    Closing it, or exhausting it, lets go of the engine's iterator.
+
+    Parameters
+    ----------
+    rows : StagedNamespace
+        Whose closing ends the scan.
+    chunks : iterator of (keys, values), or None
+        None for a scan of nothing.
+    item : callable
+        Makes an item of a row: ``item(key, value)``.
+    table : callable
+        Makes a ``pyarrow.Table`` of the rows that are left: ``table(keys, values)``.
+    """
+
+    def __cinit__(self, StagedNamespace rows, chunks, item, table):
+        self._rows = rows
+        self._chunks = chunks
+        self._item = item
+        self._table = table
+        self._at = 0
+        self._size = 0
+        self._open = True
+        owner = rows._staging.owner
+        if owner is not None:
+            self._state = owner()
+
+    def __reduce_ex__(self, _):
+        raise TypeError(
+            f"a scan of namespace {self._rows.name!r} is not pickled or copied: it reads the store "
+            "that is open in this process. Pickle the list of its items, or the store's spec and "
+            "the path of its state directory, and scan it there"
+        )
+
+    def __iter__(self):
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    cdef bint _more(self) except -1:
+        """Whether a row is left; pulls the next chunk where one is needed."""
+        if not self._open:
+            raise StoreClosedError(f"this scan of namespace {self._rows.name!r} has been closed")
+        if self._chunks is None and self._at == self._size:
+            return False  # also where what it held until its end has closed the store
+        self._rows._check_open()
+        while self._at == self._size:
+            if self._chunks is None:
+                return False
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                self._release()
+                return False
+            self._keys, self._values = chunk
+            self._at = 0
+            self._size = len(self._keys)
+        return True
+
+    def __next__(self):
+        cdef Py_ssize_t at
+        if not self._more():
+            raise StopIteration
+        at = self._at
+        self._at = at + 1
+        return self._item(self._keys[at], self._values[at])
+
+    def peek(self):
+        """The item that comes next, without taking it.
+
+        Raises
+        ------
+        StopIteration
+            Nothing is left.
+        """
+        if not self._more():
+            raise StopIteration("the scan is at its end")
+        return self._item(self._keys[self._at], self._values[self._at])
+
+    def to_arrow(self):
+        """What is left, as a ``pyarrow.Table``: the columns of the record, its key first."""
+        cdef list keys = [], values = []
+        while self._more():
+            keys += self._keys[self._at :]
+            values += self._values[self._at :]
+            self._at = self._size
+        return self._table(keys, values)
+
+    def close(self):
+        """Let go of the engine's iterator. Closing twice is fine."""
+        if self._open:
+            self._open = False
+            self._release()
+            self._keys = self._values = None
+            self._at = self._size = 0
+
+    def watch(self, watched):
+        """Hold an object, and what was held before, until this scan has ended, whatever way."""
+        self._watched = watched if self._watched is None else (self._watched, watched)
+
+    cdef int _release(self) except -1:
+        self._watched = None
+        close = getattr(self._chunks, "close", None)
+        self._chunks = None
+        if close is not None:
+            close()
+        self._state = None
+        return 0

@@ -1,0 +1,9 @@
+"""Tables in segments of time, of window and session stores."""
+
+from kstore_core.tables.segments.indexed import IndexedTable
+from kstore_core.tables.segments.prefixes import PrefixedSegments
+from kstore_core.tables.segments.scan import SegmentScan
+from kstore_core.tables.segments.segment import Segment
+from kstore_core.tables.segments.table import SegmentedTable
+
+__all__ = ["IndexedTable", "PrefixedSegments", "Segment", "SegmentScan", "SegmentedTable"]

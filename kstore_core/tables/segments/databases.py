@@ -1,0 +1,387 @@
+"""The storage of a store whose segments have a database each: what it keeps of itself, and commits.
+
+Rows of all segments cannot be written at once, so a commit has two phases: rows first, then what
+vouches for them. The newest segment is written last and keeps the whole record of the store in the
+batch that holds its rows; Kafka Streams, too, asks the newest one first. Each batch carries the
+number of its commit: see :mod:`kstore_core.tables.segments.progress`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import TypeVar
+
+from kstore_core.clock import segment_id
+from kstore_core.engine import Database, Engine, Rows
+from kstore_core.errors import InconsistentStateError, StoreClosedError
+from kstore_core.offsets import (
+    COMMIT,
+    SEGMENTS,
+    Entries,
+    Partition,
+    StoreRecord,
+    commit_rows,
+    read_record,
+    sorted_rows,
+)
+from kstore_core.spec import StoreSpec
+from kstore_core.tables import OFFSETS, Table
+from kstore_core.tables.segments.child import Child
+from kstore_core.tables.segments.children import ChildSegments
+from kstore_core.tables.segments.names import by_id, starts
+from kstore_core.tables.segments.progress import (
+    Expected,
+    Progress,
+    encode_segments,
+    find_progress,
+    with_record,
+    without_record,
+)
+from kstore_core.tables.segments.table import SegmentedTable
+from kstore_core.tables.staging import StagedNamespace, take
+
+__all__ = ["ChildStorage", "read_children", "read_progress"]
+
+_T = TypeVar("_T")
+
+_LOOKED_AT = 8
+"""How many segments are looked at, newest first, for a record that tells the store's spec."""
+
+_ATTEMPTS = 4
+
+
+class ChildStorage:
+    """Databases beside each other.
+
+    Parameters
+    ----------
+    spec : StoreSpec
+    segments : ChildSegments
+    time_of : callable
+        The time of a row (ms) by its key.
+    undo : callable, optional
+        Takes back that the directory knows of the store, which has no segments yet.
+    """
+
+    def __init__(
+        self,
+        spec: StoreSpec,
+        segments: ChildSegments,
+        time_of: Callable[[bytes], int],
+        undo: Callable[[], object] | None = None,
+    ) -> None:
+        assert spec.segment_interval_ms is not None
+        self._spec = spec
+        self._segments = segments
+        self._time_of = time_of
+        self._undo = undo
+        self._interval = spec.segment_interval_ms
+        self._stream_time: int | None = None
+        self._vouched = False
+        self._number = 0
+        self._segments_entry: bytes | None = None
+        self._holder: Child | None = None
+
+    database: Database | None = None
+
+    def read_record(self) -> StoreRecord:
+        """What the newest segments say of the store.
+
+        Where a segment has lost the end of its write-ahead log, the offsets, the position and the
+        stream time are those of the last commit that all segments have. Stream time is at least
+        when the newest segment begins: Kafka may have written to it, and does not store the time.
+
+        Raises
+        ------
+        InconsistentStateError
+            A segment is missing, or does not say which commits it has.
+        """
+        progress = self._progress()
+        record, live = progress.record, self._segments.live
+        for number, said in progress.segments.items():
+            if number in live:
+                live[number].commit, live[number].sealed = said
+        self._number = progress.number
+        self._segments_entry = encode_segments(self._expected())
+        if record.stream_time is not None:
+            record.stream_time = max(record.stream_time, max(live) * self._interval)
+        self._stream_time = record.stream_time
+        self._vouched = record.spec is not None
+        return record
+
+    def _progress(self) -> Progress:
+        segments = self._segments
+
+        def found() -> Progress:
+            names = {number: child.name for number, child in segments.live.items()}
+            return find_progress(
+                self._spec.name,
+                segments.path,
+                names,
+                lambda number: _record_of(segments.live[number].wake(), self._spec.name),
+                looked_at=_LOOKED_AT,
+            )
+
+        return _again(found, segments.find) if segments.read_only else found()
+
+    def open(self) -> Table:
+        """The table of the rows; segments with names of older versions are given those of today.
+
+        Raises
+        ------
+        InconsistentStateError
+            Rows that this store cannot have there; nothing was changed.
+        """
+        self._segments.check_rows(vouched=self._vouched)
+        self._segments.rename()
+        return SegmentedTable(self._segments, self._time_of, self._interval)
+
+    def checkpoint(self, place: Callable[[Path], Path]) -> None:
+        """Copy the databases, which nobody writes to meanwhile."""
+        self._segments.checkpoint(place)
+
+    @property
+    def expired(self) -> Sequence[Child]:
+        """What a commit that begins now lets go of, once it is made."""
+        return list(self._segments.expired)
+
+    def drop(self, expired: Sequence[Child]) -> None:
+        """Let go of it."""
+        self._segments.drop(expired)
+
+    def write(self, record: StoreRecord, entries: Entries) -> None:
+        """Write what is staged, and then the record of the store with these entries.
+
+        Parameters
+        ----------
+        record : StoreRecord
+            As it was committed last.
+        """
+        with self._segments.lock:
+            staged = self._take()
+            loaded = [child for child in self._segments.live.values() if child.loaded]
+            dropped = any(child.exists for child in self._segments.expired)
+            if not (staged or loaded or dropped or entries or self._outlived()):
+                return
+            newest = self._newest(staged, entries)
+            newest.wake()  # which tells its number
+            others = [child for child in dict.fromkeys([*staged, *loaded]) if child is not newest]
+            number = max(self._number, newest.commit, *(child.commit for child in others)) + 1
+            after = self._whole(record, entries)
+            told = without_record(after, number) if others else None
+            for child in others:
+                self._sync_all_but(child)
+                rows: dict[bytes, bytes | None] = {COMMIT: told}
+                if not child.exists:
+                    rows |= self._whole(record, Entries()) | {SEGMENTS: self._segments_entry}
+                self._write(child, staged.get(child, []), rows, number)
+            self._sync_all_but(newest)
+            segments = {**self._expected(), newest.id: Expected(number, sealed=False)}
+            whole = with_record(after, number, segments)
+            self._write(newest, staged.get(newest, []), whole, number)
+            self._number, self._holder = number, newest
+            self._segments_entry = whole[SEGMENTS]
+            if entries.stream_time is not None:
+                self._stream_time = entries.stream_time
+            if entries.forgets:
+                others = [c for c in self._segments.live.values() if c.exists and c is not newest]
+            else:  # a copy is not worth opening a database for, once more
+                others = [child for child in others if child.database is not None]
+            del whole[COMMIT]
+            for child in others:
+                self._sync_all_but(child)
+                child.write({OFFSETS: sorted_rows(whole)})
+
+    def _expected(self) -> dict[int, Expected]:
+        """How far each segment is, for the record."""
+        return {
+            number: Expected(child.commit, child.sealed)
+            for number, child in self._segments.live.items()
+            if child.exists
+        }
+
+    def _take(self) -> dict[Child, list[tuple[StagedNamespace, Rows]]]:
+        """What is staged, by segment, all of it as of one moment."""
+        places = [
+            (child, namespace)
+            for child in self._segments.live.values()
+            for namespace in child.namespaces
+        ]
+        # The store's own has nothing, but tells whether it has been closed.
+        _, *taken = take((self._segments.rows, *(namespace for _, namespace in places)))
+        staged: dict[Child, list[tuple[StagedNamespace, Rows]]] = {}
+        for (child, namespace), rows in zip(places, taken, strict=True):
+            if rows:
+                staged.setdefault(child, []).append((namespace, rows))
+        return staged
+
+    def _outlived(self) -> bool:
+        """Whether all that says something of the store is about to be dropped."""
+        there = any(child.exists for child in self._segments.live.values())
+        return bool(self._segments.expired) and not there
+
+    def _newest(self, staged: Container[Child], entries: Entries) -> Child:
+        """The newest segment that there is, or that of stream time where there is none."""
+        live = self._segments.live.items()
+        there = [number for number, child in live if child.exists or child in staged]
+        if there:
+            return self._segments.segment(max(there))
+        time = self._stream_time if entries.stream_time is None else entries.stream_time
+        number = segment_id(max(0, time or 0), self._interval)
+        return self._segments.segment(max(number, self._segments.first_live))
+
+    def _write(
+        self,
+        child: Child,
+        staged: list[tuple[StagedNamespace, Rows]],
+        entries: Mapping[bytes, bytes | None],
+        number: int,
+    ) -> None:
+        first = not child.commit
+        batch = {namespace.name: rows for namespace, rows in staged}
+        batch[OFFSETS] = sorted_rows(entries)
+        child.write(batch)
+        child.commit, child.loaded = number, False
+        for namespace, rows in staged:
+            namespace.clear(rows)
+        if first:  # a power cut may take later commits, but not the entry that tells of them
+            self._segments.sync(child)
+
+    def _whole(self, record: StoreRecord, entries: Entries) -> dict[bytes, bytes | None]:
+        """All that the store keeps of itself, with these entries."""
+        time = self._stream_time if entries.stream_time is None else entries.stream_time
+        offsets: dict[Partition, int | None] = dict(record.offsets)
+        if entries.offsets is not None:
+            offsets = {
+                **(offsets if entries.offsets else dict.fromkeys(offsets)),
+                **entries.offsets,
+            }
+        rows = commit_rows(
+            record,
+            offsets=offsets or None,
+            position=record.position if entries.position is None else entries.position,
+            stream_time=time,
+            spec=self._spec,
+            notes={**record.notes, **(entries.notes or {})},
+        )
+        return dict(zip(rows.keys, rows.values, strict=True))
+
+    def _sync_all_but(self, child: Child) -> None:
+        """Where a crash may lose rows: none that offsets in ``child`` are about to vouch for."""
+        for other in self._segments.live.values():
+            if other is not child:
+                other.sync()
+
+    def discard(self) -> None:
+        """Forget what is staged."""
+        for child in list(self._segments.live.values()):
+            for namespace in child.namespaces:
+                namespace.clear()
+
+    def close(self) -> None:
+        """Let go of the databases; what a commit has let go of is dropped."""
+        try:
+            self._seal()
+        finally:
+            self._segments.close()
+
+    def _seal(self) -> None:
+        """Note that the databases were closed cleanly, so that the next open need not read them."""
+        holder = self._holder
+        if holder is None or not self._segments.is_own:
+            return
+        with self._segments.lock, suppress(StoreClosedError):
+            others = [child for child in self._segments.live.values() if child is not holder]
+            if all(child.sleep() for child in others if child.exists) and holder.wake():
+                entry = encode_segments(self._expected())
+                if entry != self._segments_entry:
+                    holder.write({OFFSETS: Rows([SEGMENTS], [entry])})
+
+    def abandon(self) -> None:
+        """Close it after an open that failed; a store that was new is none."""
+        self.close()
+        if self._undo is not None:
+            self._undo()
+
+
+def read_children(engine: Engine, root: Path, store: str) -> StoreRecord:
+    """What the segments of a store that is not open say of it.
+
+    Raises
+    ------
+    InconsistentStateError
+        A segment is missing, or does not say which commits it has.
+    """
+    return read_progress(engine, root, store).record
+
+
+def read_progress(
+    engine: Engine, root: Path, store: str, *, all_segments: bool = False
+) -> Progress:
+    """How far the segments of a store are that is not open.
+
+    Parameters
+    ----------
+    all_segments : bool
+        Whether those that were closed cleanly are read, too.
+
+    Raises
+    ------
+    InconsistentStateError
+        A segment is missing, or does not say which commits it has; or one that was closed cleanly
+        lacks commits.
+    """
+    return _again(lambda: _read_progress(engine, root, store, all_segments), lambda: None)
+
+
+def _read_progress(engine: Engine, root: Path, store: str, all_segments: bool) -> Progress:
+    begins = starts(store, engine.children(root, store), root / store)
+    ordered = [*begins]
+    records: dict[str, StoreRecord] = {}
+
+    def read(name: str) -> StoreRecord:
+        if name not in records:
+            records[name] = _read_child(engine, root, store, name)
+        return records[name]
+
+    names = dict(enumerate(ordered))
+    for name in ordered[::-1][:_LOOKED_AT]:
+        spec = read(name).spec
+        if spec is not None and spec.segment_interval_ms is not None:
+            names = by_id(store, begins, root / store, spec.segment_interval_ms)
+            break
+    return find_progress(
+        store,
+        root / store,
+        names,
+        lambda number: read(names[number]),
+        looked_at=_LOOKED_AT,
+        all_segments=all_segments,
+    )
+
+
+def _again(find: Callable[[], _T], prepare: Callable[[], object]) -> _T:
+    """Read a store beside its writer, which may drop segments meanwhile."""
+    for _ in range(_ATTEMPTS):
+        try:
+            return find()
+        except InconsistentStateError:
+            prepare()
+    return find()
+
+
+def _read_child(engine: Engine, root: Path, store: str, name: str) -> StoreRecord:
+    try:
+        database = engine.open_child(root, store, name, read_only=True)
+    except FileNotFoundError:  # it has been dropped meanwhile, or was never finished
+        return StoreRecord()
+    with closing(database):
+        return _record_of(database, store)
+
+
+def _record_of(database: Database | None, store: str) -> StoreRecord:
+    if database is None or OFFSETS not in database.namespaces():
+        return StoreRecord()
+    return read_record(database.namespace(OFFSETS), f"the store {store!r} in {database.path}")

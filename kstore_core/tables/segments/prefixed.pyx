@@ -1,0 +1,162 @@
+# cython: language_level=3
+"""A part of a table, seen as one of its own: the rows whose keys begin with a prefix."""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.string cimport memcpy
+
+from kstore_core.errors import CorruptionError
+from kstore_core.tables.staging cimport StagedNamespace
+from kstore_core.tables import Bounds, NamespaceTable, Write
+
+__all__ = ["PrefixedTable"]
+
+
+cdef class PrefixedTable:
+    """The rows of a table whose keys begin with a prefix, without it.
+
+    Parameters
+    ----------
+    below : Table
+    prefix, end : bytes
+        What the keys begin with, and the least key beyond them.
+    """
+
+    def __cinit__(self, below not None, bytes prefix not None, bytes end not None):
+        self.rows = below.rows
+        self._below = below
+        self._prefix = prefix
+        self._end = end
+        self._only = below.rows if type(below) is NamespaceTable else None
+
+    # Over a single namespace, lookups and puts are its own, without a frame of the table's.
+
+    cpdef object get(self, bytes key):
+        """The value of ``key``, or None."""
+        if self._only is not None:
+            return self._only.get(joined(self._prefix, key))
+        return self._below.get(self._prefix + key)
+
+    cpdef object put_one(self, bytes key, bytes value):
+        """Set ``key``; None deletes."""
+        if self._only is not None:
+            self._only.put(self._prefix + key, value)
+        else:
+            self._below.put_one(self._prefix + key, value)
+
+    def get_many(self, list keys not None):
+        """The values of ``keys``, in their order."""
+        return self._below.get_many([self._prefix + key for key in keys])
+
+    def write(self, writes):
+        """Write rows, in their order: all of them, or none."""
+        self._below.write(
+            [Write(self._prefix + key, value, context) for key, value, context in writes]
+        )
+
+    def delete_range(self, bytes lo not None, bytes hi):
+        """Delete ``lo <= key < hi``; ``hi`` None reaches to the end."""
+        self._below.delete_range(self._prefix + lo, self._beyond(hi))
+
+    cdef bytes _from(self, bytes lo):
+        return self._prefix if lo is None else joined(self._prefix, lo)
+
+    cdef bytes _beyond(self, bytes hi):
+        return self._end if hi is None else joined(self._prefix, hi)
+
+    def scan(self, bounds):
+        """Chunks of rows in key order, as of this call."""
+        lo, hi = self._from(bounds.lo), self._beyond(bounds.hi)
+        if self._only is not None:
+            chunks = self._only.scan(lo, hi, reverse=bounds.reverse)
+        else:
+            chunks = self._below.scan(Bounds(lo, hi, bounds.reverse))
+        return _Unprefixed(chunks, len(self._prefix))
+
+    cdef tuple _start(self, bytes lo, bytes hi, bint reverse):
+        """The first chunk of a scan, or None, and a scan of what follows it, or None."""
+        if self._only is None:
+            chunks = self.scan(Bounds(lo, hi, reverse))
+            chunk = next(chunks, None)
+            return chunk, None if chunk is None else chunks
+        return self._bare(self._only._start(self._from(lo), self._beyond(hi), reverse))
+
+    cdef tuple _bare(self, tuple begun):
+        """A start of the table below, with the keys of this one."""
+        cdef Py_ssize_t size = len(self._prefix)
+        chunk, rest = begun
+        if chunk is None:
+            return begun
+        return _without(chunk, size), None if rest is None else _Unprefixed(rest, size)
+
+    cdef int _append(self, tuple chunk, list keys, list values) except -1:
+        """Add a chunk of the table below, with the keys of this one."""
+        cdef Py_ssize_t size = len(self._prefix)
+        cdef bytes key
+        for key in <list>chunk[0]:
+            keys.append(bare(key, size))
+        values.extend(<list>chunk[1])
+        return 0
+
+    def first(self, bytes lo=None, bytes hi=None, *, bint reverse=False):
+        """The first row of a scan, or None where it is empty."""
+        row = self._below.first(self._from(lo), self._beyond(hi), reverse=reverse)
+        return None if row is None else (bare(row[0], len(self._prefix)), row[1])
+
+    def load(self, chunks):
+        """Bulk load ascending rows past the staging; returns how many."""
+        return self._below.load(
+            ([self._prefix + key for key in keys], values) for keys, values in chunks
+        )
+
+    def approximate_count(self):
+        """How many rows there are: a scan counts them."""
+        return sum(len(keys) for keys, _ in self.scan(Bounds()))
+
+
+cdef class _Unprefixed:
+    """Chunks whose keys lose their prefix."""
+
+    cdef object _chunks
+    cdef Py_ssize_t _size
+
+    def __init__(self, chunks, Py_ssize_t size):
+        self._chunks = iter(chunks)
+        self._size = size
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return _without(next(self._chunks), self._size)
+
+    def close(self):
+        close = getattr(self._chunks, "close", None)
+        if close is not None:
+            close()
+
+
+cdef bytes joined(bytes prefix, bytes key):
+    if key is None:
+        raise TypeError("a key is bytes, not None")
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(prefix)
+    cdef bytes row = PyBytes_FromStringAndSize(NULL, size + PyBytes_GET_SIZE(key))
+    cdef char *here = PyBytes_AS_STRING(row)
+    memcpy(here, PyBytes_AS_STRING(prefix), size)
+    memcpy(here + size, PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key))
+    return row
+
+
+cdef tuple _without(tuple chunk, Py_ssize_t size):
+    """A chunk without the first bytes of its keys."""
+    cdef list keys = <list>chunk[0]
+    cdef bytes key
+    return [bare(key, size) for key in keys], chunk[1]
+
+
+cdef bytes bare(bytes key, Py_ssize_t size):
+    if PyBytes_GET_SIZE(key) < size:
+        raise CorruptionError(
+            f"the stored key {key!r} has {len(key)} bytes, and begins with the {size} of a "
+            "segment's id: the store is damaged. See what of it is with kstore verify"
+        )
+    return PyBytes_FromStringAndSize(PyBytes_AS_STRING(key) + size, PyBytes_GET_SIZE(key) - size)

@@ -1,0 +1,207 @@
+# cython: language_level=3
+"""Scans over segments: of one moment, though they open one segment after another.
+
+Whoever writes to a segment first has the scans that have not come to it begin to read it.
+"""
+
+from threading import RLock
+from weakref import ref
+
+from kstore_core.tables.segments.segment cimport Segment
+from kstore_core.tables.staging cimport StagedNamespace
+
+__all__ = ["OpenScans", "SegmentScan"]
+
+
+cdef Py_ssize_t TOGETHER = 8  # what is begun at once, though its reader may want one row only
+
+
+cdef class OpenScans:
+    """The scans of a table that have segments before them.
+
+    Parameters
+    ----------
+    rows : StagedNamespace
+        Whose closing ends them.
+    """
+
+    def __cinit__(self, StagedNamespace rows not None):
+        self._rows = rows
+        self._scans = {}
+        self._turn = RLock()
+
+    cdef int read_first(self, Segment segment) except -1:
+        """Have those that have not come to ``segment`` yet begin to read it, as it is now."""
+        cdef SegmentScan scan
+        if self._scans:
+            for alive in list(self._scans.values()):
+                scan = alive()
+                if scan is not None:
+                    scan._read_early(segment)
+        return 0
+
+
+cdef class SegmentScan:
+    """A scan over segments, one after another: an iterator of chunks.
+
+    It holds one segment open at a time, and those that were written to since it was made.
+
+    Parameters
+    ----------
+    others : OpenScans
+        Those of its table.
+    segments : list of Segment
+        Ascending; the scan's own from now on.
+    lo, hi : bytes or None
+        Of each segment's rows those with ``lo <= key < hi``.
+    reverse : bool
+    joined : bool
+        Whether a chunk may hold rows of several segments.
+    """
+
+    def __cinit__(
+        self, OpenScans others not None, list segments not None, bytes lo, bytes hi, bint reverse,
+        bint joined=False,
+    ):
+        self._others = others
+        self._lo = lo
+        self._hi = hi
+        self._reverse = reverse
+        self._begun = {}
+        if not reverse:
+            segments.reverse()
+        self._waiting = segments  # the next one is the last
+        if len(segments) > 1 and not (joined and self._begin_together()):
+            others._scans[id(self)] = ref(self)
+            self._known = True
+        self._next_segment()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        while True:
+            self._others._rows._check_open()
+            if self._chunk is not None:
+                chunk = self._chunk
+                self._chunk = None
+                return chunk
+            if self._segment is not None:
+                chunk = next(self._rest, None)
+                if chunk is not None:
+                    return chunk
+                self._leave()
+            if not self._waiting:
+                raise StopIteration
+            self._next_segment()
+
+    # A segment is begun by the thread that reads or by one that writes: whoever has the turn.
+
+    cdef int _next_segment(self) except -1:
+        """Come to the next segment, the last of those that wait."""
+        if not self._known:
+            return self._come_to_next()
+        with self._others._turn:
+            self._come_to_next()
+            if not self._waiting:  # nobody has to ask it to read early any more
+                self._others._scans.pop(id(self), None)
+        return 0
+
+    cdef int _come_to_next(self) except -1:
+        cdef Segment segment
+        if self._waiting:
+            segment = <Segment>self._waiting[-1]
+            begun = self._begun.pop(segment.id, None) if self._begun else None
+            self._chunk, self._rest = self._begin(segment) if begun is None else begun
+            if self._rest is not None:
+                self._segment = segment
+            self._waiting.pop()
+        return 0
+
+    cdef bint _begin_together(self) except -1:
+        """Begin all segments at once where they are few and can be; tells whether they were."""
+        cdef Segment segment
+        cdef list ranges = [], begun, keys, values
+        cdef StagedNamespace rows = None
+        if len(self._waiting) > TOGETHER:
+            return False
+        for segment in reversed(self._waiting):
+            segment._touch()
+            if segment._part is None or segment._part._only is None:
+                return False
+            rows = segment._part._only
+            ranges.append((segment._part._from(self._lo), segment._part._beyond(self._hi)))
+        begun = rows._starts(ranges, self._reverse)
+        if begun is None:
+            return False
+        for _, rest in begun:
+            if rest is not None:
+                break
+        else:
+            keys, values = [], []
+            for chunk, _ in begun:
+                if chunk is not None:
+                    segment._part._append(<tuple>chunk, keys, values)
+            if keys:
+                self._chunk = keys, values
+            self._waiting = []
+            return True
+        for segment, start in zip(reversed(self._waiting), begun):
+            start = segment._part._bare(start)
+            if start[1] is not None:
+                segment.users += 1
+            self._begun[segment.id] = start
+        return True
+
+    cdef tuple _begin(self, Segment segment):
+        if segment.gone:  # before a scan that did not wait for it had the turn
+            return None, None
+        segment._touch()
+        return segment._start(self._lo, self._hi, self._reverse)
+
+    cdef int _read_early(self, Segment segment) except -1:
+        with self._others._turn:
+            if segment in self._waiting and segment.id not in self._begun:
+                self._begun[segment.id] = self._begin(segment)
+        return 0
+
+    cdef int _leave(self) except -1:
+        """Let go of the segment that is being read."""
+        cdef Segment segment = self._segment
+        if segment is not None:
+            self._segment = None
+            rest, self._rest = self._rest, None
+            _close(segment, rest)
+        return 0
+
+    def close(self):
+        """Let go of all that the scan holds. Closing twice is fine."""
+        with self._others._turn:
+            self._release()
+
+    def __del__(self):
+        if self._waiting is not None:
+            self._release()  # nobody else has it; to wait here could be to wait for oneself
+
+    cdef int _release(self) except -1:
+        cdef list waiting = self._waiting
+        cdef dict begun = self._begun
+        self._others._scans.pop(id(self), None)
+        self._waiting = []
+        self._begun = {}
+        self._chunk = None
+        if begun:
+            for segment in waiting:
+                _, rest = begun.get((<Segment>segment).id, (None, None))
+                if rest is not None:
+                    _close(<Segment>segment, rest)
+        self._leave()
+        return 0
+
+
+cdef int _close(Segment segment, chunks) except -1:
+    segment.users -= 1
+    close = getattr(chunks, "close", None)
+    if close is not None:
+        close()
+    return 0

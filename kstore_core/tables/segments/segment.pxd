@@ -1,0 +1,19 @@
+from kstore_core.tables.segments.prefixed cimport PrefixedTable
+from kstore_core.tables.staging cimport StagedNamespace
+
+
+cdef class Segment:
+    cdef readonly long long id
+    cdef readonly object table
+    cdef readonly unsigned long long used
+    cdef readonly Py_ssize_t users
+    cdef bint gone                  # expired, so that it may be dropped
+    cdef object _get
+    cdef object _put
+    cdef StagedNamespace _rows      # where the table is a namespace and nothing else
+    cdef PrefixedTable _part        # where it is a part of another
+
+    cdef int _touch(self) except -1
+    cdef object _call(self, str method, tuple arguments, dict named=*)
+    cdef bytes _look_up(self, bytes key)
+    cdef tuple _start(self, bytes lo, bytes hi, bint reverse)

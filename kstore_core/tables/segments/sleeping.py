@@ -1,0 +1,107 @@
+"""A database that is closed for the time being: whatever is asked of it opens it again.
+
+Staged rows stand on it meanwhile, so that they, and lookups through them, need not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol
+
+from kstore_core.engine import Chunk, Database, Namespace, Rows, Snapshot
+from kstore_core.tables.staging import AbsentNamespace
+
+__all__ = ["SleepingDatabase"]
+
+
+class Sleeper(Protocol):
+    """Who has the database; while the lock is held it is not closed."""
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]: ...
+
+    def wake(self, *, make: bool = False) -> Database | None:
+        """The database, opened; None where there is none, and none is to be made."""
+
+
+class SleepingDatabase(Database):
+    """A stand-in for a database.
+
+    Attributes
+    ----------
+    names : list of str
+        The namespaces that it had when it was closed.
+    """
+
+    def __init__(self, sleeper: Sleeper, path: Path) -> None:
+        self.path = path
+        self.names: list[str] = []
+        self._sleeper = sleeper
+
+    def namespaces(self) -> list[str]:
+        return self.names
+
+    def namespace(self, name: str) -> Namespace:
+        return _SleepingNamespace(name, self._sleeper)
+
+    def write(self, batch: Mapping[str, Rows]) -> None:
+        self._made().write(batch)
+
+    def load(
+        self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]
+    ) -> int:
+        return self._made().load(namespace, chunks)
+
+    def sync(self) -> None:
+        """What was written was made durable when the database was closed."""
+
+    def close(self) -> None:
+        """It is closed."""
+
+    def drop_namespace(self, name: str) -> None:
+        self._made().drop_namespace(name)
+
+    def snapshot(self) -> Snapshot:
+        return self._made().snapshot()
+
+    def checkpoint(self, target: Path) -> None:
+        self._made().checkpoint(target)
+
+    def _made(self) -> Database:
+        database = self._sleeper.wake(make=True)
+        assert database is not None
+        return database
+
+
+class _SleepingNamespace(Namespace):
+    def __init__(self, name: str, sleeper: Sleeper) -> None:
+        self.name = name
+        self._sleeper = sleeper
+
+    def _awake(self) -> Namespace:
+        database = self._sleeper.wake()
+        if database is None or self.name not in database.namespaces():
+            return AbsentNamespace(self.name)
+        return database.namespace(self.name)
+
+    def get(self, key: bytes) -> bytes | None:
+        with self._sleeper.lock:
+            return self._awake().get(key)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        return self._awake().get_many(keys)
+
+    def scan(
+        self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[Chunk]:
+        return self._awake().scan(lo, hi, reverse=reverse)
+
+    def first(
+        self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
+    ) -> tuple[bytes, bytes] | None:
+        return self._awake().first(lo, hi, reverse=reverse)
+
+    def approximate_count(self) -> int:
+        return self._awake().approximate_count()

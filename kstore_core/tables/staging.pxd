@@ -1,0 +1,52 @@
+from kstore_core.engine.ordered cimport OrderedRows
+
+
+cdef class Staging:
+    cdef readonly long long max_bytes
+    cdef readonly bint transactional
+    cdef readonly Py_ssize_t max_key_bytes
+    cdef readonly bint empty_keys
+    cdef public long long staged_bytes
+    cdef public int admitted
+    cdef readonly long long spills
+    cdef readonly list stores
+    cdef public object owner
+
+    cdef bint _has_room(self, long long size) noexcept
+    cdef int _grow(self, long long size) except -1
+
+
+cdef int close_scan(object chunks) except -1
+
+
+cdef class StagedNamespace:
+    cdef readonly object database
+    cdef readonly str name
+    cdef readonly object base
+    cdef object _base_get
+    cdef Staging _staging
+    cdef OrderedRows _rows
+    cdef list _ranges
+    cdef long long _bytes
+    cdef unsigned long long _writes
+    cdef unsigned long long _staged_writes
+    cdef unsigned long long _takes      # how often a commit began to write what is staged
+    cdef bint _writable
+    cdef bint _open
+    cdef int _pid
+    cdef object __weakref__
+
+    cdef void _count(self, long long growth) noexcept
+    cdef int _check_open(self) except -1
+    cdef int _check_writable(self) except -1
+    cdef int _check_key(self, bytes key) except -1
+    cdef long long _growth(self, bytes key, bytes value) except? -1
+    cdef long long _growth_of(self, dict rows) except? -1
+    cdef int _stage(self, bytes key, bytes value, long long growth) except -1
+    cdef int _stage_all(self, dict rows) except -1
+    cdef tuple _take(self)
+    cdef bint _nothing_staged(self) noexcept
+    cdef tuple _start(self, bytes lo, bytes hi, bint reverse)
+    cdef list _starts(self, list ranges, bint reverse)
+    cpdef object get(self, bytes key)
+    cpdef object put(self, bytes key, bytes value)

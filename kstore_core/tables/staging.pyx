@@ -1,0 +1,490 @@
+# cython: language_level=3
+"""Rows not yet committed: read-your-writes over an engine's namespaces, and the flush that ends it.
+
+Every write of a state directory lands here first. Reads see staged rows before the engine's; a
+commit writes all of them, sorted, in one engine batch. When the staged bytes exceed the budget, the
+rows are spilled to the engine without offsets, or a transaction is refused.
+"""
+
+import os
+import sys
+import weakref
+
+from kstore_core.engine import Namespace, Rows
+from kstore_core.errors import (
+    ForkedHandleError,
+    KeyTooLongError,
+    StoreClosedError,
+    UncommittedLimitError,
+    UnsupportedError,
+)
+from kstore_core.tables.merged cimport in_ranges
+from kstore_core.tables.merged import MergedScan
+from kstore_core.engine.ordered cimport OrderedRows, PyGC_Disable, PyGC_Enable
+
+__all__ = ["AbsentNamespace", "StagedNamespace", "Staging", "reserve", "take"]
+
+cdef object _MISSING = object()
+
+
+cdef class Staging:
+    """The staged bytes of one state directory, and what happens when they are too many.
+
+    Parameters
+    ----------
+    max_bytes : int
+        Keys and values that may be staged, in bytes; negative for no limit.
+    transactional : bool
+        Refuse what exceeds the limit instead of spilling it.
+    max_key_bytes : int, optional
+        The longest key that may be staged, in bytes: the engine's limit.
+    empty_keys : bool
+        Whether the empty key may be staged.
+
+    Attributes
+    ----------
+    owner : callable or None
+        Gives the state directory while it lives; scans keep it open until they end.
+    stores : list
+        What stages here; each has ``spill()``, which writes its rows.
+    staged_bytes : int
+        Keys and values that are staged now, or held by a cache above.
+    admitted : int
+        How many threads stage what had room already, in a cache, and is neither refused nor makes
+        others spill.
+    spills : int
+        How often rows were written to the engine before their commit.
+    """
+
+    def __cinit__(
+        self,
+        long long max_bytes,
+        bint transactional=False,
+        *,
+        max_key_bytes=None,
+        bint empty_keys=True,
+    ):
+        self.max_bytes = max_bytes
+        self.transactional = transactional
+        self.max_key_bytes = sys.maxsize if max_key_bytes is None else max_key_bytes
+        self.empty_keys = empty_keys
+        self.staged_bytes = 0
+        self.admitted = 0
+        self.spills = 0
+        self.stores = []
+
+    cdef bint _has_room(self, long long size) noexcept:
+        """Whether ``size`` more bytes may be staged as things are."""
+        return (
+            self.max_bytes < 0
+            or size <= 0
+            or self.admitted > 0
+            or self.staged_bytes + size <= self.max_bytes
+        )
+
+    cdef int _grow(self, long long size) except -1:
+        """Make room for ``size`` more bytes; tells whether the staged rows were spilled for it."""
+        if not self._has_room(size):
+            if self.transactional:
+                raise UncommittedLimitError(
+                    f"{self.staged_bytes + size} uncommitted bytes exceed uncommitted_max_bytes="
+                    f"{self.max_bytes}; the last write was not made. Commit more often or raise "
+                    "the limit"
+                )
+            if self.staged_bytes > 0:
+                self.spill()
+                return 1
+        return 0
+
+    def spill(self):
+        """Have every store write what it has staged, without offsets, and stage nothing more.
+
+        What was spilled survives as the durability level says, whether or not it is committed.
+        """
+        for store in self.stores:
+            store.spill()
+        self.spills += 1
+
+
+class AbsentNamespace(Namespace):
+    """A namespace that a database does not have, and that is not made: nothing is in it."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def get(self, key):
+        return None
+
+    def get_many(self, keys):
+        return [None] * len(keys)
+
+    def scan(self, lo=None, hi=None, *, reverse=False):
+        return iter(())
+
+    def approximate_count(self):
+        return 0
+
+
+cdef class StagedNamespace:
+    """One namespace of a database with the rows staged over it.
+
+    Parameters
+    ----------
+    staging : Staging
+        The directory's budget.
+    database : kstore_core.engine.Database
+    name : str
+        The namespace, made where it is missing.
+    writable : bool
+        Refuse writes otherwise; a missing namespace is not made, and reads as an empty one.
+    """
+
+    def __cinit__(self, Staging staging, database, str name, bint writable=True):
+        self.name = name
+        self._writable = writable
+        self.rebase(database)
+        self._staging = staging
+        self._rows = OrderedRows.__new__(OrderedRows)
+        self._ranges = []
+        self._open = True
+        self._pid = os.getpid()
+        _living.add(self)
+
+    def rebase(self, database):
+        """Stand on ``database`` from now on, the same one opened again; what is staged stays."""
+        if self._writable or self.name in database.namespaces():
+            self.base = database.namespace(self.name)
+        else:
+            self.base = AbsentNamespace(self.name)
+        self._base_get = self.base.fast_get
+        self.database = database
+
+    def __repr__(self):
+        return f"<StagedNamespace {self.name!r}, {len(self._rows.rows)} rows staged>"
+
+    cdef int _check_open(self) except -1:
+        if not self._open:
+            if self._pid != os.getpid():
+                raise ForkedHandleError(
+                    f"the store with namespace {self.name!r} was opened by process {self._pid} "
+                    f"and is used in {os.getpid()}, a fork of it; open the state directory in the "
+                    "process that uses it"
+                )
+            raise StoreClosedError(f"the store with namespace {self.name!r} has been closed")
+        return 0
+
+    cdef int _check_writable(self) except -1:
+        self._check_open()
+        if not self._writable:
+            raise UnsupportedError(
+                f"the state directory was opened with read_only=True; nothing in {self.name!r} "
+                "can be written"
+            )
+        return 0
+
+    cdef int _check_key(self, bytes key) except -1:
+        """Refuse a key that the engine could not take at the commit."""
+        if key is None:
+            raise TypeError("a key is bytes, not None")
+        cdef Py_ssize_t size = len(key)
+        if size > self._staging.max_key_bytes:
+            raise KeyTooLongError(
+                f"a key of {size} bytes, {key[:16]!r}…: the engine holds keys of at most "
+                f"{self._staging.max_key_bytes} bytes, those of versions and windows included; "
+                "nothing was written. Use shorter keys or another engine"
+            )
+        if size == 0 and not self._staging.empty_keys:
+            raise UnsupportedError("the engine cannot hold the empty key; nothing was written")
+        return 0
+
+    cdef bint _nothing_staged(self) noexcept:
+        return not (self._rows.rows or self._ranges)
+
+    cdef void _count(self, long long growth) noexcept:
+        self._bytes += growth
+        self._staging.staged_bytes += growth
+
+    cpdef object get(self, bytes key):
+        """The value of ``key``, staged or stored, or None."""
+        if not self._open:
+            self._check_open()
+        if key is None:
+            raise TypeError("a key is bytes, not None")
+        if not self._nothing_staged():
+            value = self._rows.rows.get(key, _MISSING)
+            if value is not _MISSING:
+                return value
+            if self._ranges and in_ranges(self._ranges, key):
+                return None
+        try:
+            return self._base_get(key)
+        except Exception:
+            # The short way explains nothing; the long way meets the same fault and does.
+            return self.base.get(key)
+
+    def get_many(self, list keys not None):
+        """The values of ``keys``, in their order; None where there is none."""
+        self._check_open()
+        cdef dict rows = self._rows.rows
+        cdef list values = [rows.get(key, _MISSING) for key in keys]
+        cdef list missing = []
+        cdef Py_ssize_t index
+        for index in range(len(keys)):
+            if values[index] is _MISSING:
+                if self._ranges and in_ranges(self._ranges, <bytes>keys[index]):
+                    values[index] = None
+                else:
+                    missing.append(index)
+        if missing:
+            missing.sort(key=keys.__getitem__)
+            found = self.base.get_many([keys[index] for index in missing])
+            for index, value in zip(missing, found):
+                values[index] = value
+        return values
+
+    cdef long long _growth(self, bytes key, bytes value) except? -1:
+        """By how many bytes staging this row changes what is staged."""
+        cdef object old = self._rows.rows.get(key, _MISSING)
+        cdef long long growth = 0 if value is None else len(value)
+        if old is _MISSING:
+            return growth + len(key)
+        return growth if old is None else growth - len(<bytes>old)
+
+    cpdef object put(self, bytes key, bytes value):
+        """Stage ``value`` for ``key``; None deletes."""
+        if not (self._open and self._writable):
+            self._check_writable()
+        self._check_key(key)
+        cdef long long growth = self._growth(key, value)
+        if self._staging._grow(growth):
+            growth = self._growth(key, value)
+        self._stage(key, value, growth)
+
+    def put_many(self, list rows not None):
+        """Stage many ``(key, value)``: all of them, or none where there is no room."""
+        self._check_writable()
+        cdef dict last = dict(rows)
+        self._staging._grow(self._growth_of(last))
+        self._stage_all(last)
+
+    cdef int _stage(self, bytes key, bytes value, long long growth) except -1:
+        """Stage a row for which there is room."""
+        self._rows.set(key, value)
+        self._count(growth)
+        self._writes += 1
+        return 0
+
+    cdef long long _growth_of(self, dict rows) except? -1:
+        """By how many bytes staging these rows changes what is staged; refuses what cannot be."""
+        cdef bytes key, value
+        cdef long long growth = 0
+        for key, value in rows.items():
+            self._check_key(key)
+            growth += self._growth(key, value)
+        return growth
+
+    cdef int _stage_all(self, dict rows) except -1:
+        """Stage rows for which there is room, and which were not refused."""
+        for key, value in rows.items():
+            self._stage(<bytes>key, <bytes>value, self._growth(<bytes>key, <bytes>value))
+        return 0
+
+    def delete_range(self, bytes lo not None, bytes hi):
+        """Stage the deletion of ``lo <= key < hi``; ``hi`` None reaches to the end."""
+        self._check_writable()
+        cdef list doomed = []
+        cdef OrderedRows rows = self._rows
+        for keys, _ in rows.view().scan(lo, hi):
+            doomed += keys
+        for key in doomed:
+            value = self._rows.rows[key]
+            self._count(-len(<bytes>key) - (0 if value is None else len(<bytes>value)))
+            self._rows.unset(key)
+        # A range that the new one covers says nothing more.
+        self._ranges = [
+            pair
+            for pair in self._ranges
+            if pair[0] < lo or (hi is not None and (pair[1] is None or pair[1] > hi))
+        ]
+        self._ranges.append((lo, hi))
+        self._writes += 1
+
+    def scan(self, bytes lo=None, bytes hi=None, *, bint reverse=False):
+        """Chunks of the rows with ``lo <= key < hi``, staged ones first, as of this call."""
+        self._check_open()
+        cdef unsigned long long takes
+        cdef OrderedRows rows
+        if self._nothing_staged():
+            return self.base.scan(lo, hi, reverse=reverse)
+        while True:
+            takes = self._takes
+            ranges = tuple(self._ranges)
+            rows = self._rows  # kept: a commit of another thread puts others in its place
+            upper = rows.view().scan(lo, hi, reverse)
+            lower = self.base.scan(lo, hi, reverse=reverse)
+            if takes == self._takes:
+                return MergedScan(upper, lower, ranges, reverse)
+            # A commit began in between, and may have written what was staged after the view.
+            close_scan(lower)
+
+    cdef tuple _start(self, bytes lo, bytes hi, bint reverse):
+        """The first chunk of a scan, or None, and a scan of what follows it, or None."""
+        self._check_open()
+        if self._nothing_staged():
+            return self.base.start(lo, hi, reverse=reverse)
+        chunks = self.scan(lo, hi, reverse=reverse)
+        chunk = next(chunks, None)
+        return chunk, None if chunk is None else chunks
+
+    cdef list _starts(self, list ranges, bint reverse):
+        """The start of each range, all as of one moment; None where they have to be taken apart."""
+        self._check_open()
+        return self.base.starts(ranges, reverse=reverse) if self._nothing_staged() else None
+
+    def first(self, bytes lo=None, bytes hi=None, *, bint reverse=False):
+        """The first row of a scan, or None where it is empty."""
+        self._check_open()
+        if self._nothing_staged():
+            return self.base.first(lo, hi, reverse=reverse)
+        for keys, values in self.scan(lo, hi, reverse=reverse):
+            return keys[0], values[0]
+        return None
+
+    def load(self, chunks):
+        """Bulk load ascending rows past the staging; rows that are staged stay above them."""
+        self._check_writable()
+        return self.database.load(self.name, chunks)
+
+    def approximate_count(self):
+        """How many rows there are, about: stored rows, and staged ones counted as new."""
+        self._check_open()
+        cdef Py_ssize_t staged = 0
+        for value in self._rows.rows.values():
+            staged += 1 if value is not None else 0
+        return self.base.approximate_count() + staged
+
+    cdef tuple _take(self):
+        """What is staged, sorted: keys, values and deleted ranges."""
+        cdef OrderedRows rows = self._rows
+        self._staged_writes = self._writes
+        self._takes += 1
+        keys, values = rows.items()
+        return keys, values, list(self._ranges)
+
+    def staged(self):
+        """What a commit has to write, sorted: a :class:`kstore_core.engine.Rows`."""
+        return Rows(*self._take())
+
+    def clear(self, written=None):
+        """Forget what is staged. Scans that are open keep the rows that they saw.
+
+        Parameters
+        ----------
+        written : Rows, optional
+            What :meth:`staged` gave and the engine now holds. What another thread has staged since
+            then stays.
+        """
+        if written is None or self._writes == self._staged_writes:
+            self._count(-self._bytes)
+            self._rows = OrderedRows.__new__(OrderedRows)
+            self._ranges = []
+            return
+        # By identity: an equal range may have been staged since.
+        flushed = set(map(id, written.deleted_ranges))
+        self._ranges = [pair for pair in self._ranges if id(pair) not in flushed]
+        for key, value in zip(written.keys, written.values):
+            # A row in a range that was staged since was put after it, whatever its value is.
+            if self._rows.rows.get(key, _MISSING) is value and not in_ranges(self._ranges, key):
+                self._count(-len(<bytes>key) - (0 if value is None else len(<bytes>value)))
+                self._rows.unset(key)
+
+    def close(self):
+        """Refuse every further use. What is staged is forgotten."""
+        if self._open:
+            self.clear()
+            self._open = False
+            # What still holds the store must not keep the engine's handles alive.
+            self._base_get = self.base = self.database = None
+
+
+cdef int close_scan(object chunks) except -1:
+    """Let go of a scan that nobody reads."""
+    close = getattr(chunks, "close", None)
+    if close is not None:
+        close()
+    return 0
+
+
+def reserve(list groups not None):
+    """Make room for the rows of several tables, or refuse them all.
+
+    Parameters
+    ----------
+    groups : list of (tuple of StagedNamespace, dict)
+        A table's namespaces and its rows, which go to the first and are removed from the others.
+
+    Returns
+    -------
+    list of int
+        By how many bytes each group changes what is staged, parallel to ``groups``.
+    """
+    cdef StagedNamespace namespace, first
+    cdef long long growth
+    cdef list growths = []
+    for namespaces, rows in groups:
+        first = namespaces[0]
+        first._check_writable()
+        growth = first._growth_of(rows)
+        for namespace in namespaces[1:]:
+            growth += namespace._growth_of(dict.fromkeys(rows))
+        growths.append(growth)
+    if growths:
+        first._staging._grow(sum(growths))
+    return growths
+
+
+def take(tuple namespaces not None):
+    """What a commit has to write to each of these namespaces, all of it as of one moment.
+
+    Rows that were staged together in two namespaces are taken together, whatever another thread
+    stages meanwhile.
+
+    Parameters
+    ----------
+    namespaces : tuple of StagedNamespace
+
+    Returns
+    -------
+    list of Rows
+        Parallel to ``namespaces``.
+
+    Raises
+    ------
+    StoreClosedError
+        They have been closed, and so have lost what offsets are about to vouch for.
+    """
+    cdef StagedNamespace namespace
+    cdef list taken = []
+    cdef bint collecting = PyGC_Disable()
+    try:
+        # Nobody else has a turn until all are taken: no Python code runs, nor that of a collector.
+        for namespace in namespaces:
+            namespace._check_open()
+            taken.append(namespace._take())
+    finally:
+        if collecting:
+            PyGC_Enable()
+    return [Rows(*rows) for rows in taken]
+
+
+_living = weakref.WeakSet()
+
+
+def _after_fork():
+    """In a forked child nothing that the parent opened may be used."""
+    cdef StagedNamespace namespace
+    for namespace in list(_living):
+        namespace._open = False
+
+
+os.register_at_fork(after_in_child=_after_fork)

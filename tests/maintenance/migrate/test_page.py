@@ -1,0 +1,22 @@
+"""The page on moving and copying stores says what is so."""
+
+from __future__ import annotations
+
+import pytest
+
+from asv_benchmarks.benchmarks.migrate import WAYS, engines, migrated
+from tests.project.test_docs import run
+
+
+def test_its_code_prints_what_it_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _, printed = run("docs/migrate.md")
+    assert len(printed) == 2
+    for found, promised in printed:
+        assert found == promised
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_its_figures_are_of_migrations(way):
+    for engine in engines():
+        assert min(migrated(engine, way, 100)) > 0

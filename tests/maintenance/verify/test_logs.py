@@ -1,0 +1,195 @@
+"""Changelogs: read whole, and compared with the store."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kstore_core import open_state, stores
+from kstore_core.changelog import FileChangelog
+from kstore_core.changelog.files.segment import list_segments
+from kstore_core.maintenance.verify import Verified, verify
+from tests.maintenance.verify.stores import hashed, plant
+
+SPEC = stores.timestamped_key_value("s").with_changelog({"segment.bytes": "3000"})
+TOPIC = "app-s-changelog"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A store, and its log in three segments."""
+    for part in range(3):
+        with open_state(
+            tmp_path / "app" / "0_2", engine="lmdb", changelog=tmp_path / "logs"
+        ) as state:
+            store = state.open(SPEC)
+            for number in range(100):
+                store.put(b"k%03d" % (number + 50 * part), b"v" * 20, timestamp=number)
+    assert len(list_segments(tmp_path / "logs" / f"{TOPIC}-2")) == 3
+    return tmp_path / "app" / "0_2"
+
+
+def log_of(root: Path) -> Path:
+    return root.parents[1] / "logs" / f"{TOPIC}-2"
+
+
+def looked(root: Path, *, compare: bool = True) -> Verified:
+    logs = root.parents[1] / "logs"
+    before = hashed(logs)
+    found = verify(root, changelog=logs, compare=compare)
+    assert hashed(logs) == before
+    return found
+
+
+def test_a_sound_one(root: Path) -> None:
+    found = looked(root)
+    assert found.findings == []
+    assert (found.counts.log_records, found.counts.compared) == (300, 200)
+
+
+def test_damage_in_one_segment_keeps_no_other_from_being_read(root: Path) -> None:
+    segment = list_segments(log_of(root))[1].path
+    data = bytearray(segment.read_bytes())
+    data[100] ^= 4
+    segment.write_bytes(data)
+    found = looked(root, compare=False)
+    (hit,) = found.findings
+    assert (hit.what, hit.severity, found.exit_code) == ("log", "corrupt", 4)
+    assert str(segment) in hit.why
+    assert "copy of the log" in hit.remedy
+    assert found.counts.log_records == 200
+
+
+def test_a_segment_that_is_missing(root: Path) -> None:
+    list_segments(log_of(root))[1].path.unlink()
+    (hit,) = looked(root, compare=False).findings
+    assert "ends at offset 100: a file is missing" in hit.why
+    assert hit.severity == "corrupt"
+
+
+@pytest.mark.parametrize(
+    ("rest", "why"),
+    [
+        (b"\x00" * 50, "50 zero bytes, which a power cut leaves"),
+        (b"\x00" * 6 + b"\x01\x2c" + b"\x00\x00\x10\x00half", "not written to its end"),
+    ],
+    ids=["zeros", "half"],
+)
+def test_a_tail_that_was_not_written_to_its_end(root: Path, rest: bytes, why: str) -> None:
+    with list_segments(log_of(root))[-1].path.open("ab") as file:
+        file.write(rest)
+    found = looked(root, compare=False)
+    (hit,) = found.findings
+    assert (hit.severity, found.exit_code) == ("note", 0)
+    assert why in hit.why
+    assert "the next write moves them to 00000000000000000200.log.cut-<n>" in hit.why
+
+
+def test_a_tail_that_is_none_of_a_batch(root: Path) -> None:
+    """Bytes that no interrupted write can have left: the batch that comes next has offset 300."""
+    with list_segments(log_of(root))[-1].path.open("ab") as file:
+        file.write(b"\x00" * 7 + b"\x2c" + b"\x00\x00\x10\x00half")
+    (hit,) = looked(root, compare=False).findings
+    assert (hit.severity, hit.what) == ("corrupt", "log")
+    assert "its first bytes are none of a batch that begins at offset 300" in hit.why
+
+
+def test_a_batch_that_was_cut_off_a_segment_that_is_not_the_last(root: Path) -> None:
+    segment = list_segments(log_of(root))[0].path
+    segment.write_bytes(segment.read_bytes()[:-1])
+    found = looked(root, compare=False)
+    assert found.exit_code == 4
+    assert any("a batch is damaged or cut off" in finding.why for finding in found.findings)
+
+
+def test_what_differs_from_the_log(root: Path) -> None:
+    """What no checksum guards: another value of the right form, a row too many, one too few."""
+    rows = {b"k001": bytes(8) + b"other", b"kxyz": bytes(8) + b"new", b"k002": None}
+    plant(root, "lmdb", SPEC, SPEC.format.namespace, rows)
+    assert looked(root, compare=False).findings == []
+    found = looked(root)
+    assert {finding.place.key: finding.why.split(" of ")[0] for finding in found.findings} == {
+        b"k001": "the store's record differs from that",
+        b"kxyz": "the store has a record that a restore",
+        b"k002": "a restore",
+    }
+    assert found.exit_code == 4
+
+
+def test_a_store_that_is_behind_its_log(root: Path) -> None:
+    with FileChangelog(root.parents[1] / "logs", TOPIC, 2) as log:
+        log.append(b"k", None, 1)
+    found = looked(root)
+    (hit,) = found.findings
+    assert (hit.severity, hit.what) == ("note", "compare")
+    assert "up to offset 299, and it ends with 300" in hit.why
+
+
+def test_a_store_that_is_ahead_of_its_log(root: Path) -> None:
+    for segment in list_segments(log_of(root))[2:]:
+        segment.path.unlink()
+    found = looked(root)
+    assert any("has lost its end" in finding.why for finding in found.findings)
+    assert found.exit_code == 4
+
+
+def test_a_log_without_files(root: Path) -> None:
+    with open_state(root, changelog=root.parents[1] / "logs") as state:
+        state.open(stores.key_value("new"))
+    assert looked(root, compare=False).findings == []
+    for segment in list_segments(log_of(root)):
+        segment.path.unlink()
+    found = looked(root, compare=False)
+    (hit,) = found.findings
+    assert (hit.what, hit.severity, hit.place.store, found.exit_code) == ("log", "corrupt", "s", 4)
+    assert hit.why.startswith(f"{log_of(root)} has no files, and the store contains it up to ")
+    assert "offset 299" in hit.why
+
+
+def test_a_log_that_may_be_another_stores(root: Path) -> None:
+    logs = root.parents[1] / "logs"
+    with open_state(root, changelog=logs) as state:
+        state.open(stores.key_value("b-s")).put(b"k", b"v")
+    assert looked(root).findings == []  # each has the one that its application names
+    log = (logs / f"{TOPIC}-2").rename(logs / "my-app-s-changelog-2")
+    found = verify(root, "s", changelog=logs)
+    (hit,) = found.findings
+    assert "that may as well be another store's" in hit.why
+    assert verify(root, "s", changelog=log).counts.log_records == 300
+
+
+def test_no_log(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    found = verify(root, changelog=tmp_path / "empty", compare=True)
+    (hit,) = found.findings
+    assert (hit.severity, found.exit_code) == ("finding", 1)
+    assert "no changelog of the store" in hit.why
+
+
+@pytest.mark.parametrize("spilled", [False, True])
+def test_what_a_killed_commit_left_is_no_difference(tmp_path: Path, spilled: bool) -> None:
+    """Its rows in the log alone are in neither; spilled, they are in the store and not restored."""
+    place, logs = tmp_path / "app" / "0_2", tmp_path / "logs"
+    with open_state(place, engine="lmdb", changelog=logs, uncommitted_max_bytes=500) as state:
+        store = state.open(SPEC)
+        store.put(b"k", b"1", timestamp=1)
+        state.commit({("in", 0): 1})
+        if not spilled:
+            shutil.copytree(place, tmp_path / "killed" / "app" / "0_2")
+        for number in range(30):
+            store.put(b"k%d" % number, b"v" * 20, timestamp=number)
+        if spilled:
+            shutil.copytree(place, tmp_path / "killed" / "app" / "0_2")
+        shutil.copytree(logs, tmp_path / "killed" / "logs")
+    found = looked(tmp_path / "killed" / "app" / "0_2")
+    assert [(hit.severity, hit.what) for hit in found.findings] == [("note", "compare")] * spilled
+    assert (found.counts.compared, found.exit_code) == (not spilled, 0)
+    with open_state(
+        tmp_path / "killed" / "app" / "0_2", changelog=tmp_path / "killed" / "logs"
+    ) as state:
+        assert state.open(SPEC).offsets()["in", 0] == 1
+    found = looked(tmp_path / "killed" / "app" / "0_2")
+    assert found.findings == []
+    assert found.counts.compared >= 1

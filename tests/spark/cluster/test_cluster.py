@@ -1,0 +1,124 @@
+"""kstore on a cluster of executors, some of which are killed."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kstore_core.spark import vacuum
+from kstore_core.spark.root.root import Root
+from tests.spark.map_state import work as map_state_work
+from tests.spark.stream.test_kills import check_once
+from tests.spark.stream.test_shards import STEPS
+from tests.spark.stream.work import EXECUTOR, WORKER
+from tests.spark.support import cluster_work
+from tests.spark.support.held_streams import plan, streams
+from tests.spark.support.local_cluster import LocalCluster, Raised, local_cluster
+from tests.spark.support.logs import (
+    RETENTION,
+    SHARDS,
+    Model,
+    make_log,
+    nothing_written,
+    visible,
+)
+
+OF_TASKS = STEPS[:4]
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    cores = {"spark.master": "local-cluster[2,2,1024]"}  # for as many streams as there are steps
+    with local_cluster(tmp_path_factory.mktemp("cluster"), cores) as started:
+        yield started
+
+
+def test_a_store_is_written_read_and_joined(cluster: LocalCluster, root: Path) -> None:
+    log = make_log(31, 200, SHARDS)
+    assert cluster.call(cluster_work.write, str(root), log[:100]) == 1
+    assert cluster.call(cluster_work.write, str(root), log) == 2
+    model = Model(SHARDS, RETENTION).put(log)
+    assert cluster.call(cluster_work.read, str(root)) == visible(model)
+    rows = [(record.key, record.timestamp + 5) for record in log]
+    expected = []
+    for key, time in rows:
+        version = model.as_of(key, time)
+        expected.append((key, time, version and version.value))
+    assert cluster.call(cluster_work.join, str(root), rows) == sorted(expected)
+
+
+@pytest.mark.parametrize("who", ["worker", "executor"])
+def test_who_is_killed_after_an_upload_is_replaced(
+    cluster: LocalCluster, root: Path, who: str
+) -> None:
+    """Its attempt stays without a reference and is removed; every record is there once."""
+    log = make_log(32, 150, SHARDS)
+    assert cluster.call(cluster_work.write_lethally, str(root), log, who) == 1
+    assert cluster.call(cluster_work.read, str(root)) == visible(Model(SHARDS, RETENTION).put(log))
+    manifest = Root.at(root).load()
+    assert manifest.records == len(log)
+    uploaded = {path.name for path in (root / "attempts" / manifest.job).iterdir()}
+    assert uploaded == {str(shard.path).split("/")[2] for shard in manifest.shards}
+
+
+def test_a_task_that_always_fails_leaves_nothing(cluster: LocalCluster, root: Path) -> None:
+    with pytest.raises(Raised, match="the disk is gone"):
+        cluster.call(cluster_work.write_lethally, str(root), make_log(33, 50, SHARDS), "for ever")
+    assert nothing_written(root)
+
+
+def test_the_cluster_is_looked_at(cluster: LocalCluster, root: Path) -> None:
+    workers = cluster.call(cluster_work.look, str(root))
+    assert [(worker.host, worker.tasks) for worker in workers] == [(socket.gethostname(), 2)] * 2
+    assert {worker.interpreter for worker in workers} == {sys.executable}
+    assert all("rocksdb" in worker.engines for worker in workers)
+    assert nothing_written(root)
+
+
+def test_streams_have_each_epoch_once_whoever_is_killed(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """An executor after each step of the first epoch, a worker after each of the second."""
+    plan(tmp_path, {step: [(step, EXECUTOR), (step, WORKER)] for step in OF_TASKS})
+    cluster.call(streams, str(tmp_path), OF_TASKS)
+    check_once(tmp_path, OF_TASKS)
+
+
+def test_state_is_kept_by_executors_that_come_and_go(cluster: LocalCluster, tmp_path: Path) -> None:
+    kills = [(moment, who) for who in (WORKER, EXECUTOR) for moment in ("written", "committed")]
+    epochs = [[(f"k{(n + epoch) % 4}", n) for n in range(7)] for epoch in range(len(kills) + 1)]
+    planned = map_state_work.kills_of(tmp_path)
+    planned.plan(kills)
+    totals: dict[str, int] = {}
+    expected = []
+    for number, rows in enumerate(epochs):
+        given = []
+        for key, amount in rows:
+            totals[key] = totals.get(key, 0) + amount
+            given.append((key, totals[key]))
+        expected.append((number, sorted(given)))
+    assert cluster.call(map_state_work.running_totals, str(tmp_path), epochs) == expected
+    assert planned.left() == []
+
+
+def test_a_killed_driver_leaves_the_version_before(cluster: LocalCluster, root: Path) -> None:
+    """The last test of this module: it ends the cluster."""
+    log = make_log(34, 100, SHARDS)
+    cluster.call(cluster_work.write, str(root), log[:50])
+    first = Root.at(root).load()
+    driver = str(cluster.process.pid)
+    with pytest.raises(AssertionError, match="the driver is gone"):
+        cluster.call(cluster_work.write_lethally, str(root), log, driver)
+    cluster.wait_for_executors()
+    assert Root.at(root).load() == first
+    (left,) = {path.name for path in (root / "attempts").iterdir()} - {first.job}
+    gone = vacuum(root, grace_s=0)
+    assert gone.files
+    assert all(left in file for file in gone.files)
+    assert {path.name for path in (root / "attempts").iterdir()} == {first.job}

@@ -1,0 +1,112 @@
+"""Snapshots: what they give for rows, what has expired, and how long a worker keeps them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from kstore_core import serdes, stores
+from kstore_core.arrow import headers_type
+from kstore_core.codec import encode_aggregation_with_headers, partition
+from kstore_core.spark.join.in_memory import NEVER, VERSIONS, Snapshot, SnapshotCache
+from kstore_core.spec import StoreSpec
+
+PLAIN = stores.versioned_key_value("plain", 10**9)
+
+
+def table(key: bytes, begin: int, stored: bytes) -> pa.Table:
+    columns = [[key], [stored], [begin], [None]]
+    return pa.table(
+        [pa.array(column, field.type) for column, field in zip(columns, VERSIONS, strict=True)],
+        schema=VERSIONS,
+    )
+
+
+def spec_of(*, headers: bool, value: serdes.Serde[Any]) -> StoreSpec:
+    make = stores.versioned_key_value_with_headers if headers else stores.versioned_key_value
+    return make("s", 10**9, value=value)
+
+
+def test_it_gives_typed_values_and_headers() -> None:
+    stored = encode_aggregation_with_headers(b"y", [("h", None)])
+    tables = [table(b"a", 5, b"\0x"), table(b"b", 1, stored)]
+    snapshot = Snapshot.of(spec_of(headers=True, value=serdes.UTF8), tables, [0])
+    rows, *_ = snapshot.index.find(pa.array([b"b", b"c", b"a"]), pa.array([9, 9, 9]))
+    values, headers = snapshot.columns(rows, headers=True)
+    assert (values.type, headers.type) == (pa.string(), headers_type())
+    assert values.to_pylist() == ["y", None, "x"]
+    assert headers.to_pylist() == [[{"key": "h", "value": None}], None, []]
+    assert [c.to_pylist() for c in snapshot.columns(rows, headers=False)] == [["y", None, "x"]]
+    assert snapshot.nbytes > snapshot.index.nbytes > 0
+
+
+def test_a_format_without_headers_has_bare_values() -> None:
+    spec = spec_of(headers=False, value=serdes.INT64)
+    snapshot = Snapshot.of(spec, [table(b"a", 5, b"\0" * 7 + b"\2")], [0])
+    rows, *_ = snapshot.index.find(pa.array([b"a", b"c"]), pa.array([9, 9]))
+    assert [c.to_pylist() for c in snapshot.columns(rows, headers=False)] == [[2, None]]
+
+
+def test_an_empty_one_finds_nothing() -> None:
+    empty = Snapshot.of(spec_of(headers=True, value=serdes.FLOAT64), [], [NEVER])
+    keys, times = pa.array([b"a", None]), pa.array([1, 2])
+    rows, *_ = empty.index.find(keys, times)
+    columns = empty.columns(rows, headers=True)
+    assert [column.type for column in columns] == [pa.float64(), headers_type()]
+    assert [column.to_pylist() for column in columns] == [[None, None]] * 2
+    assert empty.expired(keys, times).to_pylist() == [False, False]
+
+
+def test_what_has_expired_is_the_shards_word() -> None:
+    keys = [b"%d" % n for n in range(40)]
+    horizons = [10, NEVER, 30]
+    snapshot = Snapshot.of(PLAIN, [], horizons)
+    for time in (9, 10, 29, 30):
+        found = snapshot.expired(
+            pa.array([*keys, None, b"0"]), pa.array([time] * 41 + [None], pa.int64())
+        )
+        wanted = [time < horizons[partition(key, 3)] for key in keys]
+        assert found.to_pylist() == [*wanted, False, False]
+    single = Snapshot.of(PLAIN, [], [10])
+    assert single.expired(pa.array(keys[:1] * 2), pa.array([9, 10])).to_pylist() == [True, False]
+
+
+def one() -> Snapshot:
+    return Snapshot.of(PLAIN, [table(b"a", 1, b"v")], [0])
+
+
+def test_the_cache_keeps_what_was_used_last_within_its_budget() -> None:
+    size = one().nbytes
+    cache, made = SnapshotCache(2 * size), []
+
+    def ask(name: str) -> None:
+        def make() -> Snapshot:
+            made.append(name)
+            return one()
+
+        assert cache.get(name, make) is not None
+
+    for name in "abacabb":
+        ask(name)
+    assert made == ["a", "b", "c", "b"]
+    cache.shrink(size)
+    ask("b")
+    assert made == ["a", "b", "c", "b"]
+    cache.shrink(size - 1)
+    ask("b")
+    ask("b")
+    assert made == ["a", "b", "c", "b", "b", "b"]
+
+
+def test_the_cache_remembers_what_is_too_big() -> None:
+    cache, made = SnapshotCache(10**6), []
+
+    def make() -> None:
+        made.append(1)
+
+    assert cache.get("a", make) is None
+    assert cache.get("a", make) is None
+    cache.shrink(0)
+    assert cache.get("a", make) is None
+    assert made == [1]

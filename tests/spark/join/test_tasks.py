@@ -1,0 +1,387 @@
+"""What a join's tasks make of Arrow batches, against plain loops over the versions. No Spark."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kstore_core import stores
+from kstore_core.arrow import headers_type
+from kstore_core.codec import partition
+from kstore_core.errors import RetentionExceededError, SpecError, StateError
+from kstore_core.spark.join.span_tasks import SpanTask
+from kstore_core.spark.join.tasks import JoinTask
+from kstore_core.spark.join.versions import Kept, Probes, Source
+from kstore_core.spark.root.manifest import Manifest
+from kstore_core.spark.root.root import Root
+from tests.spark.support.logs import RETENTION, SHARDS, SPEC, Model, Record, make_log, plain_headers
+from tests.spark.support.shards import put_shards, source_of
+
+LOG = make_log(61, 900, SHARDS)
+MODEL = Model(SHARDS, RETENTION).put(LOG)
+WIDE = stores.versioned_key_value_with_headers("wide", 10**9, 100)
+WIDE_MODEL = Model(SHARDS, 10**9).put(LOG)
+PLENTY = 10**9
+
+Row = tuple[bytes | None, int | None]
+
+
+@dataclass(frozen=True)
+class Published:
+    """The same log twice: in a store that forgets, and in one that does not."""
+
+    kept: Source
+    wide: Source
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
+    sources = []
+    for spec in (SPEC, WIDE):
+        root = tmp_path_factory.mktemp(spec.name)
+        shards = put_shards(root, LOG, spec, SHARDS)
+        sources.append(source_of(root, shards, spec, cache_bytes=PLENTY))
+    return Published(*sources)
+
+
+def batches_of(rows: list[Row], size: int, *, by_shard: bool) -> list[list[pa.RecordBatch]]:
+    """The rows of each task, in batches; for all shards at once, or a task a shard."""
+    numbered = [(number, key, time) for number, (key, time) in enumerate(rows)]
+    tasks: dict[int, list[Any]] = {}
+    for row in numbered:
+        where = 0 if not by_shard or row[1] is None else partition(row[1], SHARDS)
+        tasks.setdefault(where, []).append(row)
+    found = []
+    for shard, mine in tasks.items():
+        number, key, time = zip(*mine, strict=True)
+        columns = {
+            "number": pa.array(number),
+            "key": pa.array(key, pa.binary()),
+            "at": pa.array(time, pa.int64()),
+        }
+        if by_shard:
+            columns["shard"] = pa.array([shard] * len(mine), pa.int32())
+        found.append(pa.table(columns).to_batches(size))
+    return found
+
+
+def task_of(source: Source, **options: Any) -> JoinTask:
+    names = ("number", "key", "at", "value", "begin", "end", "headers")
+    given_ = {"inner": False, "tolerance_ms": None, "refuse_expired": False, "check_shards": False}
+    return JoinTask(source, 1, 2, names, **{**given_, **options})
+
+
+def joined(task: Any, batches: list[list[pa.RecordBatch]]) -> list[Any]:
+    """What the tasks give, by number of the row."""
+    task = pickle.loads(pickle.dumps(task))
+    rows = [row for part in batches for batch in task.join(iter(part)) for row in batch.to_pylist()]
+    return sorted(
+        (
+            row["number"],
+            row["value"],
+            row["begin"],
+            row["end"],
+            None if row["headers"] is None else plain_headers(row["headers"]),
+        )
+        for row in rows
+    )
+
+
+def wanted(
+    model: Model, rows: list[Row], tolerance: int | None, *, inner: bool
+) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = []
+    for number, (key, time) in enumerate(rows):
+        version = model.as_of(key, time)
+        if version is not None and tolerance is not None and time is not None:
+            version = version if time - version.timestamp <= tolerance else None
+        if version is not None:
+            found.append(
+                (number, version.value, version.timestamp, version.valid_to, version.headers)
+            )
+        elif not inner:
+            found.append((number, None, None, None, None))
+    return found
+
+
+keys = st.none() | st.integers(0, 24).map(lambda n: b"k%d" % n)
+times = st.none() | st.integers(900, 2_200) | st.sampled_from([r.timestamp for r in LOG])
+MODES = [(True, PLENTY), (True, 0), (False, PLENTY), (False, 0)]
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(st.tuples(keys, times), min_size=1, max_size=60),
+    st.none() | st.integers(0, 60),
+    st.booleans(),
+    st.sampled_from(MODES),
+    st.integers(1, 40),
+)
+def test_every_row_gets_the_version_of_its_time(
+    published: Published,
+    rows: list[Row],
+    tolerance: int | None,
+    inner: bool,
+    mode: tuple[bool, int],
+    size: int,
+) -> None:
+    everywhere, cache_bytes = mode
+    source = replace(published.kept, everywhere=everywhere, cache_bytes=cache_bytes)
+    task = task_of(source, inner=inner, tolerance_ms=tolerance)
+    found = joined(task, batches_of(rows, size, by_shard=not everywhere))
+    assert found == wanted(MODEL, rows, tolerance, inner=inner)
+
+
+def test_a_shorter_history_is_not_taken_for_a_longer_one(published: Published) -> None:
+    """Retention may change: then the same files answer for another time, in the same worker."""
+    rows: list[Row] = [(record.key, record.timestamp) for record in LOG]
+    batches = batches_of(rows, 100, by_shard=False)
+    long = replace(published.kept, everywhere=True)
+    spec = replace(long.reader.spec, history_retention_ms=RETENTION // 10)
+    short = replace(long, reader=replace(long.reader, spec=spec))
+    alone = joined(task_of(replace(short, cache_bytes=PLENTY - 1)), batches)
+    assert joined(task_of(long), batches) != alone
+    assert joined(task_of(short), batches) == alone
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_row_that_has_expired_is_an_error_where_that_is_asked(
+    published: Published, mode: tuple[bool, int]
+) -> None:
+    everywhere, cache_bytes = mode
+    source = replace(published.kept, everywhere=everywhere, cache_bytes=cache_bytes)
+    task = task_of(source, refuse_expired=True)
+    refused = 0
+    for key in (b"k1", b"k2", b"nobody"):
+        horizon = MODEL.horizon(partition(key, SHARDS))
+        for time in (0, horizon - 1, horizon, horizon + 50):
+            batches = batches_of([(key, time), (None, 0), (key, None)], 10, by_shard=not everywhere)
+            if time < horizon and MODEL.as_of(key, time) is None:
+                refused += 1
+                with pytest.raises(RetentionExceededError, match=rf"{key!r} asks for {time} ms"):
+                    joined(task, batches)
+            else:
+                assert len(joined(task, batches)) == 3
+    assert refused >= 4
+
+
+def test_what_a_worker_may_keep_says_how_it_looks(published: Published) -> None:
+    kinds = []
+    for cache_bytes in (PLENTY, 100, 0):
+        with replace(published.kept, cache_bytes=cache_bytes).open(None) as versions:
+            kinds.append(type(versions))
+    assert kinds == [Kept, Probes, Probes]
+
+
+def test_rows_are_gathered_before_they_are_looked_up_in_a_shard(
+    published: Published, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    of = Probes.of
+    monkeypatch.setattr(Probes, "of", lambda self, b, a: asked.append(b.num_rows) or of(self, b, a))
+    rows: list[Row] = [(b"k1", 1_800)] * 100
+    task = task_of(replace(published.kept, cache_bytes=0))
+    batches = batches_of(rows, 7, by_shard=False)
+    assert len(joined(task, batches)) == 100
+    assert asked == [100]
+
+
+def test_too_much_at_once_is_looked_up_in_parts(
+    published: Published, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows: list[Row] = [(b"k%d" % (n % 20), 1_700 + n) for n in range(100)]
+    task = task_of(replace(published.kept, cache_bytes=0))
+    whole = joined(task, batches_of(rows, 7, by_shard=False))
+    monkeypatch.setattr("kstore_core.spark.join.versions._PROBED_BYTES", 2_000)
+    monkeypatch.setattr("kstore_core.spark.join.tasks._OUT_ROWS", 3)
+    (batches,) = batches_of(rows, 7, by_shard=False)
+    sizes = [batch.num_rows for batch in task.join(iter(batches))]
+    assert sum(sizes) == 100
+    assert set(sizes) <= {1, 2, 3}
+    assert joined(task, [batches]) == whole == wanted(MODEL, rows, None, inner=False)
+    monkeypatch.setattr("kstore_core.spark.join.versions._PROBED_BYTES", 0)
+    assert joined(task, [batches]) == whole
+
+
+def test_rows_in_the_wrong_partition_are_refused(published: Published) -> None:
+    source = replace(published.kept, everywhere=False)
+    task = task_of(source, check_shards=True)
+    key = b"k3"
+    right = partition(key, SHARDS)
+
+    def batch(shard: int | None, key: bytes | None = key) -> list[list[pa.RecordBatch]]:
+        columns = [[0], [key], [1_800], [shard]]
+        types = [pa.int64(), pa.binary(), pa.int64(), pa.int32()]
+        arrays = [pa.array(c, t) for c, t in zip(columns, types, strict=True)]
+        return [[pa.record_batch(arrays, names=["number", "key", "at", "shard"])]]
+
+    assert joined(task, batch(right)) == wanted(MODEL, [(key, 1_800)], None, inner=False)
+    assert joined(task, batch(right - 1, None))[0][1:] == (None,) * 4
+    with pytest.raises(SpecError, match=rf"b'k3' came in partition .* belongs to shard {right} of"):
+        joined(task, batch((right + 1) % SHARDS))
+    for shard in (None, SHARDS, -1):
+        with pytest.raises(SpecError, match=rf"partition {shard}, and the store has the shards 0"):
+            joined(task, batch(shard))
+
+
+def test_a_task_without_rows_opens_nothing(published: Published) -> None:
+    task = task_of(replace(published.kept, reader=None))
+    empty = batches_of([(b"a", 1)], 1, by_shard=False)[0][0].slice(0, 0)
+    assert list(task.join(iter([empty]))) == []
+
+
+# Foreign keys: spans of left versions, cut at those of the keys that they name.
+
+Span = tuple[bytes | None, int, int | None]
+
+
+def span_batches(spans: list[Span], *, by_shard: bool) -> list[list[pa.RecordBatch]]:
+    tasks = batches_of([(key, begin) for key, begin, _ in spans], 10**6, by_shard=by_shard)
+    found = []
+    for (batch,) in tasks:
+        numbers = batch.column("number").to_pylist()
+        columns = {
+            "key": pa.array([b"%d" % n for n in numbers]),
+            "timestamp": batch.column("at"),
+            "headers": pa.array(
+                [[{"key": "n", "value": None}] * (n % 3) for n in numbers], HEADERS
+            ),
+            "foreign_key": batch.column("key"),
+            "end": pa.array([spans[n][2] for n in numbers], pa.int64()),
+        }
+        if by_shard:
+            columns["shard"] = batch.column("shard")
+        found.append(pa.table(columns).to_batches(9))
+    return found
+
+
+HEADERS = headers_type()
+
+
+def span_task(source: Source, **options: Any) -> SpanTask:
+    given_ = {"inner": True, "refuse_expired": False, "as_millis": True, **options}
+    return SpanTask(source, ("key", "timestamp", "headers"), **given_)
+
+
+def shared(task: SpanTask, batches: list[list[pa.RecordBatch]]) -> list[dict[str, Any]]:
+    task = pickle.loads(pickle.dumps(task))
+    rows = [row for part in batches for batch in task.join(iter(part)) for row in batch.to_pylist()]
+    return sorted(rows, key=lambda row: (int(row["key"]), row["valid_from"]))
+
+
+spans = st.builds(
+    lambda key, begin, length: (key, begin, None if length is None else begin + length),
+    keys,
+    st.integers(900, 2_200),
+    st.none() | st.integers(1, 400),
+)
+
+
+def intersections(spans: list[Span], *, inner: bool) -> Iterator[tuple[Any, ...]]:
+    """Every left span with every right version that shares time with it, and what is left over."""
+    forever = 2**62
+    for number, (key, begin, end) in enumerate(spans):
+        here, last = begin, forever if end is None else end
+        for version in WIDE_MODEL.history_of(key) if key is not None else ():
+            until = forever if version.valid_to is None else version.valid_to
+            low, high = max(begin, version.timestamp), min(last, until)
+            if low >= high:
+                continue
+            if low > here and not inner:
+                yield number, None, None, None, here, low
+            known = (version.value, version.timestamp, version.headers)
+            yield number, *known, low, None if high == forever else high
+            here = high
+        if here < last and not inner:
+            yield number, None, None, None, here, None if last == forever else last
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(spans, min_size=1, max_size=25), st.booleans(), st.sampled_from(MODES))
+def test_spans_share_time_with_every_version_of_their_foreign_key(
+    published: Published, given_: list[Span], inner: bool, mode: tuple[bool, int]
+) -> None:
+    everywhere, cache_bytes = mode
+    source = replace(published.wide, everywhere=everywhere, cache_bytes=cache_bytes)
+    found = shared(span_task(source, inner=inner), span_batches(given_, by_shard=not everywhere))
+    assert [
+        (
+            int(row["key"]),
+            row["foreign_value"],
+            row["foreign_timestamp"],
+            None if row["foreign_headers"] is None else plain_headers(row["foreign_headers"]),
+            row["valid_from"],
+            row["valid_to"],
+        )
+        for row in found
+    ] == list(intersections(given_, inner=inner))
+    for row in found:
+        number = int(row["key"])
+        assert (row["foreign_key"], row["timestamp"]) == given_[number][:2]
+        assert len(row["headers"]) == number % 3
+
+
+def test_a_span_from_before_the_history_is_an_error_where_that_is_asked(
+    published: Published,
+) -> None:
+    key = b"k1"
+    horizon = MODEL.horizon(partition(key, SHARDS))
+    for inner in (True, False):
+        task = span_task(published.kept, inner=inner, refuse_expired=True)
+        known = next(v for v in MODEL.history_of(key) if v.timestamp >= horizon).timestamp
+        assert shared(task, span_batches([(key, known, None)], by_shard=False))
+        with pytest.raises(RetentionExceededError, match="names the key b'nobody' from 0 ms on"):
+            shared(task, span_batches([(b"nobody", 0, 5)], by_shard=False))
+        wide = span_task(published.wide, inner=inner, refuse_expired=True)
+        assert len(shared(wide, span_batches([(b"nobody", 0, 5)], by_shard=False))) == (not inner)
+
+
+def test_long_results_come_in_pieces(published: Published, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kstore_core.spark.join.span_tasks._PIECES", 10)
+    given_: list[Span] = [(b"k1", 0, None)] * 9
+    (batches,) = span_batches(given_, by_shard=False)
+    sizes = [batch.num_rows for batch in span_task(published.wide).join(iter(batches))]
+    each = len(WIDE_MODEL.history_of(b"k1"))
+    assert sum(sizes) == 9 * each
+    assert len(sizes) > 1
+    assert max(sizes) < 10 + each
+
+
+# Following newer versions.
+
+
+def manifest_of(root: Path, version: int, records: list[Record], shards: int) -> None:
+    home = Root.at(root)
+    made = put_shards(root / f"v{version}", records, WIDE, shards)
+    made = tuple(replace(shard, path=shard.path and f"v{version}/{shard.path}") for shard in made)
+    manifest = Manifest(
+        version, 0, f"job{version}", "append", "rocksdb", shards, WIDE.describe(), made
+    )
+    home.publish(manifest)
+
+
+def test_a_task_that_follows_sees_the_newest_version(tmp_path: Path) -> None:
+    manifest_of(tmp_path, 1, [Record(b"a", b"1", 10)], 2)
+    first = Root.at(tmp_path).load(1)
+    source = source_of(tmp_path, first.shards, WIDE, cache_bytes=PLENTY)
+    rows: list[Row] = [(b"a", 100)]
+
+    def value(*, follow: bool) -> Any:
+        task = task_of(replace(source, follow=follow))
+        return joined(task, batches_of(rows, 1, by_shard=False))[0][1]
+
+    assert (value(follow=True), value(follow=False)) == (b"1", b"1")
+    manifest_of(tmp_path, 2, [Record(b"a", b"2", 20)], 2)
+    assert (value(follow=True), value(follow=False)) == (b"2", b"1")
+    assert value(follow=True) == b"2"
+    manifest_of(tmp_path, 3, [Record(b"a", b"3", 30)], 4)
+    with pytest.raises(StateError, match="from version 1 to 3, whose partitions is 4 instead of 2"):
+        value(follow=True)

@@ -1,0 +1,59 @@
+"""``format("kstore")`` as a sink of several streams, each of which is held and killed at a step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kstore_core.spark import spec_json
+from kstore_core.spark.source.datasource import KStoreSource
+from kstore_core.spark.source.sink import StreamSink
+from tests.spark.support.held_streams import kills_of, run_held
+from tests.spark.support.logs import SHARDS, SPEC
+from tests.spark.support.streams import AVAILABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
+
+
+class LethalSink(StreamSink):
+    """The sink, each of whose steps may be the last; the next kill is armed behind all of them."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
+        super().__init__(options, schema, overwrite)
+        self._kills = kills_of(Path(options["path"]).parent)
+
+    def _step(self, name: str, shard: int | None) -> None:
+        self._kills(name, shard)
+        if name == "cleared":
+            self._kills.arm()
+
+
+class LethalSource(KStoreSource):
+    """Where Spark finds it."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``format()`` takes."""
+        return "kstore-lethal"
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> LethalSink:  # noqa: N802
+        """The sink."""
+        return LethalSink(self.options, schema, overwrite)
+
+
+def sinks(spark: SparkSession, scratch: str, names: Sequence[str]) -> None:
+    """Stream what there is in ``in`` into a root for each name, all of them at once."""
+    spark.dataSource.register(LethalSource)
+    run_held(spark, scratch, names, _begin)
+
+
+def _begin(epochs: DataFrame, place: Path) -> StreamingQuery:
+    kills_of(place).arm()
+    writer = epochs.writeStream.format("kstore-lethal").trigger(**AVAILABLE)
+    writer = writer.options(spec=spec_json(SPEC), partitions=str(SHARDS), engine="lmdb")
+    return writer.option("checkpointLocation", str(place / "checkpoint")).start(str(place / "root"))

@@ -1,0 +1,83 @@
+"""The sink, exactly once: a task, Spark's commit process and the driver are killed at its steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from kstore_core.spark.root.root import Root
+from kstore_core.spark.source.sink import StreamSink
+from tests.spark.source.sink_work import sinks
+from tests.spark.source.test_sink import received, sink
+from tests.spark.stream.shard_epochs import KillAt, Servant, Streamed
+from tests.spark.stream.test_shards import STEPS, shards_are
+from tests.spark.stream.work import DRIVER, WORKER
+from tests.spark.support.held_streams import SLICES, kills_of, plan
+from tests.spark.support.local_cluster import local_cluster
+from tests.spark.support.logs import COLUMNS, SHARDS, SPEC, Record, make_log
+from tests.spark.support.streams import slices_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
+
+OF_COMMIT = (*STEPS, "cleared")
+OF_DRIVER = ("opened", "committed", "cleared")
+"""Before the shards' commits, before the version, and before Spark's own commit log."""
+
+
+def check_once(root: Path, slices: Sequence[list[Record]], scratch: Path) -> None:
+    """Each epoch is in the store once and has a version, and nothing is left of its way there."""
+    streamed = Streamed(root, SPEC, "lmdb")
+    assert shards_are(streamed, [record for records in slices for record in records], scratch)
+    assert Root.at(root).versions() == [*range(1, len(slices) + 1)]
+    assert not (root / "live" / "inbox").exists()
+
+
+def killed_commit(root: Path, messages: list[Any], epoch: int, name: str) -> None:
+    """Commit an epoch in this process, up to a step at which it is killed."""
+    kill = KillAt(name)
+    with mock.patch.object(StreamSink, "_step", lambda self, told, shard: kill(told, shard)):
+        sink(root, engine="lmdb").commit(messages, epoch)
+
+
+def test_a_commit_that_was_killed_is_finished_by_the_next(tmp_path: Path) -> None:
+    servant, root = Servant(), tmp_path / "root"
+    slices = slices_of(make_log(14, 20 * len(OF_COMMIT), SHARDS), len(OF_COMMIT))
+    for epoch, (name, records) in enumerate(zip(OF_COMMIT, slices, strict=True)):
+        tasks = slices_of(records, 2)
+        killed = received(root, epoch, tasks, COLUMNS)
+        assert servant(killed_commit, root, killed, epoch, name) == -9
+        shown = epoch + (name in ("published", "cleared"))  # no half of an epoch
+        assert Root.at(root).versions() == [*range(1, shown + 1)]
+        sink(root, engine="lmdb").commit(received(root, epoch, tasks, COLUMNS), epoch)
+    servant.end()
+    check_once(root, slices, tmp_path / "restored")
+
+
+@pytest.mark.slow
+def test_each_epoch_is_there_once_whoever_is_killed(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A stream is held at each step when the driver is killed; then, Spark's commit process is."""
+    scratch = tmp_path_factory.mktemp("k")  # a short name, as sockets need it
+    kills = {step: [(step, DRIVER)] for step in OF_DRIVER}
+    kills[OF_DRIVER[-1]].append(("published", WORKER))
+    plan(scratch, kills)
+    (scratch / "driver").mkdir()
+    with local_cluster(scratch / "driver", {"spark.master": "local[3]"}) as cluster:
+        with pytest.raises(AssertionError, match="the driver is gone"):
+            cluster.call(sinks, str(scratch), OF_DRIVER)
+        cluster.process.wait()
+        cluster.wait_for_executors()
+    with pytest.raises(StreamingQueryException, match="Python worker"):
+        sinks(spark, str(scratch), OF_DRIVER)
+    sinks(spark, str(scratch), OF_DRIVER[-1:])
+    for step in OF_DRIVER:
+        assert kills_of(scratch / step).left() == []
+        check_once(scratch / step / "root", SLICES, scratch / "restored" / step)

@@ -1,0 +1,247 @@
+"""write_store: what is published is what putting the log one by one gives, or nothing is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kstore_core import open_state, serdes, stores
+from kstore_core.codec import partition
+from kstore_core.errors import StateError
+from kstore_core.spark import read_store, write_store
+from kstore_core.spark.root.root import Root
+from tests.spark.support.logs import (
+    COLUMNS,
+    RETENTION,
+    SHARDS,
+    SPEC,
+    Model,
+    Record,
+    history,
+    log_frame,
+    make_log,
+    visible,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@pytest.mark.parametrize(
+    ("columns", "partition_by"),
+    [
+        (COLUMNS, None),
+        (COLUMNS, "partition"),
+        (COLUMNS, "key"),
+        (("key", "value", "timestamp", "headers"), None),
+        (("value", "headers", "timestamp", "offset", "key"), "key"),
+        (("key", "value", "timestamp", "headers", "partition"), None),
+    ],
+)
+def test_a_version_is_what_its_log_makes(
+    spark: SparkSession, root: Path, columns: tuple[str, ...], partition_by: Any
+) -> None:
+    log = make_log(1, 600, SHARDS)
+    df = log_frame(spark, log, columns)
+    if "offset" in columns and "partition" in columns:
+        df = df.repartition(5)  # their order is in their offsets
+    else:
+        df = df.coalesce(1)
+    df = df.selectExpr("*", "0 timestampType")  # Kafka's source has it too
+    manifest = write_store(df, root, SPEC, partitions=SHARDS, partition_by=partition_by)
+    model = Model(SHARDS, RETENTION).put(log)
+    assert history(spark, root) == visible(model)
+    assert manifest == Root.at(root).load()
+    assert (manifest.version, manifest.mode, manifest.partitions) == (1, "append", SHARDS)
+    assert (manifest.records, manifest.late) == (600, model.late)
+    assert [shard.stream_time for shard in manifest.shards] == [
+        model.stream_times[number] for number in range(SHARDS)
+    ]
+
+
+def test_a_shard_is_a_state_directory_of_kafkas_layout(spark: SparkSession, root: Path) -> None:
+    log = make_log(2, 200, SHARDS)
+    manifest = write_store(log_frame(spark, log), root, SPEC, partitions=SHARDS)
+    for shard in manifest.shards:
+        mine = [record for record in log if record.partition == shard.shard]
+        assert shard.path is not None
+        assert shard.path.endswith(f"/0_{shard.shard}")
+        assert (root / shard.path / "rocksdb" / "rates" / "CURRENT").is_file()
+        assert [(o.topic, o.partition, o.offset) for o in shard.offsets] == [
+            ("log", shard.shard, mine[-1].offset)
+        ]
+        assert shard.records == len(mine)
+        with open_state(root / shard.path, read_only=True) as state:
+            assert state.stores() == ["rates"]
+            assert state.offsets() == {("log", shard.shard): mine[-1].offset}
+            assert state.open(SPEC).stream_time == shard.stream_time
+    assert sum(shard.rows for shard in manifest.shards) > 0
+
+
+def test_the_manifest_tells_every_file(spark: SparkSession, root: Path) -> None:
+    manifest = write_store(log_frame(spark, make_log(3, 50, SHARDS)), root, SPEC, partitions=SHARDS)
+    document = json.loads((root / "_kstore" / "1.json").read_text())
+    assert document["spec"] == SPEC.describe()
+    assert document["engine"] == "rocksdb"
+    told = {root / str(shard.path) / file.path for shard in manifest.shards for file in shard.files}
+    there = {path for path in (root / "attempts").rglob("*") if path.is_file()}
+    assert told == there
+
+
+def test_appending_goes_on_and_old_versions_stay(spark: SparkSession, root: Path) -> None:
+    first = make_log(4, 300, SHARDS)
+    second = make_log(5, 200, SHARDS, start=1_900, first_offset=1000)
+    write_store(log_frame(spark, first), root, SPEC, partitions=SHARDS)
+    write_store(log_frame(spark, second), root, SPEC, partitions=SHARDS)
+    model = Model(SHARDS, RETENTION).put(first)
+    assert history(spark, root, version=1) == visible(model)
+    assert history(spark, root) == visible(model.put(second))
+
+
+def test_a_shard_without_new_records_is_not_written_again(spark: SparkSession, root: Path) -> None:
+    first = make_log(6, 100, SHARDS)
+    before = write_store(log_frame(spark, first), root, SPEC, partitions=SHARDS)
+    some = [Record(b"k1", b"new", 2_000, (), "log", partition(b"k1", SHARDS), 999)]
+    after = write_store(log_frame(spark, some), root, SPEC, partitions=SHARDS)
+    changed = partition(b"k1", SHARDS)
+    for old, new in zip(before.shards, after.shards, strict=True):
+        assert (old == new) == (old.shard != changed)
+
+
+def test_records_that_a_shard_contains_are_not_put_again(spark: SparkSession, root: Path) -> None:
+    """The same log once more, and a log that overlaps: only what is new counts."""
+    log = make_log(7, 300, SHARDS, disorder=200)
+    write_store(log_frame(spark, log[:200]), root, SPEC, partitions=SHARDS)
+    again = write_store(log_frame(spark, log[:200]), root, SPEC, partitions=SHARDS)
+    assert sum(shard.replayed for shard in again.shards) == 200
+    assert history(spark, root) == history(spark, root, version=1)
+    more = write_store(log_frame(spark, log), root, SPEC, partitions=SHARDS)
+    assert sum(shard.replayed for shard in more.shards) == 200
+    assert history(spark, root) == visible(Model(SHARDS, RETENTION).put(log))
+
+
+def test_overwriting_starts_from_nothing(spark: SparkSession, root: Path) -> None:
+    first, second = make_log(8, 100, SHARDS), make_log(9, 100, 2)
+    write_store(log_frame(spark, first), root, SPEC, partitions=SHARDS)
+    new = write_store(log_frame(spark, second), root, SPEC, partitions=2, mode="overwrite")
+    assert (new.version, new.mode, len(new.shards)) == (2, "overwrite", 2)
+    assert history(spark, root) == visible(Model(2, RETENTION).put(second))
+    assert history(spark, root, version=1) == visible(Model(SHARDS, RETENTION).put(first))
+
+
+def test_error_and_ignore_are_sparks(spark: SparkSession, root: Path) -> None:
+    df = log_frame(spark, make_log(10, 20, SHARDS))
+    first = write_store(df, root, SPEC, partitions=SHARDS, mode="error")
+    with pytest.raises(StateError, match="holds version 1 of the store 'rates'"):
+        write_store(df, root, SPEC, partitions=SHARDS, mode="error")
+    assert write_store(df, root, SPEC, partitions=SHARDS, mode="ignore") == first
+    assert Root.at(root).versions() == [1]
+
+
+def test_an_empty_log_makes_an_empty_store(spark: SparkSession, root: Path) -> None:
+    manifest = write_store(log_frame(spark, []), root, SPEC, partitions=SHARDS)
+    assert [shard.path for shard in manifest.shards] == [None] * SHARDS
+    assert history(spark, root) == []
+    log = make_log(11, 30, SHARDS)
+    write_store(log_frame(spark, log), root, SPEC, partitions=SHARDS)
+    assert history(spark, root) == visible(Model(SHARDS, RETENTION).put(log))
+
+
+def test_sources_placed_anew_are_merged_by_stream_time(spark: SparkSession, root: Path) -> None:
+    """Five source partitions into two shards: no source makes another's records late."""
+    log = make_log(12, 800, 5, span=5_000, disorder=20)
+    manifest = write_store(
+        log_frame(spark, log).repartition(4), root, SPEC, partitions=2, partition_by="key"
+    )
+    assert manifest.late == 0
+    everything = Model(2, 10**9).put(log)
+    everything.retention, everything.stream_times = (
+        RETENTION,
+        {shard.shard: shard.stream_time for shard in manifest.shards},
+    )
+    assert history(spark, root) == visible(everything)
+    for shard in manifest.shards:
+        keys = [r for r in log if partition(r.key, 2) == shard.shard]
+        assert {(o.topic, o.partition): o.offset for o in shard.offsets} == {
+            ("log", record.partition): record.offset for record in keys
+        }
+
+
+def test_typed_columns_are_serialised(spark: SparkSession, root: Path) -> None:
+    spec = stores.versioned_key_value("typed", 10**9, key=serdes.UTF8, value=serdes.FLOAT64)
+    df = spark.sql(
+        "select concat('k', id % 9) key, if(id % 4 = 3, null, id / 8D) value, id timestamp "
+        "from range(100)"
+    )
+    write_store(df, root, spec, partitions=4)
+    rows = read_store(spark, root, history=True, timestamps="millis").collect()
+    assert len(rows) == 75
+    for row in rows:
+        assert row.key == f"k{row.timestamp % 9}"
+        assert row.value == row.timestamp / 8
+        assert row.partition == partition(row.key.encode(), 4)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        stores.key_value("kv"),
+        stores.timestamped_key_value("kv"),
+        stores.timestamped_key_value_with_headers("kv"),
+    ],
+    ids=lambda spec: spec.format.name,
+)
+def test_key_value_stores(spark: SparkSession, root: Path, spec: Any) -> None:
+    first = make_log(13, 200, SHARDS)
+    second = make_log(14, 100, SHARDS, first_offset=1000)
+    expected: dict[bytes, Record] = {}
+    for log in (first, second):
+        write_store(log_frame(spark, log), root, spec, partitions=SHARDS)
+        expected |= {record.key: record for record in log}
+        rows = {
+            bytes(r["key"]): r
+            for r in read_store(spark, root, timestamps="millis").toArrow().to_pylist()
+        }
+        alive = {key: r for key, r in expected.items() if r.value is not None}
+        assert rows.keys() == alive.keys()
+        for key, row in rows.items():
+            assert row["value"] == alive[key].value
+            assert row["partition"] == alive[key].partition
+            if spec.format.timestamped:
+                assert row["timestamp"] == alive[key].timestamp
+            if spec.format.headers:
+                assert [(h["key"], h["value"]) for h in row["headers"]] == [*alive[key].headers]
+        wanted = {"key", "value", "partition"}
+        wanted |= {"timestamp"} if spec.format.timestamped else set()
+        wanted |= {"headers"} if spec.format.headers else set()
+        assert all(row.keys() == wanted for row in rows.values())
+
+
+def test_micro_batches_go_on_from_one_another(
+    spark: SparkSession, root: Path, tmp_path: Path
+) -> None:
+    """The batch that was running when the job ended comes again, and changes nothing then."""
+    log = make_log(19, 300, SHARDS)
+    for part in range(3):
+        rows = log_frame(spark, log[part * 100 : part * 100 + 100]).coalesce(1)
+        rows.write.mode("append").parquet(str(tmp_path / "log"))
+    schema = log_frame(spark, log).schema
+    stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+
+    def write(batch: DataFrame, number: int) -> None:
+        for _ in range(2 if number == 1 else 1):
+            write_store(batch, root, SPEC, partitions=SHARDS)
+
+    query = (
+        stream.parquet(str(tmp_path / "log"))
+        .writeStream.foreachBatch(write)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    assert Root.at(root).versions() == [1, 2, 3, 4]
+    assert history(spark, root) == visible(Model(SHARDS, RETENTION).put(log))
