@@ -12,7 +12,7 @@ import pytest
 
 from kstore_core import open_state, stores
 from kstore_core.changelog import FileChangelog, whole
-from kstore_core.changelog.files.changelog import compaction, segment
+from kstore_core.changelog.files import compaction, segment
 from kstore_core.changelog.marks import MARK_KEY, Begin, Commit, append_mark, parse
 from kstore_core.changelog.whole import without_marks
 from kstore_core.codec import RecordColumns
