@@ -1,7 +1,7 @@
 from kstore_core.codec.keys.row_pairs cimport RowPairs
 from kstore_core.layers.lru cimport ByUse, CacheBudget, Entry, Part
-from kstore_core.layers.flush_listener cimport Telling
-from kstore_core.layers.current_record cimport RecordSlot
+from kstore_core.layers.flush_listener cimport FlushListener
+from kstore_core.layers.current_record cimport CurrentRecord
 from kstore_core.tables.staging cimport StagedNamespace, Staging
 
 
@@ -12,9 +12,9 @@ cdef class Cached:
     cdef readonly unsigned long long hits
     cdef readonly unsigned long long misses
     cdef readonly unsigned long long flushes
-    cdef Telling _telling
+    cdef FlushListener _telling
     cdef Staging _staging
-    cdef RecordSlot _slot
+    cdef CurrentRecord _slot
     cdef object _segment_of
     cdef object _below_get
     cdef Py_ssize_t _max_key_bytes

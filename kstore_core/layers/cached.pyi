@@ -3,7 +3,7 @@ from typing import Self
 
 from kstore_core.codec.keys.row_pairs import RowPairs
 from kstore_core.engine import Chunk
-from kstore_core.layers.current_record import RecordSlot
+from kstore_core.layers.current_record import CurrentRecord
 from kstore_core.layers.flush_listener import _Listener
 from kstore_core.layers.lru import CacheBudget
 from kstore_core.tables import Bounds, Table, Write
@@ -16,7 +16,7 @@ class Cached:
         cls,
         below: Table,
         budget: CacheBudget,
-        slot: RecordSlot,
+        slot: CurrentRecord,
         *,
         segment_of: Callable[[bytes], int] | None = None,
         key_overhead: int = 0,

@@ -16,9 +16,9 @@ from cpython.object cimport PyObject
 
 from kstore_core.codec.keys.row_pairs cimport RowPairs
 from kstore_core.layers.lru cimport ByUse, CacheBudget, Entry, Part, context_bytes
-from kstore_core.layers.flush_listener cimport Telling
+from kstore_core.layers.flush_listener cimport FlushListener
 from kstore_core.engine.ordered cimport OrderedRows, compare
-from kstore_core.layers.current_record cimport RecordSlot
+from kstore_core.layers.current_record cimport CurrentRecord
 from kstore_core.tables.staging cimport StagedNamespace, Staging, close_scan
 
 from kstore_core.errors import KeyTooLongError
@@ -48,7 +48,7 @@ cdef class Cached:
     budget : CacheBudget
         Of this cache, or shared with others. Where it is exceeded, it is this cache that makes room
         when it is written to.
-    slot : RecordSlot
+    slot : CurrentRecord
         The record that a write comes from which does not say so itself.
     segment_of : callable, optional
         The segment of a key, where ``below`` has segments: ``segment_of(key)``.
@@ -70,7 +70,7 @@ cdef class Cached:
         self,
         below not None,
         CacheBudget budget not None,
-        RecordSlot slot not None,
+        CurrentRecord slot not None,
         *,
         segment_of=None,
         Py_ssize_t key_overhead=0,
@@ -88,7 +88,7 @@ cdef class Cached:
         self._whole = Part.__new__(Part)
         self._parts = {} if segment_of is not None else {0: self._whole}
         self._by_use = ByUse.__new__(ByUse)
-        self._telling = Telling(slot)
+        self._telling = FlushListener(slot)
         self._turn = RLock()
 
     def __repr__(self):

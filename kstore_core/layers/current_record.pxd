@@ -14,14 +14,14 @@ cdef enum Stage:
 
 
 cdef class OpenRecord:
-    cdef RecordSlot _slot
+    cdef CurrentRecord _slot
     cdef OpenRecord _below
     cdef object _context
     cdef object _token
     cdef Stage _stage
 
 
-cdef class RecordSlot:
+cdef class CurrentRecord:
     cdef object _var            # ContextVar of OpenRecord or None
     cdef str _where
     cdef Py_ssize_t _alive      # records that some context may have; without any, none is asked

@@ -2,10 +2,10 @@ from typing import Self, final
 
 from kstore_core.types import RecordContext
 
-__all__ = ["OpenRecord", "RecordSlot"]
+__all__ = ["CurrentRecord", "OpenRecord"]
 
 @final
-class RecordSlot:
+class CurrentRecord:
     def __new__(cls, where: str = ...) -> Self: ...
     @property
     def current(self) -> RecordContext | None: ...
@@ -13,6 +13,6 @@ class RecordSlot:
 
 @final
 class OpenRecord:
-    def __new__(cls, slot: RecordSlot, context: RecordContext | None) -> Self: ...
+    def __new__(cls, slot: CurrentRecord, context: RecordContext | None) -> Self: ...
     def enter(self) -> None: ...
     def leave(self) -> None: ...

@@ -12,10 +12,10 @@ from contextvars import ContextVar
 
 from kstore_core.errors import StateError
 
-__all__ = ["OpenRecord", "RecordSlot"]
+__all__ = ["OpenRecord", "CurrentRecord"]
 
 
-cdef class RecordSlot:
+cdef class CurrentRecord:
     """The input records that a state directory's tasks and threads are working on.
 
     Parameters
@@ -73,12 +73,12 @@ cdef class OpenRecord:
 
     Parameters
     ----------
-    slot : RecordSlot
+    slot : CurrentRecord
     context : RecordContext or None
         None stands for no record, whatever record is around it.
     """
 
-    def __cinit__(self, RecordSlot slot not None, context):
+    def __cinit__(self, CurrentRecord slot not None, context):
         self._slot = slot
         self._context = context
         slot._alive += 1

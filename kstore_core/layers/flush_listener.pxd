@@ -1,9 +1,9 @@
-from kstore_core.layers.current_record cimport RecordSlot
+from kstore_core.layers.current_record cimport CurrentRecord
 
 
-cdef class Telling:
+cdef class FlushListener:
     cdef readonly object listener
-    cdef RecordSlot _slot
+    cdef CurrentRecord _slot
     cdef object _untold
     cdef bint _telling
 

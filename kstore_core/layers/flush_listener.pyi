@@ -1,14 +1,14 @@
 from collections.abc import Callable
 from typing import Self, TypeAlias
 
-from kstore_core.layers.current_record import RecordSlot
+from kstore_core.layers.current_record import CurrentRecord
 
-__all__ = ["Telling"]
+__all__ = ["FlushListener"]
 
 _Listener: TypeAlias = Callable[[bytes, bytes | None, bytes | None], object]
 
-class Telling:
-    def __new__(cls, slot: RecordSlot) -> Self: ...
+class FlushListener:
+    def __new__(cls, slot: CurrentRecord) -> Self: ...
     @property
     def listener(self) -> _Listener | None: ...
     def listen(self, listener: _Listener | None) -> None: ...

@@ -3,17 +3,17 @@
 
 from collections import deque
 
-from kstore_core.layers.current_record cimport OpenRecord, RecordSlot
+from kstore_core.layers.current_record cimport OpenRecord, CurrentRecord
 
-__all__ = ["Telling"]
+__all__ = ["FlushListener"]
 
 
-cdef class Telling:
+cdef class FlushListener:
     """A listener's changes, in their order.
 
     Parameters
     ----------
-    slot : RecordSlot
+    slot : CurrentRecord
         Where the record of a change is while it is told.
 
     Attributes
@@ -22,7 +22,7 @@ cdef class Telling:
         ``listener(key, new, old)``.
     """
 
-    def __cinit__(self, RecordSlot slot not None):
+    def __cinit__(self, CurrentRecord slot not None):
         self._slot = slot
         self._untold = deque()
 

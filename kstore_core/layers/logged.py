@@ -47,7 +47,7 @@ class Journal:
     staging : Staging
         Whose limit holds for what is noted, too: of a row that is written again and again only the
         last is staged, but all are noted.
-    slot : RecordSlot
+    slot : CurrentRecord
         The record that a write comes from which does not say so itself.
     schema : KeySchema, optional
         Of a window or session store: how its rows are keyed.
@@ -55,7 +55,7 @@ class Journal:
     Attributes
     ----------
     log : Changelog
-    slot : RecordSlot
+    slot : CurrentRecord
     schema : KeySchema or None
     noted_bytes : int
         Keys and values that wait.

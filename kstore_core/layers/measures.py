@@ -66,7 +66,7 @@ class StoreMeasures:
     engine : str
         Its engine's name.
     cache : Cached or None
-    slot : RecordSlot
+    slot : CurrentRecord
     tags : mapping of str to str
         Those of its state directory.
 

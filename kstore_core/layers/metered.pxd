@@ -1,4 +1,4 @@
-from kstore_core.layers.current_record cimport RecordSlot
+from kstore_core.layers.current_record cimport CurrentRecord
 
 
 cdef class Latency:
@@ -26,7 +26,7 @@ cdef class Call:
 
 cdef class Lateness:
     cdef readonly Latency latency
-    cdef RecordSlot _slot
+    cdef CurrentRecord _slot
 
 
 cdef class OpenIterators:

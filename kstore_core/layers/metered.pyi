@@ -1,7 +1,7 @@
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
-from kstore_core.layers.current_record import RecordSlot
+from kstore_core.layers.current_record import CurrentRecord
 from kstore_core.tables.scan import Scan
 
 __all__ = ["Latency", "Lateness", "OpenIterators", "Operation", "metered", "metered_scan"]
@@ -23,7 +23,7 @@ class Operation:
     def record(self, duration_ns: int) -> None: ...
 
 class Lateness:
-    def __new__(cls, slot: RecordSlot) -> Self: ...
+    def __new__(cls, slot: CurrentRecord) -> Self: ...
     @property
     def latency(self) -> Latency: ...
 

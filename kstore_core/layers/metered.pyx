@@ -8,7 +8,7 @@ than making a tuple of them would.
 from cpython.object cimport PyObject
 from posix.time cimport CLOCK_MONOTONIC, CLOCK_REALTIME, clock_gettime, timespec
 
-from kstore_core.layers.current_record cimport RecordSlot
+from kstore_core.layers.current_record cimport CurrentRecord
 
 __all__ = ["Lateness", "Latency", "OpenIterators", "Operation", "metered", "metered_scan"]
 
@@ -122,11 +122,11 @@ cdef class Lateness:
 
     Parameters
     ----------
-    slot : RecordSlot
+    slot : CurrentRecord
         Where the record is.
     """
 
-    def __cinit__(self, RecordSlot slot not None):
+    def __cinit__(self, CurrentRecord slot not None):
         self._slot = slot
         self.latency = Latency()
 

@@ -14,7 +14,7 @@ from kstore_core.changelog import Changelog, check_changelog
 from kstore_core.engine import Durability, Engine
 from kstore_core.errors import SpecError, StateError, UnsupportedError
 from kstore_core.layers import CacheBudget
-from kstore_core.layers.current_record import OpenRecord, RecordSlot
+from kstore_core.layers.current_record import CurrentRecord, OpenRecord
 from kstore_core.metrics import Metric, MetricsRegistry
 from kstore_core.offsets import Partition, StoreRecord, check_offsets, common_offsets
 from kstore_core.offsets.notes import check_notes
@@ -30,7 +30,7 @@ from kstore_core.state.figures import StateFigures
 from kstore_core.state.handle import Held, StateHandle
 from kstore_core.state.migration_note import check_not_moving
 from kstore_core.state.open_store import OpenStore
-from kstore_core.state.snapshots import CommittedEngine, HeldView, Hold, Moments, SharedView
+from kstore_core.state.snapshots import CommittedEngine, Hold, LeasedView, Moments, SharedView
 from kstore_core.system.interrupts import uninterrupted
 from kstore_core.system.lock import DirectoryLock
 from kstore_core.tables.staging import Staging
@@ -85,7 +85,7 @@ class StateDirectory(StateHandle):
         self._honours_partition_time = partition_time
         self._logs = logs or StateLogs()
         self._on_restore = on_restore
-        self._slot = RecordSlot(str(path))
+        self._slot = CurrentRecord(str(path))
         self._moments = Moments() if staging.transactional and not read_only else None
         self._views = SharedView()
         self._stores: dict[str, OpenStore] = {}
@@ -453,7 +453,7 @@ class StateDirectory(StateHandle):
         """
         return self._view_of(self._newest())
 
-    def _hold_view(self) -> HeldView:
+    def _hold_view(self) -> LeasedView:
         """A view of the last commit that is shared by those who ask one question of it."""
         return self._views.hold(self._newest(), self._view_of)
 

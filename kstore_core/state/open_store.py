@@ -21,7 +21,7 @@ from kstore_core.codec import latest_records
 from kstore_core.engine import Database, Durability, Engine
 from kstore_core.errors import StateError
 from kstore_core.layers import CacheBudget, StoreMeasures
-from kstore_core.layers.current_record import RecordSlot
+from kstore_core.layers.current_record import CurrentRecord
 from kstore_core.layers.logged import Journal
 from kstore_core.offsets import UNKNOWN, Entries, Partition, StoreRecord
 from kstore_core.offsets.position import copy_position, merge_positions
@@ -33,7 +33,7 @@ from kstore_core.system.interrupts import interruptible, uninterrupted
 from kstore_core.tables.databases import open_storage
 from kstore_core.tables.staging import Staging
 from kstore_core.tables.versioned import VersionedTable
-from kstore_core.typed.store import StoreHome
+from kstore_core.typed.store import StoreContext
 
 __all__ = ["OpenStore"]
 
@@ -58,7 +58,7 @@ class OpenStore:
     ----------
     spec : StoreSpec
     migrate_on_read : bool
-    home : StoreHome
+    home : StoreContext
     store : KeyValueStore, VersionedStore, WindowStore or SessionStore
         Its user's is another face of it, see :meth:`face`.
     """
@@ -69,7 +69,7 @@ class OpenStore:
         root: Path,
         engine: Engine,
         staging: Staging,
-        slot: RecordSlot,
+        slot: CurrentRecord,
         shared_cache: CacheBudget,
         tags: Mapping[str, str],
         *,
@@ -104,7 +104,7 @@ class OpenStore:
                 record.spec.check(spec, f"the store {spec.name!r} in {root}")
             position: dict[str, dict[int, int]] = {}
             merge_positions(position, record.position or {})
-            self.home = StoreHome(
+            self.home = StoreContext(
                 slot, record, position, partition=partition_of(root), read_only=read_only
             )
             self._clock = self._make_clock(record)

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from kstore_core.engine import Database, Durability, Engine, Namespace, Rows, Snapshot
 from kstore_core.errors import UnsupportedError
 
-__all__ = ["CommittedEngine", "HeldView", "Hold", "Moment", "Moments", "SharedView"]
+__all__ = ["CommittedEngine", "Hold", "LeasedView", "Moment", "Moments", "SharedView"]
 
 
 class Moment:
@@ -93,7 +93,7 @@ class Moments:
             moment.close()
 
 
-class HeldView:
+class LeasedView:
     """A shared view, until it is released.
 
     Attributes
@@ -132,18 +132,18 @@ class SharedView:
         self._lock = RLock()
         self._newest: _Counted | None = None
 
-    def hold(self, hold: Hold, open_view: Callable[[Hold], Any]) -> HeldView:
+    def hold(self, hold: Hold, open_view: Callable[[Hold], Any]) -> LeasedView:
         """The view of a moment, which is opened where the one that there is shows another."""
         with self._lock:
             before = self._newest
             if before is not None and before.moment is hold.moment:
                 before.users += 1
-                held = HeldView(self, before)
+                held = LeasedView(self, before)
                 spare = hold.release
             else:
                 self._newest = _Counted(open_view(hold), hold.moment)
                 self._newest.users += 1
-                held = HeldView(self, self._newest)
+                held = LeasedView(self, self._newest)
                 spare = partial(self.release, before)
         spare()
         return held

@@ -17,7 +17,7 @@ from kstore_core.tables.versioned import VersionedTable
 from kstore_core.typed.key_value import KeyValueStore
 from kstore_core.typed.segmented import ExpiringTable
 from kstore_core.typed.session import SessionStore
-from kstore_core.typed.store import StoreHome
+from kstore_core.typed.store import StoreContext
 from kstore_core.typed.versioned import VersionedStore
 from kstore_core.typed.window import WindowStore
 
@@ -30,7 +30,7 @@ class StoreLayers:
     Parameters
     ----------
     spec : StoreSpec
-    home : StoreHome
+    home : StoreContext
         Is told of the cache.
     stored : Table
         The lowest one.
@@ -49,7 +49,7 @@ class StoreLayers:
     def __init__(
         self,
         spec: StoreSpec,
-        home: StoreHome,
+        home: StoreContext,
         stored: Table,
         clock: StreamClock | None,
         *,

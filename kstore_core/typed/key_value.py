@@ -9,7 +9,7 @@ from kstore_core.spec import StoreSpec
 from kstore_core.tables import Bounds, Table, Write
 from kstore_core.tables.scan import Scan
 from kstore_core.typed.points import Points
-from kstore_core.typed.store import Store, StoreHome
+from kstore_core.typed.store import Store, StoreContext
 from kstore_core.typed.values import values_of
 from kstore_core.types import Time, ValueAndTimestamp, ValueTimestampHeaders
 
@@ -35,7 +35,7 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
         The bytes below.
     """
 
-    def __init__(self, spec: StoreSpec, table: Table, home: StoreHome) -> None:
+    def __init__(self, spec: StoreSpec, table: Table, home: StoreContext) -> None:
         super().__init__(spec, home)
         self.table = table
         values = values_of(spec, home.slot)

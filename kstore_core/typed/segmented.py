@@ -10,7 +10,7 @@ from kstore_core.keys import rows_of
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import Table
 from kstore_core.typed.reads import Reads
-from kstore_core.typed.store import Store, StoreHome
+from kstore_core.typed.store import Store, StoreContext
 
 __all__ = ["ExpiringTable", "SegmentedStore"]
 
@@ -43,7 +43,7 @@ class SegmentedStore(Store[K]):
     _item: Callable[[bytes, Any], tuple[Any, Any]]
 
     def __init__(
-        self, spec: StoreSpec, table: ExpiringTable, home: StoreHome, clock: StreamClock
+        self, spec: StoreSpec, table: ExpiringTable, home: StoreContext, clock: StreamClock
     ) -> None:
         super().__init__(spec, home)
         assert spec.segment_interval_ms is not None

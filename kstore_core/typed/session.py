@@ -9,7 +9,7 @@ from kstore_core.keys import MAX_TIME
 from kstore_core.spec import StoreSpec
 from kstore_core.tables.scan import Scan
 from kstore_core.typed.segmented import ExpiringTable, SegmentedStore
-from kstore_core.typed.store import StoreHome
+from kstore_core.typed.store import StoreContext
 from kstore_core.typed.values import values_of
 from kstore_core.typed.windowed_rows import SessionPoints, SessionRows
 from kstore_core.typed.writers import SessionWriter
@@ -36,7 +36,7 @@ class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
     """
 
     def __init__(
-        self, spec: StoreSpec, table: ExpiringTable, home: StoreHome, clock: StreamClock
+        self, spec: StoreSpec, table: ExpiringTable, home: StoreContext, clock: StreamClock
     ) -> None:
         super().__init__(spec, table, home, clock)
         values = values_of(spec, home.slot)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 from kstore_core.clock import StreamClock
 from kstore_core.errors import UnsupportedError
 from kstore_core.layers import Cached, StoreMeasures
-from kstore_core.layers.current_record import RecordSlot
+from kstore_core.layers.current_record import CurrentRecord
 from kstore_core.offsets import Partition, StoreRecord
 from kstore_core.offsets.position import Position, copy_position
 from kstore_core.spec import StoreSpec
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from kstore_core.query import PositionBound, Query, QueryResult
     from kstore_core.query.answering import Isolation
 
-__all__ = ["Store", "StoreHome"]
+__all__ = ["Store", "StoreContext"]
 
 K = TypeVar("K")
 
 
 @dataclass(slots=True)
-class StoreHome:
+class StoreContext:
     """What a store knows of the state directory that it lives in.
 
     Attributes
     ----------
-    slot : RecordSlot
+    slot : CurrentRecord
         The directory's.
     record : StoreRecord
         What is committed.
@@ -56,7 +56,7 @@ class StoreHome:
         The position below the cache, as long as it has been flushed ``flushes`` times.
     """
 
-    slot: RecordSlot
+    slot: CurrentRecord
     record: StoreRecord
     position: dict[str, dict[int, int]] = field(default_factory=dict)
     moved: bool = False
@@ -101,7 +101,7 @@ class Store(Generic[K]):
 
     _inner: Self | None = None
 
-    def __init__(self, spec: StoreSpec, home: StoreHome) -> None:
+    def __init__(self, spec: StoreSpec, home: StoreContext) -> None:
         self._spec = spec
         self._home = home
         self._slot = home.slot

@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from kstore_core.layers.current_record cimport RecordSlot
+from kstore_core.layers.current_record cimport CurrentRecord
 
 
 cdef enum Kind:
@@ -12,7 +12,7 @@ cdef enum Kind:
 
 
 @cython.final
-cdef class Side:
+cdef class SerdeAdapter:
     cdef readonly object serde
     cdef Kind kind
     cdef str _of            # "the value serde 'json' of the store 's'"
@@ -28,9 +28,9 @@ cdef class Side:
 
 
 cdef class Values:
-    cdef Side key
-    cdef Side value
-    cdef readonly RecordSlot slot
+    cdef SerdeAdapter key
+    cdef SerdeAdapter value
+    cdef readonly CurrentRecord slot
     cdef bint _blind
     cdef str _with_headers          # the factory of a store of this shape that keeps headers
 

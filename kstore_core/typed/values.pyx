@@ -19,7 +19,7 @@ from kstore_core.codec.values.stored_records cimport (
 )
 from kstore_core.codec.values.with_timestamp cimport stamped
 from kstore_core.codec.values.with_headers cimport joined
-from kstore_core.layers.current_record cimport RecordSlot
+from kstore_core.layers.current_record cimport CurrentRecord
 
 from kstore_core.codec import (
     Headers,
@@ -43,7 +43,7 @@ from kstore_core.formats import (
 from kstore_core.typed.serde_failures import serde_error
 from kstore_core.types import to_millis
 
-__all__ = ["Side", "Values", "values_of"]
+__all__ = ["SerdeAdapter", "Values", "values_of"]
 
 cdef extern from "Python.h":
     PyObject *PyObject_CallOneArg(object function, object argument)
@@ -59,7 +59,7 @@ cdef dict _WITH_HEADERS = {
 
 
 @cython.final
-cdef class Side:
+cdef class SerdeAdapter:
     """A serde, called the shortest way that its kind allows.
 
     Parameters
@@ -137,7 +137,7 @@ cdef class Side:
         raise told from (None if told is error else error)
 
 
-cdef inline object made(Side side, PyObject *new, object key):
+cdef inline object made(SerdeAdapter side, PyObject *new, object key):
     """What a call has given: a reference of ours, or NULL and an error that is set."""
     if new is NULL:
         side._raised(key)
@@ -156,13 +156,13 @@ cdef class Values:
     Parameters
     ----------
     spec : StoreSpec
-    slot : RecordSlot
+    slot : CurrentRecord
         Where the input record's time and headers are found when a write does not give them.
     """
 
-    def __cinit__(self, spec, RecordSlot slot):
-        self.key = Side(spec.key, "key", spec.name)
-        self.value = Side(spec.value, "value", spec.name)
+    def __cinit__(self, spec, CurrentRecord slot):
+        self.key = SerdeAdapter(spec.key, "key", spec.name)
+        self.value = SerdeAdapter(spec.value, "value", spec.name)
         self.slot = slot
         self._with_headers = _WITH_HEADERS[spec.shape]
         # The built-in serdes are blind to headers, so theirs need not be made.
@@ -272,7 +272,7 @@ cdef class Values:
             ),
         }
 
-    def _column(self, Side side, data):
+    def _column(self, SerdeAdapter side, data):
         """A column of serialised keys or values, as the serde's type."""
         from kstore_core import arrow
 
@@ -499,7 +499,7 @@ cdef object _only(object carried, object given):
     return carried
 
 
-def values_of(spec, RecordSlot slot):
+def values_of(spec, CurrentRecord slot):
     """The :class:`Values` for ``spec``'s format."""
     return {
         PLAIN.name: PlainValues,

@@ -11,7 +11,7 @@ from kstore_core.spec import StoreSpec
 from kstore_core.tables import Bounds
 from kstore_core.tables.scan import Scan
 from kstore_core.tables.versioned import Version, VersionedTable
-from kstore_core.typed.store import Store, StoreHome
+from kstore_core.typed.store import Store, StoreContext
 from kstore_core.typed.values import VersionedValues, values_of
 from kstore_core.types import (
     NOT_PUT,
@@ -57,7 +57,7 @@ class VersionedStore(Store[K], Generic[K, R]):
     clock : StreamClock
     """
 
-    def __init__(self, spec: StoreSpec, table: VersionedTable, home: StoreHome) -> None:
+    def __init__(self, spec: StoreSpec, table: VersionedTable, home: StoreContext) -> None:
         super().__init__(spec, home)
         self._record_now = home.slot.of_a_write
         self.table = table

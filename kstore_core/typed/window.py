@@ -10,7 +10,7 @@ from kstore_core.spec import StoreSpec
 from kstore_core.tables.scan import Scan
 from kstore_core.typed.duplicates import DuplicateNumbers
 from kstore_core.typed.segmented import ExpiringTable, SegmentedStore
-from kstore_core.typed.store import StoreHome
+from kstore_core.typed.store import StoreContext
 from kstore_core.typed.values import values_of
 from kstore_core.typed.windowed_rows import WindowPoints, WindowRows
 from kstore_core.typed.writers import WindowWriter
@@ -43,7 +43,7 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
     """
 
     def __init__(
-        self, spec: StoreSpec, table: ExpiringTable, home: StoreHome, clock: StreamClock
+        self, spec: StoreSpec, table: ExpiringTable, home: StoreContext, clock: StreamClock
     ) -> None:
         super().__init__(spec, table, home, clock)
         assert spec.window_size_ms is not None

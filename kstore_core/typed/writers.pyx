@@ -8,7 +8,7 @@ one store take turns where a write asks or moves the clock; most need neither.
 from libc.stdint cimport int64_t
 
 from kstore_core.codec.keys.windowed cimport Windowed
-from kstore_core.layers.current_record cimport RecordSlot
+from kstore_core.layers.current_record cimport CurrentRecord
 from kstore_core.tables.staging cimport StagedNamespace
 from kstore_core.typed.values cimport Values
 
@@ -46,7 +46,7 @@ cdef class Writer:
     cdef object end_turn
     cdef object put_one
     cdef object expire
-    cdef RecordSlot slot
+    cdef CurrentRecord slot
     cdef object touch
 
     def __init__(

@@ -22,7 +22,7 @@ from kstore_core.errors import (
     UnsupportedError,
 )
 from kstore_core.layers import CacheBudget, Cached
-from kstore_core.layers.current_record import OpenRecord, RecordSlot
+from kstore_core.layers.current_record import CurrentRecord, OpenRecord
 from kstore_core.layers.merging import merged_segments
 from kstore_core.tables import Bounds, Layer, NamespaceTable, Table, Write
 from kstore_core.tables.staging import StagedNamespace, Staging
@@ -63,7 +63,7 @@ class Place:
         self.staging = Staging(staging.pop("limit", -1), **staging)
         self.database = MemoryEngine().open(tmp_path, "s")
         self.below = Noting(NamespaceTable(StagedNamespace(self.staging, self.database, "default")))
-        self.slot = RecordSlot()
+        self.slot = CurrentRecord()
         self.budget = CacheBudget(max_bytes)
         self.cache = Cached(self.below, self.budget, self.slot)
 

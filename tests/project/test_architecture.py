@@ -1,40 +1,29 @@
-"""Who may import whom. A module imports only what stands in its own group or to the left of it."""
+"""The floors of docs/architecture.md, held to the imports."""
+
+from __future__ import annotations
 
 import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import kstore_core
+from tests.support.places import DOCS, ROOT
 
-ORDER = [
-    "types errors commands extras interrupts codec headers serdes html shown",
-    "engine scratch formats ordered merged arrow metrics directories partition_time notes",
-    "staging tables dual opening hookspecs clock keys spec position offsets lock handle",
-    "segments storage versioned changelog plugins registry migration recognition record_slot",
-    "layers typed query restore_parts restore_rows restore_versions restore_log",
-    "stores committed store_layers open_store state",
-    "restore draining upgrade migrate checkpoint verify doctor testing exporters",
-    "spark plots cli demo",
-]
-RANK = {name: rank for rank, names in enumerate(ORDER) for name in names.split()}
-FOR_PLUGINS = {"engine", "hookspecs", "interrupts", "ordered", "scratch", "types", "errors"}
-
-CORE = Path(kstore_core.__file__).parent
-PLUGINS = CORE.parent / "plugins"
+CORE = ROOT / "kstore_core"
+PLUGINS = ROOT / "plugins"
+SOURCES = {".py", ".pyx", ".pxd", ".pyi"}
+FOR_PLUGINS = {"engine", "hookspecs", "types", "errors", "system.interrupts", "system.scratch"}
+"""What an engine's package may import, below kstore_core."""
+MOST_MODULES = 15
+"""In a folder, its ``__init__`` aside."""
 
 
-def python_sources(root: Path) -> list[Path]:
-    return sorted(
-        path for suffix in ("py", "pyx", "pxd", "pyi") for path in root.rglob(f"*.{suffix}")
-    )
-
-
-def imported(source: Path, package: str) -> set[str]:
-    """Every module of kstore_core that a source names, inside functions too."""
+def imported(source: Path) -> set[str]:
+    """The names that a source imports, inside functions too, with the modules that they are of."""
     text = source.read_text()
     if source.suffix in {".pyx", ".pxd"}:
         text = only_imports(text)
@@ -43,11 +32,8 @@ def imported(source: Path, package: str) -> set[str]:
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                parents = package.split(".")[: len(package.split(".")) - node.level + 1]
-                base = ".".join([*parents, *filter(None, [node.module])])
-            found.update({base, *(f"{base}.{alias.name}" for alias in node.names)})
+            assert not node.level, f"{source}: imports are absolute"
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
     return found
 
 
@@ -58,50 +44,113 @@ def only_imports(cython: str) -> str:
     return "\n".join(line.strip(" ,").replace("cimport ", "import ") for line in lines)
 
 
-def top_level(names: set[str]) -> set[str]:
-    return {name.split(".")[1] for name in names if name.startswith("kstore_core.")} & RANK.keys()
+def sources(root: Path) -> list[Path]:
+    return sorted(path for path in root.rglob("*") if path.suffix in SOURCES)
 
 
-def test_every_module_has_a_place_in_the_order():
-    names = {path.stem for path in python_sources(CORE) if path.parent == CORE}
-    names |= {path.parent.name for path in CORE.glob("*/__init__.py")}
-    assert names - {"__init__"} <= RANK.keys(), "give the new module its place in ORDER"
+def floors(heading: str) -> dict[str, int]:
+    """The packages of a table of docs/architecture.md, and their rows, the first one on top."""
+    table = (DOCS / "architecture.md").read_text().partition(f"## {heading}\n")[2]
+    rows = re.findall(r"^\| (`[^|]*`) \|", table.partition("\n## ")[0], re.MULTILINE)
+    names = [(name, -row) for row, cell in enumerate(rows) for name in re.findall(r"`(\w+)`", cell)]
+    assert len(names) == len({name for name, _ in names}), "a package stands in two rows"
+    return dict(names)
+
+
+def packages(root: Path) -> set[str]:
+    modules = {path.stem for path in root.iterdir() if path.suffix in SOURCES}
+    folders = {path.parent.name for path in root.glob("*/__init__.py")}
+    return (modules | folders) - {"__init__"}
+
+
+def upward(root: Path, prefix: str, rank: dict[str, int]) -> Iterator[str]:
+    """Imports below ``root`` of what stands in the same row of the table, or further up."""
+    for source in sources(root):
+        own = source.relative_to(root).with_suffix("").parts[0]
+        if own == "__init__":  # the face of the whole, which names what is below
+            continue
+        for name in imported(source):
+            other = name.removeprefix(prefix).partition(".")[0]
+            known = name.startswith(prefix) and other != own and other in rank
+            if known and rank[other] >= rank[own]:
+                yield f"{source.relative_to(ROOT)} imports {name}"
 
 
 @pytest.mark.parametrize(
-    "source",
-    [path for path in python_sources(CORE) if path != CORE / "__init__.py"],
-    ids=lambda path: str(path.relative_to(CORE)),
+    ("heading", "root", "prefix"),
+    [
+        ("Floors of kstore_core", CORE, "kstore_core."),
+        ("Floors of spark", CORE / "spark", "kstore_core.spark."),
+    ],
 )
-def test_a_module_imports_only_what_stands_to_its_left(source):
-    parts = source.relative_to(CORE).with_suffix("").parts
-    package = ".".join(["kstore_core", *parts[:-1]])
-    right = {name for name in top_level(imported(source, package)) if RANK[name] > RANK[parts[0]]}
-    assert not right, f"{source.relative_to(CORE)} imports what stands to its right: {right}"
+def test_imports_run_down(heading: str, root: Path, prefix: str) -> None:
+    rank = floors(heading)
+    assert rank.keys() == packages(root), "docs/architecture.md names each package once"
+    assert list(upward(root, prefix, rank)) == []
 
 
-@pytest.mark.parametrize(
-    "source",
-    [path for path in python_sources(PLUGINS) if "pyspark_" not in str(path.relative_to(PLUGINS))],
-    ids=lambda path: str(path.relative_to(PLUGINS)),
-)
-def test_an_engine_imports_only_the_spi(source):
-    package = ".".join(source.relative_to(PLUGINS).parts[:-1])
-    names = imported(source, package)
-    assert top_level(names) <= FOR_PLUGINS
-    others = {path.name for path in PLUGINS.iterdir()} - {package.split(".")[0]}
-    assert not {name.split(".")[0] for name in names} & others
+def modules() -> dict[str, set[str]]:
+    """Each module and the modules that it imports, a package's face aside."""
+    texts: dict[str, set[str]] = {}
+    for base in (ROOT, PLUGINS):
+        for package in [CORE] if base == ROOT else sorted(PLUGINS.iterdir()):
+            for source in sources(package):
+                parts = source.relative_to(base).with_suffix("").parts
+                if parts[-1] != "__init__" and source.suffix != ".pyi":
+                    texts.setdefault(".".join(parts), set()).update(imported(source))
+    return {
+        name: {
+            found
+            for used in names
+            if (found := used if used in texts else used.rpartition(".")[0]) in texts
+            and found != name
+        }
+        for name, names in texts.items()
+    }
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    graph = modules()
+    assert len(graph) > 300
+    while leaves := {name for name, below in graph.items() if not below & graph.keys()}:
+        graph = {name: below for name, below in graph.items() if name not in leaves}
+    used = {below for names in graph.values() for below in names}
+    assert sorted(graph.keys() & used) == []
+
+
+def test_an_engine_imports_only_the_spi() -> None:
+    wrong = []
+    for source in sources(PLUGINS):
+        package = source.relative_to(PLUGINS).parts[0]
+        if package.startswith("pyspark_"):
+            continue
+        others = {path.name for path in PLUGINS.iterdir()} - {package}
+        for name in imported(source):
+            path = name.partition("kstore_core.")[2]
+            spi = any(path == one or path.startswith(f"{one}.") for one in FOR_PLUGINS)
+            if (path and not spi) or name.partition(".")[0] in others:
+                wrong.append(f"{source.relative_to(PLUGINS)} imports {name}")
+    assert wrong == []
+
+
+def test_a_folder_can_be_seen_at_a_glance() -> None:
+    crowded = []
+    for folder in [CORE, *(path.parent for path in CORE.rglob("*/__init__.py"))]:
+        names = {path.stem for path in folder.iterdir() if path.suffix in SOURCES} - {"__init__"}
+        if len(names) > MOST_MODULES:
+            crowded.append(f"{folder.relative_to(ROOT)}: {len(names)}")
+    assert crowded == []
 
 
 @pytest.mark.parametrize(
     "statement",
     ["import kstore_core", "from kstore_core import open_state, stores, serdes, Headers"],
 )
-def test_import_loads_no_engine_and_nothing_heavy(statement):
+def test_import_loads_no_engine_and_nothing_heavy(statement: str) -> None:
     heavy = ["kstore_lmdb", "kstore_memory", "kstore_rocksdb", "rocksdict", "lmdb", "pyspark"]
     heavy += ["pyarrow", "numpy", "pandas", "click", "rich", "matplotlib"]
     code = f"{statement}; import sys; print(*sorted(set(sys.modules) & set({heavy!r})))"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=CORE.parent
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )
     assert done.stdout.split() == []

@@ -7,7 +7,7 @@ import pytest
 
 from kstore_core import Headers, ValueTimestampHeaders, open_state, serdes, stores
 from kstore_core.errors import FormatError
-from kstore_core.layers.current_record import RecordSlot
+from kstore_core.layers.current_record import CurrentRecord
 from kstore_core.typed.values import values_of
 from tests.typed.kinds import TIME
 
@@ -263,7 +263,7 @@ def test_json_values_are_what_json_gives(state, kind):
 
 
 def test_values_of_a_spec_know_no_store():
-    values = values_of(stores.key_value("s", key=serdes.UTF8), RecordSlot())
+    values = values_of(stores.key_value("s", key=serdes.UTF8), CurrentRecord())
     assert values.row("k", b"v", None, None) == (b"k", b"v")
     assert values.read(b"v") == b"v"
     assert values.item(b"k", b"v") == ("k", b"v")

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from kstore_core.errors import SpecError
-from kstore_core.spark.map_state.values import BYTES, Misfit, column_of, shown
+from kstore_core.spark.map_state.values import BYTES, ConversionError, column_of, shown
 
 __all__ = ["OutputRows"]
 
@@ -77,7 +77,7 @@ class OutputRows:
         for field, values in zip(self.schema, columns, strict=True):
             try:
                 arrays.append(column_of(values, field))
-            except Misfit as misfit:
+            except ConversionError as misfit:
                 raise SpecError(
                     f"{self._where(misfit.index)}, column {field.name + misfit.path!r}: "
                     f"{misfit.reason}"

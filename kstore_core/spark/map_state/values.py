@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from kstore_core.codec import Header, Headers
 from kstore_core.errors import SpecError
 
-__all__ = ["BYTES", "Misfit", "column_of", "shown"]
+__all__ = ["BYTES", "ConversionError", "column_of", "shown"]
 
 BYTES = (bytes, bytearray, memoryview)
 """What a binary column takes."""
@@ -33,7 +33,7 @@ _REFUSALS = (pa.ArrowException, OverflowError, TypeError, ValueError)
 _MILLISECOND = 1000  # in microseconds
 
 
-class Misfit(Exception):  # noqa: N818 - never leaves a map_state, it is no error of its own
+class ConversionError(Exception):
     """A value does not fit: which one of a column, where in it, and why."""
 
     def __init__(self, index: int, path: str, reason: str) -> None:
@@ -52,7 +52,7 @@ def column_of(
     if _NONE in types and not field.nullable:
         for index, value in enumerate(values):
             if value is None and not (absent is not None and absent[index]):
-                raise Misfit(index, "", "it is None, and the column is not nullable")
+                raise ConversionError(index, "", "it is None, and the column is not nullable")
     types.discard(_NONE)
     kind = field.type
     nested = next((make for fits, make in _NESTED if fits(kind)), None)
@@ -63,7 +63,7 @@ def column_of(
         return _made(values, kind)
     if not all(rule.takes(given) for given in types):
         index = next(i for i, v in enumerate(values) if v is not None and not rule.takes(type(v)))
-        raise Misfit(index, "", f"{shown(values[index])} is not {rule.wanted}")
+        raise ConversionError(index, "", f"{shown(values[index])} is not {rule.wanted}")
     return rule.make(values, kind)
 
 
@@ -76,7 +76,9 @@ def _made(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
             try:
                 pa.array([value], kind)
             except _REFUSALS as why:
-                raise Misfit(index, "", f"{shown(value)} does not fit {kind}: {why}") from error
+                raise ConversionError(
+                    index, "", f"{shown(value)} does not fit {kind}: {why}"
+                ) from error
         raise
     if isinstance(made, pa.ChunkedArray):
         raise SpecError("one column takes more than 2 GiB; use more partitions, or smaller batches")
@@ -90,7 +92,7 @@ def _floats(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         lost = pc.and_(pc.is_finite(wide), pc.invert(pc.is_finite(made)))
         index = pc.index(lost, True).as_py()
         if index >= 0:
-            raise Misfit(index, "", f"{shown(values[index])} does not fit {kind}")
+            raise ConversionError(index, "", f"{shown(values[index])} does not fit {kind}")
     return made
 
 
@@ -104,7 +106,7 @@ def _instants(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
             micros[index] = value * _MILLISECOND
         elif value is not None and value.utcoffset() is None:
             reason = f"{value!r} is naive, so its instant is not known; give it a tzinfo"
-            raise Misfit(index, "", reason)
+            raise ConversionError(index, "", reason)
     return _made(micros, kind)
 
 
@@ -112,14 +114,14 @@ def _local_times(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     for index, value in enumerate(values):
         if value is not None and value.utcoffset() is not None:
             reason = f"{value!r} has a tzinfo, and a column of {kind} holds times without one"
-            raise Misfit(index, "", reason)
+            raise ConversionError(index, "", reason)
     return _made(values, kind)
 
 
 def _lists(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     for index, value in enumerate(values):
         if value is not None and not isinstance(value, (list, tuple, Headers, np.ndarray)):
-            raise Misfit(index, "", f"{shown(value)} is not a list")
+            raise ConversionError(index, "", f"{shown(value)} is not a list")
     offsets = _offsets(values)
     flat = [item for value in values if value is not None for item in value]
     child = _children(flat, kind.value_field, offsets, lambda inner: f"[{inner}]")
@@ -141,7 +143,7 @@ def _maps(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         elif value is None:
             pairs.append([])
         else:
-            raise Misfit(index, "", f"{shown(value)} is not a mapping")
+            raise ConversionError(index, "", f"{shown(value)} is not a mapping")
     offsets = _offsets(pairs)
     flat = list(itertools.chain.from_iterable(pairs))
     keys = _children([key for key, _ in flat], kind.key_field, offsets, lambda _: ".key")
@@ -161,21 +163,21 @@ def _structs(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         elif isinstance(value, Mapping):
             if set(value) != set(names):
                 has = ", ".join(map(str, value)) or "nothing"
-                raise Misfit(index, "", f"the struct has {has}, not {', '.join(names)}")
+                raise ConversionError(index, "", f"the struct has {has}, not {', '.join(names)}")
             rows.append([value[name] for name in names])
         elif isinstance(value, (tuple, Header)) and len(value) == len(names):
             rows.append(tuple(value))
         else:
-            raise Misfit(index, "", f"{shown(value)} is no struct of {', '.join(names)}")
+            raise ConversionError(index, "", f"{shown(value)} is no struct of {', '.join(names)}")
     absent = [value is None for value in values]
     columns = list(zip(*rows, strict=True)) or [()] * len(names)
     arrays = []
     for field, column in zip(fields, columns, strict=True):
         try:
             arrays.append(column_of(column, field, absent))
-        except Misfit as misfit:
+        except ConversionError as misfit:
             path = f".{field.name}{misfit.path}"
-            raise Misfit(misfit.index, path, misfit.reason) from None
+            raise ConversionError(misfit.index, path, misfit.reason) from None
     return pa.StructArray.from_arrays(arrays, fields=fields, mask=_nulls(values))
 
 
@@ -185,10 +187,10 @@ def _children(
     """The elements of lists; one that does not fit is told by its list and its place there."""
     try:
         return column_of(flat, field)
-    except Misfit as misfit:
+    except ConversionError as misfit:
         parent = bisect.bisect_right(offsets, misfit.index) - 1
         path = f"{step(misfit.index - offsets[parent])}{misfit.path}"
-        raise Misfit(parent, path, misfit.reason) from None
+        raise ConversionError(parent, path, misfit.reason) from None
 
 
 def _offsets(values: Sequence[Any]) -> list[int]:

@@ -17,7 +17,7 @@ from kstore_core.arrow import headers_type
 from kstore_core.codec import Headers
 from kstore_core.errors import SpecError
 from kstore_core.spark.map_state.output import OutputRows
-from kstore_core.spark.map_state.values import Misfit, column_of
+from kstore_core.spark.map_state.values import ConversionError, column_of
 
 INSTANT = pa.timestamp("us", tz="UTC")
 NAIVE = datetime.datetime(2024, 1, 1)  # noqa: DTZ001
@@ -124,7 +124,7 @@ REFUSED: list[tuple[Any, pa.DataType, str, str]] = [
 def test_what_does_not_fit_is_told_with_its_place(
     value: Any, kind: pa.DataType, path: str, reason: str
 ) -> None:
-    with pytest.raises(Misfit) as caught:
+    with pytest.raises(ConversionError) as caught:
         column_of([None, value, None], pa.field("x", kind))
     assert (caught.value.index, caught.value.path) == (1, path)
     with pytest.raises(ValueError, match=reason):
@@ -155,11 +155,11 @@ def test_headers_are_a_column() -> None:
 def test_no_none_where_there_may_be_none() -> None:
     field = pa.field("x", pa.int64(), nullable=False)
     assert column_of([1], field).to_pylist() == [1]
-    with pytest.raises(Misfit, match="not nullable"):
+    with pytest.raises(ConversionError, match="not nullable"):
         column_of([1, None], field)
     inner = pa.field("s", pa.struct([field]))
     assert column_of([None, {"x": 1}], inner).to_pylist() == [None, {"x": 1}]
-    with pytest.raises(Misfit) as caught:
+    with pytest.raises(ConversionError) as caught:
         column_of([None, {"x": None}], inner)
     assert (caught.value.index, caught.value.path) == (1, ".x")
 
