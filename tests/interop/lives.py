@@ -19,6 +19,7 @@ __all__ = [
     "SHIFT",
     "commit",
     "everything",
+    "expiring",
     "lookup",
     "reads",
     "recorded",
@@ -148,6 +149,23 @@ def wake(kind: Kind, part: int, sitting: int = 0) -> list[Operation]:
         case "versioned":
             return [_put(key, given, timestamp=now - ago) for ago in range(0, 1001, 100)]
     return []
+
+
+def expiring(kind: Kind, operations: list[Operation]) -> list[Operation]:
+    """A write after which Kafka's session store has expired what the operations expire.
+
+    A remove moves stream time there and here, but Kafka's store drops segments at its next put.
+    """
+    if kind.shape != "session":
+        return []
+    ends = {
+        name: max((one["end"] for one in operations if one["op"] == name), default=-1)
+        for name in ("put", "remove")
+    }
+    if ends["remove"] <= ends["put"]:
+        return []
+    last = ends["remove"]
+    return [_put("7799", next(_values(kind)), start=last, end=last)]
 
 
 def first_segment(kind: Kind, part: int) -> int:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.interop.differences import disagreements, lasting
 from tests.interop.harness import Harness
 from tests.interop.kinds import KINDS, Kind
-from tests.interop.lives import commit, first_segment, recorded, wake
+from tests.interop.lives import commit, expiring, first_segment, recorded, wake
 from tests.interop.results import Cell
 from tests.interop.sides import Kafka, KStore, Operation, data_rows
 from tests.interop.strategies import lives
@@ -38,7 +38,8 @@ def lived(kafka: Harness, kind: Kind, directory: Path, sittings: list[list[Opera
     theirs, ours = directory / "kafka", directory / "kstore"
     for number, drawn in enumerate(sittings):
         awake = wake(kind, 0, number) if number else []
-        operations = recorded(iter([*awake, *drawn]), first=100 * number)
+        wanted = [*awake, *drawn]
+        operations = recorded(iter([*wanted, *expiring(kind, wanted)]), first=100 * number)
         with Kafka(kafka).open(kind, theirs) as run_kafka, KStore().open(kind, ours) as run_kstore:
             for operation in [*operations, commit(100 * number + 99)]:
                 if not lasting(kind, operation, run_kstore):
