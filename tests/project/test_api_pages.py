@@ -14,7 +14,8 @@ from tests.support.pages import DOCS, blocks
 
 PAGES = sorted(path.name for path in (DOCS / "api").glob("*.md"))
 TEXTS = {name: (DOCS / "api" / name).read_text(encoding="utf-8") for name in PAGES}
-RENDERED = [path for text in TEXTS.values() for path in re.findall(r"^::: (\S+)$", text, re.M)]
+DIRECTIVE = re.compile(r"^::: (\S+)$", re.MULTILINE)
+RENDERED = [path for text in TEXTS.values() for path in DIRECTIVE.findall(text)]
 IMPORT = re.compile(r"^\s*from (kstore_core[\w.]*) import ([\w, ]+)", re.MULTILINE)
 EXAMPLES_ONLY = "kstore_core.demo"
 
@@ -31,7 +32,7 @@ MODULES = [path for path in RENDERED if isinstance(resolve(path), ModuleType)]
 
 
 def public_names():
-    """Names that the pages show: those of each module, and objects with a directive of their own."""
+    """The names of each module that the pages show."""
     shown = {}
     for path in MODULES:
         module = sys.modules[path]
