@@ -23,7 +23,7 @@ from kstore_core.codec import (
 )
 from kstore_core.errors import FormatError, SpecError
 from tests.codec.strategies import BYTES, HEADERS, TIMES
-from tests.codec.test_golden import Case, encodable, of_kind, pairs
+from tests.support.vectors import Case, encodable, golden_lines, pairs
 
 _ENCODE: dict[str, Any] = {
     "plain": lambda value, time, headers: value,
@@ -72,12 +72,12 @@ def test_a_row_goes_to_the_log_and_comes_back(name: str, rows: list[Row]) -> Non
     assert from_log(value_format, logged(records)) == ([key for key, *_ in rows], encoded)
 
 
-@pytest.mark.parametrize("case", of_kind("restore_convert_kv_headers"))
+@golden_lines("restore_convert_kv_headers")
 def test_golden_key_value(case: Case) -> None:
     check_golden(case, formats.TIMESTAMPED_HEADERS, case["timestamp"])
 
 
-@pytest.mark.parametrize("case", of_kind("restore_convert_session_headers"))
+@golden_lines("restore_convert_session_headers")
 def test_golden_session(case: Case) -> None:
     check_golden(case, formats.SESSION_HEADERS, 7)
 

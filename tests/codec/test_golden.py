@@ -1,9 +1,8 @@
-"""Every case that the Kafka Streams classes recorded, read from the file, against the codec."""
+"""Every line that the Kafka Streams classes recorded, against the codec; one item for each kind."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,36 +10,10 @@ import pytest
 from kstore_core import codec
 from kstore_core.codec import segment_rows
 from kstore_core.errors import FormatError
-from tests.support.places import GOLDEN
+from tests.support.golden import unhex
+from tests.support.vectors import CASES, Case, encodable, golden_lines, pairs
 
-Case = dict[str, Any]
-
-VECTORS = GOLDEN / "codec.jsonl"
 ELSEWHERE = {"record_batch_v2", "position", "key_schema_range"}
-CASES = [json.loads(line) for line in VECTORS.read_text(encoding="utf-8").splitlines()]
-
-
-def of_kind(*kinds: str, targets: Container[str] | None = None) -> list[Any]:
-    """The cases of these kinds, as parameters that name their line in the file."""
-    return [
-        pytest.param(case, id=f"line{number}")
-        for number, case in enumerate(CASES, 1)
-        if case["kind"] in kinds and (targets is None or case["target"] in targets)
-    ]
-
-
-def unhex(text: str | None) -> bytes | None:
-    return None if text is None else bytes.fromhex(text)
-
-
-def pairs(headers: list[tuple[str, str | None]] | None) -> list[tuple[str, bytes | None]]:
-    return [(key, unhex(value)) for key, value in headers or ()]
-
-
-def encodable(case: Case) -> bool:
-    """Whether every key has a UTF-8 form; the JVM writes a ``?`` for a lone surrogate."""
-    headers = case["headers"] or ()
-    return not any("\ud800" <= char <= "\udfff" for key, _ in headers for char in key)
 
 
 # ---------------------------------------------------------------- numbers
@@ -52,7 +25,7 @@ NUMBERS: dict[str, tuple[Callable[..., bytes], Callable[..., tuple[int, int]]]] 
 }
 
 
-@pytest.mark.parametrize("case", of_kind(*NUMBERS))
+@golden_lines(*NUMBERS)
 def test_numbers(case: Case) -> None:
     encode, decode = NUMBERS[case["kind"]]
     value = case["value"] % 2**32 if case["kind"] == "unsigned_varint" else case["value"]
@@ -65,7 +38,7 @@ def test_numbers(case: Case) -> None:
 # ---------------------------------------------------------------- headers and values
 
 
-@pytest.mark.parametrize("case", of_kind("headers"))
+@golden_lines("headers")
 def test_headers(case: Case) -> None:
     data = bytes.fromhex(case["bytes"])
     if encodable(case):
@@ -80,7 +53,7 @@ def test_headers(case: Case) -> None:
     assert codec.encode_headers(codec.Headers(expected)) == data
 
 
-@pytest.mark.parametrize("case", of_kind("value_timestamp_headers", "restore_convert_kv_headers"))
+@golden_lines("value_timestamp_headers", "restore_convert_kv_headers")
 def test_value_timestamp_headers(case: Case) -> None:
     value, timestamp = bytes.fromhex(case["value"]), case["timestamp"]
     data = bytes.fromhex(case["bytes"])
@@ -97,7 +70,7 @@ def test_value_timestamp_headers(case: Case) -> None:
         assert codec.raw_timestamp(data) == case["utils_timestamp"]
 
 
-@pytest.mark.parametrize("case", of_kind("aggregation_headers", "restore_convert_session_headers"))
+@golden_lines("aggregation_headers", "restore_convert_session_headers")
 def test_aggregation_with_headers(case: Case) -> None:
     value, data = bytes.fromhex(case["value"]), bytes.fromhex(case["bytes"])
     if encodable(case):
@@ -110,14 +83,14 @@ def test_aggregation_with_headers(case: Case) -> None:
         assert codec.raw_aggregation(data) == unhex(case["raw_aggregation"])
 
 
-@pytest.mark.parametrize("case", of_kind("value_and_timestamp"))
+@golden_lines("value_and_timestamp")
 def test_value_and_timestamp(case: Case) -> None:
     value, timestamp, data = unhex(case["value"]), case["timestamp"], bytes.fromhex(case["bytes"])
     assert codec.encode_value_and_timestamp(value, timestamp) == data
     assert codec.decode_value_and_timestamp(data) == (value, timestamp)
 
 
-@pytest.mark.parametrize("case", of_kind("versioned_latest_value"))
+@golden_lines("versioned_latest_value")
 def test_latest(case: Case) -> None:
     value, timestamp, data = unhex(case["value"]), case["timestamp"], bytes.fromhex(case["bytes"])
     assert value is not None
@@ -128,7 +101,7 @@ def test_latest(case: Case) -> None:
 CONVERSIONS = "convert_to_header_format", "convert_from_plain_to_header_format"
 
 
-@pytest.mark.parametrize("case", of_kind(*CONVERSIONS))
+@golden_lines(*CONVERSIONS)
 def test_conversions(case: Case) -> None:
     convert = getattr(codec, case["kind"])
     assert convert(unhex(case["input"])) == unhex(case["bytes"])
@@ -161,7 +134,7 @@ SESSIONS: dict[str, tuple[Callable[..., bytes], Callable[..., tuple[bytes, int, 
 }
 
 
-@pytest.mark.parametrize("case", of_kind(*WINDOWS))
+@golden_lines(*WINDOWS)
 def test_window_keys(case: Case) -> None:
     compose, split = WINDOWS[case["kind"]]
     parts = unhex(case["key"]), case["timestamp"], case["seqnum"]
@@ -169,14 +142,14 @@ def test_window_keys(case: Case) -> None:
     assert split(unhex(case["bytes"])) == parts
 
 
-@pytest.mark.parametrize("case", of_kind("window_key_changelog"))
+@golden_lines("window_key_changelog")
 def test_windowed_keys(case: Case) -> None:
     key, data = bytes.fromhex(case["key"]), bytes.fromhex(case["bytes"])
     assert codec.windowed_key(key, case["start"]) == data
     assert codec.split_windowed_key(data) == (key, case["start"])
 
 
-@pytest.mark.parametrize("case", of_kind(*SESSIONS))
+@golden_lines(*SESSIONS)
 def test_session_keys(case: Case) -> None:
     compose, split = SESSIONS[case["kind"]]
     parts = unhex(case["key"]), case["start"], case["end"]
@@ -184,7 +157,7 @@ def test_session_keys(case: Case) -> None:
     assert split(unhex(case["bytes"])) == parts
 
 
-@pytest.mark.parametrize("case", of_kind("murmur2"))
+@golden_lines("murmur2")
 def test_partitions(case: Case) -> None:
     key = bytes.fromhex(case["key"])
     assert codec.murmur2(key) == case["hash"]
@@ -195,7 +168,7 @@ def test_partitions(case: Case) -> None:
 # ---------------------------------------------------------------- versioned rows
 
 
-@pytest.mark.parametrize("case", of_kind("versioned_segment"))
+@golden_lines("versioned_segment")
 def test_segment_rows(case: Case) -> None:
     row = b""
     for step in case["ops"]:
@@ -277,7 +250,7 @@ def stricter(case: Case) -> bool:
     )
 
 
-@pytest.mark.parametrize("case", of_kind("malformed", targets=DECODERS))
+@golden_lines("malformed", targets=DECODERS)
 def test_malformed(case: Case) -> None:
     decode, data = DECODERS[case["target"]], bytes.fromhex(case["input"])
     if case["outcome"] == "exception" or stricter(case):

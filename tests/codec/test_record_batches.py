@@ -30,7 +30,8 @@ from kstore_core.codec.log.batch.checksum import crc32c
 from kstore_core.codec.log.batch.compression import CODECS
 from kstore_core.errors import CorruptionError, FormatError, KStoreError, UnsupportedError
 from tests.codec.strategies import BYTES, HEADERS, TIMES
-from tests.codec.test_golden import Case, of_kind, pairs, unhex
+from tests.support.golden import unhex
+from tests.support.vectors import Case, golden_lines, pairs
 
 MAYBE = st.none() | BYTES
 Draft = tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
@@ -62,7 +63,7 @@ def resummed(batch: bytes) -> bytes:
 # ---------------------------------------------------------------- Kafka's
 
 
-@pytest.mark.parametrize("case", of_kind("record_batch_v2"))
+@golden_lines("record_batch_v2")
 def test_golden(case: Case) -> None:
     data = bytes.fromhex(case["bytes"])
     records = [
@@ -106,7 +107,7 @@ def test_golden(case: Case) -> None:
     assert (head.record_count, head.delete_horizon_ms) == (len(records), None)
 
 
-@pytest.mark.parametrize("case", of_kind("malformed", targets={"record_batch_v2"}))
+@golden_lines("malformed", targets={"record_batch_v2"})
 def test_malformed(case: Case) -> None:
     data = bytes.fromhex(case["input"])
     if case["note"] == "truncated tail":

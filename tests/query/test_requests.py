@@ -36,7 +36,7 @@ from kstore_core.query import (
     WindowRangeQuery,
 )
 from kstore_core.testing.running import quick
-from tests.support.golden import GOLDEN, lines
+from tests.support.vectors import Case, golden_lines
 
 QUERIES = [
     KeyQuery(b"k"),
@@ -173,10 +173,8 @@ def test_what_is_no_position_is_refused(given_: Any) -> None:
         PositionBound(given_)
 
 
-@pytest.mark.parametrize(
-    "case", [c for c in lines(GOLDEN / "codec.jsonl") if c["kind"] == "position"]
-)
-def test_the_bytes_are_kafkas(case: dict[str, Any]) -> None:
+@golden_lines("position")
+def test_the_bytes_are_kafkas(case: Case) -> None:
     wanted = {
         topic: {int(partition): offset for partition, offset in offsets.items()}
         for topic, offsets in case["position"].items()

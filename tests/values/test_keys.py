@@ -19,7 +19,8 @@ from kstore_core.errors import FormatError, SpecError
 from kstore_core.keys import MAX_TIME, SCHEMAS, SESSION, WINDOW, WINDOW_TIME_FIRST, KeySchema
 from kstore_core.tables import Bounds
 from tests.reference import key_ranges as kafka
-from tests.support.golden import GOLDEN, lines, unhex
+from tests.support.golden import unhex
+from tests.support.vectors import Case, golden_lines, of_kind
 
 COMPOSE = {
     "window": codec.window_key,
@@ -29,7 +30,6 @@ COMPOSE = {
     "session_time_first": lambda key, end, start: codec.time_first_session_key(key, start, end),
     "session_key_first": lambda key, end, start: codec.key_first_session_key(key, start, end),
 }
-RANGES = [line for line in lines(GOLDEN / "codec.jsonl") if line["kind"] == "key_schema_range"]
 
 every_schema = pytest.mark.parametrize("schema", SCHEMAS.values(), ids=lambda s: s.name)
 
@@ -78,9 +78,9 @@ def test_a_row_tells_its_key_and_times(
 )
 def test_kafkas_recorded_keys_are_told_apart(kind: str) -> None:
     schema = keys.by_name(kind.removeprefix("prefixed_").replace("_key", "", 1))
-    recorded = [line for line in lines(GOLDEN / "codec.jsonl") if line["kind"] == kind]
+    recorded = of_kind(kind)
     assert recorded
-    for line in recorded:
+    for _, line in recorded:
         row = bytes.fromhex(line["bytes"])
         key = bytes.fromhex(line["key"])
         first = line["end"] if schema.session else line["timestamp"]
@@ -118,8 +118,8 @@ def test_a_layout_has_one_of_three_prefixes() -> None:
 # Bounds beside Kafka's.
 
 
-@pytest.mark.parametrize("line", RANGES, ids=lambda _: "")
-def test_the_reference_bounds_are_what_kafka_recorded(line: dict[str, Any]) -> None:
+@golden_lines("key_schema_range")
+def test_the_reference_bounds_are_what_kafka_recorded(line: Case) -> None:
     schema, when = line["schema"], line["time"]
     key = unhex(line["key"])
     if key is None:
