@@ -110,6 +110,7 @@ def test_every_option_of_a_command_is_documented():
 
 def test_the_index_of_decisions_links_every_page():
     index = Path(ROOT, "docs/decisions/index.md").read_text()
-    linked = set(re.findall(r"\]\(([\w-]+\.md)\)", index))
-    pages = {path.name for path in Path(ROOT, "docs/decisions").glob("*.md")}
+    linked = set(re.findall(r"\]\(([\w/-]+\.md)\)", index))
+    folder = Path(ROOT, "docs/decisions")
+    pages = {path.relative_to(folder).as_posix() for path in folder.rglob("*.md")}
     assert linked == pages - {"index.md"}

@@ -12,7 +12,8 @@ import pytest
 from kstore_core import stores
 from kstore_core.errors import SpecError, StateError
 from kstore_core.spark import spec_json
-from kstore_core.spark.live.layout import LiveHome
+from kstore_core.spark.live.layout import LiveLayout
+from kstore_core.spark.live.lock import locked
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.shards.frames import spark_schema
 from kstore_core.spark.source.sink import Received, StreamSink
@@ -131,7 +132,7 @@ def test_a_sink_without_rows_or_tasks_shows_nothing(tmp_path: Path) -> None:
 def test_two_streams_do_not_share_a_root(tmp_path: Path) -> None:
     messages = received(tmp_path, 0, [make_log(1, 9, 3)], COLUMNS)
     with (
-        LiveHome.of(tmp_path).locked(),
+        locked(LiveLayout.of(tmp_path)),
         pytest.raises(StateError, match="a stream writes to"),
     ):
         sink(tmp_path).commit(messages, 0)
