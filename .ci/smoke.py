@@ -1,7 +1,4 @@
-"""A smoke test of an installed wheel: put, commit and read on each installed engine.
-
-Run it outside of the clone: ``python -P .ci/smoke.py``.
-"""
+"""A smoke test of an installed wheel: put, commit and read on each installed engine."""
 
 from __future__ import annotations
 
