@@ -58,14 +58,14 @@ class VersionedStore(Store[K], Generic[K, R]):
     clock : StreamClock
     """
 
-    def __init__(self, spec: StoreSpec, table: VersionedTable, home: StoreContext) -> None:
-        super().__init__(spec, home)
-        self._record_now = home.slot.of_a_write
+    def __init__(self, spec: StoreSpec, table: VersionedTable, context: StoreContext) -> None:
+        super().__init__(spec, context)
+        self._record_now = context.slot.of_a_write
         self.table = table
         self.clock = table.clock
         turn = self.clock.turn  # of a write, which looks before it writes
         self._take_turn, self._end_turn = turn.acquire, turn.release
-        values = cast("VersionedValues", values_of(spec, home.slot))
+        values = cast("VersionedValues", values_of(spec, context.slot))
         self._raw_key = values.raw_key
         self._row = values.row
         self._record_of = values.record

@@ -18,44 +18,21 @@ from kstore_core.errors import QueryError, SpecError
 from kstore_core.offsets.position import decode_position, encode_position
 from kstore_core.query import (
     FailureReason,
-    KeyQuery,
     MultiVersionedKeyQuery,
     Position,
     PositionBound,
     QueryResult,
     RangeQuery,
     ReadOnlyRecord,
-    TimestampedKeyQuery,
-    TimestampedKeyWithHeadersQuery,
-    TimestampedRangeQuery,
-    TimestampedRangeWithHeadersQuery,
     TimestampedWindowKeyWithHeadersQuery,
-    TimestampedWindowRangeWithHeadersQuery,
     VersionedKeyQuery,
     WindowKeyQuery,
     WindowRangeQuery,
 )
 from kstore_core.testing.running import quick
+from tests.query.queries import QUERIES
 from tests.support.vectors import Case, golden_lines
 
-QUERIES = [
-    KeyQuery(b"k"),
-    KeyQuery("k", skip_cache=True),
-    RangeQuery(),
-    RangeQuery(1, 2, "descending"),
-    TimestampedKeyQuery("k"),
-    TimestampedRangeQuery(hi="k"),
-    TimestampedKeyWithHeadersQuery("k", skip_cache=True),
-    TimestampedRangeWithHeadersQuery(order="ascending"),
-    WindowKeyQuery("k", 1, 2),
-    WindowRangeQuery.with_window_start_range(1, 2),
-    WindowRangeQuery.with_key("k"),
-    TimestampedWindowKeyWithHeadersQuery("k", 1, 2),
-    TimestampedWindowRangeWithHeadersQuery.with_window_start_range(1, 2),
-    TimestampedWindowRangeWithHeadersQuery.with_key("k"),
-    VersionedKeyQuery("k", 5),
-    MultiVersionedKeyQuery("k", 5, 6, "ascending"),
-]
 POSITIONS = st.dictionaries(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=5),
     st.dictionaries(st.integers(0, 3), st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=3),
