@@ -2,7 +2,7 @@
 
 A mark is a record like others, a tombstone of a key that no store has, and what it says is in its
 header. A restore by Kafka Streams takes it for a delete of nothing: it leaves no row and no header
-behind, in no format. docs/decisions/commit-marks.md tells why.
+behind, in no format. docs/decisions/changelogs/commit-markers.md tells why.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
 Records are kept in a context variable, so a task sees those that it works on itself, and those of
 the task or thread that its context was copied from. docs/asyncio.md tells what that means for a
-program, docs/decisions/record-contexts.md why it is made so.
+program, docs/decisions/stores/record-contexts.md why it is made so.
 """
 
 cimport cython

@@ -1,7 +1,7 @@
 """The metered layer: a second face of a store, whose methods are counted, and what they show.
 
 It stands above the shape's methods, where Kafka Streams' metered stores stand, for only there a put
-and a put-if-absent are two things. docs/decisions/metered-face.md tells more.
+and a put-if-absent are two things. docs/decisions/stores/metered-calls.md tells more.
 """
 
 from __future__ import annotations

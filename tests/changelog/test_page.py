@@ -9,25 +9,26 @@ import pytest
 
 from kstore_core import codec
 from kstore_core.changelog import LogConfig
-from tests.project.test_docs import ROOT, run
+from tests.support.page_runs import run
+from tests.support.places import ROOT
 
 
 def test_its_code_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    _, printed = run("docs/changelog.md")
+    _, printed = run("docs/changelogs.md")
     assert len(printed) == 2
     for found, promised in printed:
         assert found == promised
 
 
 def test_it_names_every_setting() -> None:
-    text = (ROOT / "docs/changelog.md").read_text()
+    text = (ROOT / "docs/changelogs.md").read_text()
     for field in fields(LogConfig):
-        assert field.name in text, f"docs/changelog.md does not tell of {field.name}"
+        assert field.name in text, f"docs/changelogs.md does not tell of {field.name}"
 
 
 def test_it_names_every_function_on_batches() -> None:
-    text = (ROOT / "docs/changelog.md").read_text()
+    text = (ROOT / "docs/changelogs.md").read_text()
     for name in codec.__all__:
         if "batch" in name or "record_columns" in name:
-            assert f"`{name}`" in text, f"docs/changelog.md does not tell of {name}"
+            assert f"`{name}`" in text, f"docs/changelogs.md does not tell of {name}"

@@ -16,7 +16,7 @@ ROW = re.compile(r"^\| `([a-z_.0-9]+\(.*\))` \| (.*?) ?\|$", re.MULTILINE)
 FOUND = ROW.findall(PAGE.read_text(encoding="utf-8"))
 ELSEWHERE = {
     "encode_column",
-    "encode_compacted_batch",  # these on docs/changelog.md
+    "encode_compacted_batch",  # these on docs/changelogs.md
     "encode_record_batch",
     "encode_record_columns",
 }

@@ -55,7 +55,9 @@ def test_every_new_name_is_synced_in_its_directory(
 @ENGINES
 def test_no_other_level_pays_for_it(tmp_path: Path, engine: str, synced: list[Path]) -> None:
     write(tmp_path, engine, "process")
-    if engine == "rocksdb":  # the name of a new segment, once: see decisions/segment-progress.md
+    if (
+        engine == "rocksdb"
+    ):  # the name of a new segment, once: see decisions/commits/segment-numbers.md
         assert {path.name for path in synced} <= {"w", "0_0"}
     before = len(synced)
     write(tmp_path, engine, "process")

@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""Records of a log to Arrow columns of rows, and from Arrow columns (docs/changelog.md)."""
+"""Records of a log to Arrow columns of rows, and from Arrow columns (docs/changelogs.md)."""
 
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset

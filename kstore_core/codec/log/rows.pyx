@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""Rows of a store to records of its changelog and back (docs/changelog.md), many at a time.
+"""Rows of a store to records of its changelog and back (docs/changelogs.md), many at a time.
 
 A record has the row's key, the value alone, and as its own what the row keeps beside the value: the
 timestamp and the headers.

@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""Record batches of version 2 to records (docs/changelog.md, Record batches).
+"""Record batches of version 2 to records (docs/changelogs.md, Record batches).
 
 A batch whose bytes end early is a torn tail: reading stops in front of it. A batch that is all
 there and fails its checksum, or whose length, version or offsets cannot be, is a `CorruptionError`;

@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""Records to record batches of version 2 (docs/changelog.md, Record batches)."""
+"""Records to record batches of version 2 (docs/changelogs.md, Record batches)."""
 
 from libc.stdint cimport INT32_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t
 

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Where the fields of a record batch are (docs/changelog.md, Record batches). No Python objects.
+"""Where the fields of a record batch are (docs/changelogs.md, Record batches). No Python objects.
 
     base:i64 length:i32 epoch:i32 magic:i8 crc:u32 | attributes:i16 last:i32 first:i64 max:i64
     producer:i64 producer-epoch:i16 sequence:i32 count:i32 records
