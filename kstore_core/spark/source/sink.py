@@ -17,7 +17,7 @@ from kstore_core.errors import SpecError
 from kstore_core.spark.live.layout import LiveLayout
 from kstore_core.spark.live.lock import locked
 from kstore_core.spark.root.root import Root
-from kstore_core.spark.shards.frames import check_columns
+from kstore_core.spark.shards.frames import check_log_columns
 from kstore_core.spark.shards.routing import placed_by_key
 from kstore_core.spark.source.sink_options import sink_options
 from kstore_core.spark.stream.plan import plan_stream
@@ -71,7 +71,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         self._options = sink_options(options)
         self._by_key = placed_by_key(schema.names, self._options.write.partition_by)
         timed = self._options.write.partition_time
-        check_columns(schema, self._plan("").spec, partition_time=timed)
+        check_log_columns(schema, self._plan("").spec, partition_time=timed)
 
     @property
     def _live(self) -> LiveLayout:
