@@ -96,7 +96,7 @@ def test_records_that_do_not_fit_are_told(
 
 def test_arguments_that_do_not_fit_are_told(spark: SparkSession, root: Path) -> None:
     df = sql_log(spark, GOOD)
-    with pytest.raises(SpecError, match="mode must be 'append', .* not 'upsert'"):
+    with pytest.raises(SpecError, match=r"mode must be 'append', .* not 'upsert'"):
         write_store(df, root, SPEC, partitions=2, mode="upsert")  # type: ignore[arg-type]
     with pytest.raises(SpecError, match="partitions=0"):
         write_store(df, root, SPEC, partitions=0)
