@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kstore_core.errors import SpecError, UnsupportedError
+from kstore_core.spark.read.batches import batches, rendered
 from kstore_core.spark.read.plan import Plan, chosen_partitions
 from kstore_core.spark.read.read_store import Timestamps, frame_of, manifest_spec
 from kstore_core.spark.read.schemas import chosen, record_schema
-from kstore_core.spark.read.tasks import batches, rendered
 from kstore_core.spark.root.manifest import Manifest, Shard
 from kstore_core.spark.root.root import Root
 from kstore_core.spec import StoreSpec

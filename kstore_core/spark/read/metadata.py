@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from kstore_core.checks import check_choice
+from kstore_core.spark.read.batches import batches
 from kstore_core.spark.read.plan import Plan
-from kstore_core.spark.read.tasks import batches
 from kstore_core.spark.root.finding import roots_at
 from kstore_core.spark.root.manifest import Manifest, Shard
 from kstore_core.spark.root.root import Root

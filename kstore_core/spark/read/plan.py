@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kstore_core.codec import partition
 from kstore_core.errors import SpecError
+from kstore_core.spark.read.batches import batches, chunks, rendered
 from kstore_core.spark.read.schemas import chosen, record_schema
 from kstore_core.spark.read.selection import Selection, select
-from kstore_core.spark.read.tasks import batches, chunks, rendered
 from kstore_core.spec import StoreSpec
 from kstore_core.types import Time
 
