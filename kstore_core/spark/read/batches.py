@@ -61,13 +61,7 @@ def rendered(
 
 
 def _typed(spec: StoreSpec, name: str, column: pa.Array) -> pa.Array:
-    """Keys or values as their serde reads them.
-
-    Raises
-    ------
-    FormatError
-        Bytes that it does not read: they were written by another one.
-    """
+    """Keys or values as their serde reads them."""
     from kstore_core import arrow
 
     serde = spec.key if name == "key" else spec.value

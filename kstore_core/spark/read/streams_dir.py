@@ -159,13 +159,7 @@ def _local(path: str) -> Path:
 def _tasks_of(
     where: Path, store: str, partitions: Sequence[int] | None
 ) -> dict[str, tuple[str, int]]:
-    """The tasks that have the store, by name: their sub-topologies and partitions.
-
-    Raises
-    ------
-    StateError
-        There are none, or one lacks the store that another of its sub-topology has.
-    """
+    """The tasks that have the store, by name: their sub-topologies and partitions."""
     found: dict[str, tuple[str, int]] = {}
     if where.is_dir():
         for match in (_TASK.fullmatch(path.name) for path in where.iterdir() if path.is_dir()):
