@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kstore_core.errors import SpecError
-from kstore_core.spark.root.storage.base import is_relative
+from kstore_core.spark.root.storage.addresses import is_relative
 from kstore_core.spark.source.texts import (
     flag_of,
     list_of,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kstore_core.errors import SpecError
-from kstore_core.spark.root.storage.base import is_relative
+from kstore_core.spark.root.storage.addresses import is_relative
 from kstore_core.spark.source.options import READ_OPTIONS, STORAGE
 from kstore_core.spark.source.texts import flag_of
 from kstore_core.spec import StoredSpec, StoreSpec
