@@ -25,16 +25,9 @@ _SPARK = "pip install 'pyspark>=4.1,<5' 'pyarrow>=18' 'pandas>=2.2.3' 'numpy>=1.
 def look(slot: int, engine: str, visit: bytes | None, hold_s: float) -> str:
     """Describe this machine in JSON; see :class:`kstore_core.spark.cluster.check.Worker`.
 
-    Parameters
-    ----------
-    slot : int
-        The number of this task.
-    engine : str
-        A small store is written with it.
-    visit : bytes or None
-        A pickled :class:`kstore_core.spark.cluster.shared_root.Visit` of the root.
-    hold_s : float
-        The least time to keep the slot, s, so that other slots get the other tasks.
+    Task ``slot`` writes a small store with ``engine``, and checks the root of a pickled
+    :class:`~kstore_core.spark.cluster.shared_root.Visit`. It takes ``hold_s`` seconds at least, so
+    that other slots get the other tasks.
     """
     began = time.monotonic()
     faults: list[str] = []

@@ -22,20 +22,11 @@ _DRIVER = "driver"
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A check of a root from the driver and its tasks; it travels to the tasks.
-
-    Attributes
-    ----------
-    root : Root
-    newest : int or None
-        The newest version that the driver sees there; None for none.
-    job : str or None
-        The job of the files; None for a check that writes nothing.
-    """
+    """A check of a root from the driver and its tasks; it travels to the tasks."""
 
     root: Root
-    newest: int | None
-    job: str | None = None
+    newest: int | None  # the version that the driver sees
+    job: str | None = None  # of the files; None: nothing is written
 
     def from_a_task(self, slot: int) -> str | None:
         """The fault of the root on this task's machine; None for none."""
@@ -88,13 +79,7 @@ class Visit:
 def visiting(
     root: str | os.PathLike[str], storage_options: Mapping[str, Any] | None, *, write: bool
 ) -> Iterator[Visit]:
-    """Write the driver's file for a block; all files of the check are removed afterwards.
-
-    Raises
-    ------
-    KStoreError, OSError
-        The driver itself cannot use the root.
-    """
+    """Write the driver's file for a block; all files of the check are removed afterwards."""
     at = Root.at(root, storage_options)
     newest = max(at.versions(), default=None)
     if not write:

@@ -1,4 +1,4 @@
-"""The rows that a user's function gives, as one batch of the schema that was promised."""
+"""The output rows of a user's function, as one Arrow batch of the promised schema."""
 
 from __future__ import annotations
 
@@ -15,12 +15,7 @@ __all__ = ["OutputRows"]
 
 
 class OutputRows:
-    """Collects rows, and says of which call of the function each one came.
-
-    Parameters
-    ----------
-    schema : pyarrow.Schema
-    """
+    """The rows that a function returned, each with the key that it was called for."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -31,13 +26,7 @@ class OutputRows:
         self._callers: list[Any] = []
 
     def add(self, caller: object, given: object) -> None:
-        """Take what the function gave for ``caller``, a key: None, or an iterable of rows.
-
-        Raises
-        ------
-        SpecError
-            It is none, or a row has other columns than the schema.
-        """
+        """Add the output of a call: None, or rows of the schema; else a SpecError."""
         if given is None:
             return
         if isinstance(given, (str, Mapping, *BYTES)) or not isinstance(given, Iterable):
@@ -65,13 +54,7 @@ class OutputRows:
                 )
 
     def batch(self) -> pa.RecordBatch:
-        """All rows.
-
-        Raises
-        ------
-        SpecError
-            A value does not fit its column.
-        """
+        """Convert all rows to Arrow; a SpecError if a value does not fit its column."""
         columns = list(zip(*self._rows, strict=True)) or [()] * self._width
         arrays = []
         for field, values in zip(self.schema, columns, strict=True):

@@ -53,12 +53,7 @@ def plan(
     place : tuple of str and callable
         A column, and the function from it and the number of shards to the shard.
     others
-        As of :func:`kstore_core.spark.map_state`.
-
-    Raises
-    ------
-    SpecError, StateError, UnsupportedError
-        As of ``map_state``. Nothing was made then.
+        As of :func:`kstore_core.spark.map_state`, which also lists the errors.
     """
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.pandas.types import to_arrow_schema
@@ -112,12 +107,7 @@ def plan(
 
 
 def check_unique(df: DataFrame) -> None:
-    """Refuse a DataFrame with two columns of one name.
-
-    Raises
-    ------
-    SpecError
-    """
+    """Refuse a DataFrame with two columns of one name."""
     names = df.columns
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

@@ -40,10 +40,7 @@ _DEFAULT_BYTES = 16 << 30
 def cached_shard(storage: Storage, shard: Shard) -> Iterator[Path]:
     """A directory with a shard's files, which stays while the context is open.
 
-    Raises
-    ------
-    CorruptionError
-        A file is missing, or differs from the manifest.
+    A CorruptionError if a file is missing, or differs from the manifest.
     """
     cache = cache_directory()
     digest = _digest(shard)

@@ -82,25 +82,9 @@ _OFFSET: dict[str, tuple[_Check, str]] = {
 def check_manifest(
     document: Any, where: str, *, newest_layout: int, version: int | None = None
 ) -> None:
-    """Refuse a document that is no manifest.
+    """Refuse parsed JSON that is no manifest, with an error that names ``where`` and the field.
 
-    Parameters
-    ----------
-    document : object
-        Parsed JSON.
-    where : str
-        Its name, for messages.
-    newest_layout : int
-        The greatest layout that this program reads.
-    version : int, optional
-        The version that it has to be.
-
-    Raises
-    ------
-    InconsistentStateError
-        Names the document and the field.
-    StateError
-        It is of a newer layout.
+    InconsistentStateError; StateError if its layout is newer than ``newest_layout``.
     """
     refuse = _Refusal(where)
     if not isinstance(document, dict):

@@ -14,10 +14,7 @@ __all__ = ["find_root", "roots_at"]
 def find_root(path: str, store: str | None, storage: Mapping[str, Any]) -> Root:
     """The root at ``path``, or the one directly below it that holds ``store``.
 
-    Raises
-    ------
-    StateError
-        There is none, or there are several and ``store`` is None.
+    A StateError if there is none, or there are several and ``store`` is None.
     """
     roots = roots_at(path, store, storage)
     if len(roots) > 1:
@@ -29,10 +26,7 @@ def find_root(path: str, store: str | None, storage: Mapping[str, Any]) -> Root:
 def roots_at(path: str, store: str | None, storage: Mapping[str, Any]) -> list[Root]:
     """The roots at ``path``: itself, or those directly below it, of ``store`` if it is named.
 
-    Raises
-    ------
-    StateError
-        There is none.
+    A StateError if there is none.
     """
     here = Root.at(path, storage)
     if here.versions():

@@ -21,25 +21,13 @@ MANIFEST_FORMAT = 2
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of a shard.
+    """A file of a shard."""
 
-    Attributes
-    ----------
-    path : str
-        Relative to the shard's directory, with forward slashes.
-    bytes : int
-        Its size.
-    sha256 : str
-        Hash of its content, hexadecimal.
-    at : str or None
-        Its place, relative to the root, if an earlier attempt sent it; None: below the shard's
-        directory.
-    """
-
-    path: str
+    path: str  # relative to the shard's directory, with forward slashes
     bytes: int
-    sha256: str
+    sha256: str  # hexadecimal
     at: str | None = None
+    """Its place, relative to the root, if an earlier attempt sent it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,22 +173,10 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str, where: str, version: int | None = None) -> Self:
-        """Read a document.
+        """Read the document of ``version``, if that is given; ``where`` is its name in messages.
 
-        Parameters
-        ----------
-        text : str
-        where : str
-            Its name, for messages.
-        version : int, optional
-            The version that it has to be.
-
-        Raises
-        ------
-        InconsistentStateError
-            It is not a manifest, or is another version's; names the field.
-        StateError
-            It is of a newer layout.
+        InconsistentStateError, which names the field, if it is none; StateError if its layout is
+        newer.
         """
         try:
             document = json.loads(text)

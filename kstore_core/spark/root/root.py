@@ -65,13 +65,7 @@ class Root:
 
     @property
     def path(self) -> Path:
-        """The root's directory.
-
-        Raises
-        ------
-        UnsupportedError
-            It is on an object store.
-        """
+        """The root's directory; an UnsupportedError on an object store."""
         if self.storage.path is None:
             raise UnsupportedError(
                 f"{self} is on an object store and no directory of this machine, which this needs; "
@@ -80,13 +74,7 @@ class Root:
         return self.storage.path
 
     def versions(self) -> list[int]:
-        """The published versions, ascending.
-
-        Raises
-        ------
-        StateError
-            There is a file where a directory should be.
-        """
+        """The published versions, ascending; a StateError if a file is in a directory's place."""
         names = self.storage.names(MANIFESTS)
         return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
 
@@ -98,14 +86,8 @@ class Root:
     def load(self, version: int | None = None) -> Manifest:
         """The manifest of a version; of the newest for None.
 
-        Raises
-        ------
-        StateError
-            There is no such version, or its manifest is of a newer layout.
-        InconsistentStateError
-            Its manifest is damaged.
-        TypeError
-            The version is not an int.
+        StateError if there is no such version, or its layout is newer; InconsistentStateError if it
+        is damaged; TypeError if the version is not an int.
         """
         if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
             raise TypeError(
@@ -127,12 +109,7 @@ class Root:
         return self._read(version)
 
     def check_unused(self) -> None:
-        """Refuse a directory without versions that has foreign files.
-
-        Raises
-        ------
-        StateError
-        """
+        """Refuse, with a StateError, a directory without versions that has foreign files."""
         others = sorted({*self.storage.names("")} - {MANIFESTS, ATTEMPTS, LIVE})
         if others:
             raise StateError(
@@ -141,12 +118,10 @@ class Root:
             )
 
     def publish(self, manifest: Manifest) -> None:
-        """Make a version visible by writing its manifest, unless it exists.
+        """Make a version visible by writing its manifest.
 
-        Raises
-        ------
-        CommitConflictError
-            Another writer published this version first, or a later one. Nothing was changed.
+        A CommitConflictError, with nothing changed, if another writer has published this version or
+        a later one.
         """
         name, text = _manifest(manifest.version), manifest.to_json().encode()
         newest = max(self.versions(), default=0)
@@ -181,11 +156,8 @@ class Root:
     def begin(self, job: str) -> None:
         """Mark ``job`` as running, so that its tasks may upload.
 
-        Raises
-        ------
-        UnsupportedError
-            The storage overwrites files on conditional puts, as old S3 servers do: two writers
-            would publish the same version.
+        An UnsupportedError if the storage overwrites files on conditional puts, as old S3 servers
+        do: two writers would publish the same version.
         """
         marker = f"{self.attempts(job)}/{_BEGUN}"
         with contextlib.suppress(FileExistsError):  # a request that was sent twice
@@ -232,10 +204,7 @@ class Root:
     def upload(
         self, source: Path, place: str, parent: Shard | None = None, stamps: Stamps | None = None
     ) -> tuple[File, ...]:
-        """Copy a closed directory to ``place``, below :meth:`attempts` of a job that has begun.
-
-        ``parent`` and ``stamps`` are as for :func:`upload_files`.
-        """
+        """Copy a closed directory to ``place``, below a begun job, by :func:`upload_files`."""
         job = place.split("/")[1]
         if not self.has_begun(job):
             raise FileNotFoundError(
@@ -253,12 +222,7 @@ class Root:
         """A local directory with the files of a published shard, for reading only.
 
         For a local root it is the shard's own, and its files have the right sizes; else a cached
-        copy, of which every byte was checked.
-
-        Raises
-        ------
-        CorruptionError
-            A file is missing, or differs from the manifest.
+        copy, of which every byte was checked. A CorruptionError if a file is missing, or differs.
         """
         from kstore_core.spark.root.cache import cached_shard
 

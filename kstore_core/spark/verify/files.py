@@ -42,23 +42,13 @@ _CLOSED = "read it as a user who may, or chown or chmod it"
 
 @dataclass(slots=True)
 class CheckedFiles:
-    """The result of a check of files.
+    """The result of a check of files."""
 
-    Attributes
-    ----------
-    newest : Manifest or None
-        The newest one that can be read.
-    findings : list of Finding
-    damaged : set of int
-        Shards of the newest version with a file that is unreadable or differs from the manifest.
-    files : int
-        The number of files that the manifests name.
-    """
-
-    newest: Manifest | None = None
+    newest: Manifest | None = None  # of those that can be read
     findings: list[Finding] = field(default_factory=list)
     damaged: set[int] = field(default_factory=set)
-    files: int = 0
+    """Shards of the newest version with a file that is unreadable or differs from the manifest."""
+    files: int = 0  # that the manifests name
 
 
 class _Use(NamedTuple):
@@ -84,24 +74,9 @@ def check_files(
 ) -> CheckedFiles:
     """Compare every file with every manifest that names it; nothing is changed.
 
-    Parameters
-    ----------
-    root : Root
-    contents : bool
-        True: read every file once and compare its SHA-256; False: its size only.
-    at_most : int
-        The limit of findings of a kind for each shard; 0 for all.
-    progress : callable, optional
-        Called with the number of files read, and of all files.
-
-    Raises
-    ------
-    StateError
-        No version was published there.
-    CorruptionError
-        The directory of the manifests, or that of all attempts, is a symbolic link.
-    StorageUnavailableError
-        An object store does not answer.
+    ``contents`` compares SHA-256s, of one reading of each file, else sizes only. ``at_most`` limits
+    the findings of a kind for each shard; 0 is all. ``progress`` is called with the number of files
+    read, and of all files. Raises as :func:`~kstore_core.spark.verify_root`.
     """
     checked = CheckedFiles()
     findings = Findings(checked.findings.append, at_most)

@@ -20,14 +20,8 @@ def unnamed(
 ) -> Iterator[Finding]:
     """Find the files of no version.
 
-    Parameters
-    ----------
-    root : Root
-    listed : sequence of Entry
-        The files of all attempts, listed before the manifests were read.
-    manifests : mapping of int to Manifest
-    sure : bool
-        True: all manifests could be read.
+    ``listed`` are the files of all attempts, listed before the manifests were read. ``sure`` is
+    True if all manifests could be read.
     """
     named = {place for manifest in manifests.values() for place in manifest.places()}
     yield from _around(root, named)

@@ -23,14 +23,8 @@ def storage_at(
 ) -> Storage:
     """The storage at a local path, a ``file:`` or an ``s3:`` address.
 
-    Raises
-    ------
-    UnsupportedError
-        Another scheme.
-    SpecError
-        ``storage_options`` that the storage does not know.
-    ValueError
-        An empty path.
+    UnsupportedError for another scheme, SpecError for unknown ``storage_options``, ValueError for
+    an empty path.
     """
     text = os.fspath(where)
     if not text:

@@ -19,25 +19,13 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file of a listing.
-
-    Attributes
-    ----------
-    name : str
-    bytes : int
-    modified_ms : int
-        Time of the last write, ms since the epoch, by the storage's clock.
-    is_link : bool
-        True: a symbolic link, which is not followed; no root has one.
-    inode : tuple of int or None
-        Equal for all names of one file; None if a file has one name only.
-    """
+    """A file of a listing."""
 
     name: str
     bytes: int
-    modified_ms: int
-    is_link: bool = False
-    inode: tuple[int, int] | None = None
+    modified_ms: int  # of the last write, since the epoch, by the storage's clock
+    is_link: bool = False  # a symbolic link, which is not followed; no root has one
+    inode: tuple[int, int] | None = None  # equal for all names of one file; None: it has one only
 
 
 class Storage(Protocol):
@@ -57,13 +45,7 @@ class Storage(Protocol):
         """The root's directory; None if this machine has none."""
 
     def names(self, directory: str) -> list[str]:
-        """List the last parts of a directory's entries, sorted; empty if it does not exist.
-
-        Raises
-        ------
-        StateError
-            It is a file.
-        """
+        """List the last parts of a directory's entries, sorted; a StateError if it is a file."""
 
     def files(self, directory: str) -> list[Entry]:
         """List every file at any depth below a directory."""
@@ -72,25 +54,13 @@ class Storage(Protocol):
         """The size of a file, bytes."""
 
     def read(self, name: str) -> bytes:
-        """The content of a file; ``InconsistentStateError`` if it is no regular file."""
+        """The content of a file; an InconsistentStateError if it is no regular one."""
 
     def digest(self, name: str) -> tuple[int, str]:
-        """The size and the hexadecimal SHA-256 of a file, all of which is read.
-
-        Raises
-        ------
-        InconsistentStateError
-            It is no regular file.
-        """
+        """The size and the hexadecimal SHA-256 of a regular file, all of which is read."""
 
     def put_new(self, name: str, data: bytes) -> None:
-        """Write a file, whole and durable.
-
-        Raises
-        ------
-        FileExistsError
-            It exists; nothing was changed.
-        """
+        """Write a file, whole and durable; a FileExistsError if it exists already."""
 
     def upload(self, files: Mapping[str, Path]) -> None:
         """Copy local files to new names; :meth:`settle` makes them durable."""

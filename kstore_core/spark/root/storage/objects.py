@@ -39,29 +39,18 @@ _TEXT = {"endpoint_url", "key", "secret", "token", "username", "password", "prof
 
 @dataclass(frozen=True, slots=True)
 class ObjectStore:
-    """The objects of a bucket under one prefix.
+    """The objects of a bucket under one prefix."""
 
-    Attributes
-    ----------
-    address : str
-        ``s3://bucket/prefix``, without a trailing slash.
-    options : mapping
-        Of ``s3fs.S3FileSystem``; hidden in reprs, since they may contain secrets.
-    """
-
-    address: str
+    address: str  # s3://bucket/prefix, without a trailing slash
+    # Of s3fs.S3FileSystem; hidden in reprs, since they may contain secrets.
     options: Mapping[str, Any] = field(repr=False, compare=False, default_factory=dict)
 
     @classmethod
     def at(cls, address: str, options: Mapping[str, Any]) -> ObjectStore:
         """The objects at an address.
 
-        Raises
-        ------
-        EngineUnavailableError
-            s3fs is not installed.
-        SpecError
-            An unknown option, a value that is not JSON, or an address without a bucket.
+        EngineUnavailableError if s3fs is not installed; SpecError for an unknown option, a value
+        that is not JSON, or an address without a bucket.
         """
         unknown = sorted({*options} - _parameters())
         if unknown:
