@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from kstore_core.errors import SpecError
-from kstore_core.spark.map_state.values import BYTES, ConversionError, column_of, shown
+from kstore_core.spark.map_state.values import BYTES, ConversionError, column_of, short
 
 __all__ = ["OutputRows"]
 
@@ -31,7 +31,7 @@ class OutputRows:
             return
         if isinstance(given, (str, Mapping, *BYTES)) or not isinstance(given, Iterable):
             raise SpecError(
-                f"for the key {caller!r} it gave {shown(given)}; it gives None, or an iterable of "
+                f"for the key {caller!r} it gave {short(given)}; it gives None, or an iterable of "
                 "rows: for a single one a list of one tuple or dict"
             )
         rows = self._rows
@@ -50,7 +50,7 @@ class OutputRows:
                 rows.append(self._of_dict(row))
             else:
                 raise SpecError(
-                    f"{self._where(len(rows))} is {shown(row)}; a row is a tuple or a dict"
+                    f"{self._where(len(rows))} is {short(row)}; a row is a tuple or a dict"
                 )
 
     def batch(self) -> pa.RecordBatch:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
+from kstore_core.checks import check_choice
 from kstore_core.engine import DURABILITY_LEVELS, Durability
 from kstore_core.errors import SpecError, StateError, UnsupportedError
 from kstore_core.spark.live.layout import LiveLayout
@@ -62,10 +63,7 @@ def plan(
     from kstore_core.spark.map_state.tasks import ShardTask
 
     _check_engine(engine, spec)
-    if durability not in DURABILITY_LEVELS:
-        raise SpecError(
-            f"durability={durability!r}; there are: {', '.join(map(repr, DURABILITY_LEVELS))}"
-        )
+    check_choice("durability", durability, DURABILITY_LEVELS)
     directory = Root.at(root).path
     layout = LiveLayout.of(directory, spec.name)
     shards = _partitions(df, layout, partitions)
