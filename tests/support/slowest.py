@@ -26,6 +26,6 @@ class SlowestFiles:
         slow = [pair for pair in slowest if pair[1] >= _LEAST_S]
         if slow:
             total = sum(self._seconds.values())
-            terminalreporter.section(f"slowest {len(slow)} files, of {total:.0f} s in all processes")
+            terminalreporter.section(f"slowest {len(slow)} files of {total:.0f} s")
             for file, seconds in slow:
                 terminalreporter.write_line(f"{seconds:7.1f} s  {file}")
