@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kstore_core import query
 from kstore_core.codec import Headers
-from kstore_core.errors import QueryError
+from kstore_core.errors import QueryError, SpecError
 from kstore_core.offsets.position import decode_position, encode_position
 from kstore_core.query import (
     FailureReason,
@@ -91,7 +91,7 @@ def test_a_time_before_its_beginning_is_refused(make: Any) -> None:
 
 
 def test_an_order_is_one_of_three() -> None:
-    with pytest.raises(ValueError, match="any, ascending, descending, not 'up'"):
+    with pytest.raises(SpecError, match="'any', 'ascending' or 'descending', not 'up'"):
         RangeQuery(order="up")  # type: ignore[arg-type]
 
 
