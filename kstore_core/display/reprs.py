@@ -58,8 +58,10 @@ def spec_html(spec: Any) -> Markup:
 def store_html(store: Any) -> Markup:
     """A store: its description, how far it has read and, while it is open, its first rows."""
     known = _described(store.spec)
-    is_open = store._home.open
-    known["open"] = ("read-only" if store._home.read_only else "yes") if is_open else "no: closed"
+    is_open = store._context.open
+    known["open"] = (
+        ("read-only" if store._context.read_only else "yes") if is_open else "no: closed"
+    )
     if store.stream_time is not None:
         known["stream time"] = moment(
             None if store.stream_time < 0 else store.stream_time, "none yet"

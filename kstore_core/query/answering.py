@@ -7,8 +7,9 @@ import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from kstore_core.checks import check_choice
 from kstore_core.errors import ForkedHandleError, StoreClosedError
 from kstore_core.offsets.position import Position
 from kstore_core.query.bound import PositionBound
@@ -40,40 +41,39 @@ def answer(
         bound = PositionBound.unbounded()
     elif not isinstance(bound, PositionBound):
         raise TypeError(f"a bound is a PositionBound, not {bound!r}")
-    if isolation not in ("uncommitted", "committed"):
-        raise ValueError(f'isolation is "uncommitted" or "committed", not {isolation!r}')
+    check_choice("isolation", isolation, get_args(Isolation))
     begun = time.perf_counter_ns()
-    home = store._home
-    if require_active and home.read_only:
+    context = store._context
+    if require_active and context.read_only:
         why = "it is opened read-only; ask the state that writes it"
-        result = _failed(store, FailureReason.NOT_ACTIVE, why, home.position_now())
-    elif isolation == "committed" and not home.read_only:
+        result = _failed(store, FailureReason.NOT_ACTIVE, why, context.position_now())
+    elif isolation == "committed" and not context.read_only:
         result = _from_committed(store, query, bound)
     else:
         result = _from(store, query, bound)
     if not collect_execution_info:
         return result
     spent = time.perf_counter_ns() - begun
-    how = " below its cache" if getattr(query, "skip_cache", False) and home.cache else ""
+    how = " below its cache" if getattr(query, "skip_cache", False) and context.cache else ""
     told = f"Handled in {store!r}{how}, {isolation}, in {spent}ns"
     return replace(result, execution_info=(*result.execution_info, told))
 
 
 def _from(store: Any, query: Query, bound: PositionBound) -> QueryResult[Any]:
-    home = store._home
-    if not home.open:
+    context = store._context
+    if not context.open:
         raise StoreClosedError(f"the store {store.name!r} has been closed")
     # Before anything is read, so that the position never claims more than the result has.
-    position = home.position_now(below_cache=getattr(query, "skip_cache", False))
+    position = context.position_now(below_cache=getattr(query, "skip_cache", False))
     try:
         read = reading(store, query)
     except Unanswered as why:
         message = f"it does not answer {query}: {why}"
         return _failed(store, FailureReason.UNKNOWN_QUERY_TYPE, message, position)
-    if not bound.is_reached(position, home.partition):
+    if not bound.is_reached(position, context.partition):
         message = f"it is at {position}, and was asked for {bound.position}"
-        if home.partition is not None:
-            message += f" in partition {home.partition}"
+        if context.partition is not None:
+            message += f" in partition {context.partition}"
         return _failed(store, FailureReason.NOT_UP_TO_BOUND, message, position)
     try:
         return QueryResult(position, _counted(store, query, read))
@@ -85,7 +85,7 @@ def _from(store: Any, query: Query, bound: PositionBound) -> QueryResult[Any]:
 
 
 def _counted(store: Any, query: Query, read: Callable[[], Any]) -> Any:
-    measures = store._home.measures
+    measures = store._context.measures
     return read() if measures is None else measures.queried(read, scans=type(query) in SCANS)
 
 
@@ -103,7 +103,7 @@ def _failed(
 def _from_committed(store: Any, query: Query, bound: PositionBound) -> QueryResult[Any]:
     """The answer of the last commit, whose moment is kept as long as the result is read."""
     with ExitStack() as open_until_here:
-        held = store._home.view()()
+        held = store._context.view()()
         open_until_here.callback(held.release)
         view = held.view
         seen = view.open(replace(store.spec, cache=None, metrics=None))

@@ -52,7 +52,7 @@ def _key(form_of: _FormOf) -> _Handler:
     def handler(store: Any, query: Any) -> _Read:
         form = form_of(store.spec)
         raw_key = store._raw_key(query.key)
-        table = store._home.cache.below if _skips_cache(store, query) else store.table
+        table = store._context.cache.below if _skips_cache(store, query) else store.table
 
         def read() -> Any:
             raw = table.get(raw_key)
@@ -65,7 +65,7 @@ def _key(form_of: _FormOf) -> _Handler:
 
 
 def _skips_cache(store: Any, query: Any) -> bool:
-    return query.skip_cache and store._home.cache is not None
+    return query.skip_cache and store._context.cache is not None
 
 
 def _range(form_of: _FormOf) -> _Handler:

@@ -53,7 +53,7 @@ def restore(
     """
     begun = time.perf_counter_ns()
     restored = _restore(store, keys, values, timestamps, headers)
-    measures = store._home.measures
+    measures = store._context.measures
     if measures is not None:
         measures.restored_records(restored.records, time.perf_counter_ns() - begun)
     return restored

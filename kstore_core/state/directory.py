@@ -30,7 +30,13 @@ from kstore_core.state.figures import StateFigures
 from kstore_core.state.handle import Held, StateHandle
 from kstore_core.state.migration_note import check_not_moving
 from kstore_core.state.open_store import OpenStore
-from kstore_core.state.snapshots import CommittedEngine, Hold, LeasedView, Moments, SharedView
+from kstore_core.state.snapshots import (
+    CommittedEngine,
+    CommittedSnapshots,
+    LeasedView,
+    SharedView,
+    SnapshotLease,
+)
 from kstore_core.system.interrupts import uninterrupted
 from kstore_core.system.lock import DirectoryLock
 from kstore_core.tables.staging import Staging
@@ -86,7 +92,7 @@ class StateDirectory(StateHandle):
         self._logs = logs or StateLogs()
         self._on_restore = on_restore
         self._slot = CurrentRecord(str(path))
-        self._moments = Moments() if staging.transactional and not read_only else None
+        self._snapshots = CommittedSnapshots() if staging.transactional and not read_only else None
         self._views = SharedView()
         self._stores: dict[str, OpenStore] = {}
         self._opening = threading.RLock()
@@ -164,7 +170,7 @@ class StateDirectory(StateHandle):
     def _open_first(self, spec: StoreSpec, migrate_on_read: bool) -> OpenStore:
         made = self._opened(spec, migrate_on_read)
         self._stores[spec.name] = made
-        made.home.view = weakref.WeakMethod(self._hold_view)
+        made.context.view = weakref.WeakMethod(self._lease_view)
         self._publish()
         if spec.metrics is not None and not self._is_measured:
             self.metrics.add(self)
@@ -296,7 +302,7 @@ class StateDirectory(StateHandle):
     def _record_of(self, name: str) -> StoreRecord:
         self._check()
         if name in self._stores:
-            return self._stores[name].home.record
+            return self._stores[name].context.record
         return read_store(self.engine, self.path, name, self._stores)
 
     @contextlib.contextmanager
@@ -430,9 +436,9 @@ class StateDirectory(StateHandle):
 
     def _publish(self) -> None:
         """Have those who read what is committed see the stores as they are now."""
-        if self._moments is not None:
+        if self._snapshots is not None:
             stores = list(self._stores.items())
-            self._moments.publish(
+            self._snapshots.publish(
                 {name: store.database for name, store in stores if store.database is not None}
             )
             self._views.forget()
@@ -440,7 +446,7 @@ class StateDirectory(StateHandle):
     def committed(self) -> StateDirectory:
         """The directory as it was committed last, to be read by this or any other thread.
 
-        Of a transactional state. It is read-only, shows one moment of all stores that are open,
+        Of a transactional state. It is read-only, shows one snapshot of all stores that are open,
         whatever is written and committed meanwhile, and waits for nobody; take another one to see
         more. A window or session store on an engine with a database for each segment is seen
         segment by segment as it was committed when each was first looked at. It ends with this
@@ -453,26 +459,26 @@ class StateDirectory(StateHandle):
         """
         return self._view_of(self._newest())
 
-    def _hold_view(self) -> LeasedView:
-        """A view of the last commit that is shared by those who ask one question of it."""
-        return self._views.hold(self._newest(), self._view_of)
+    def _lease_view(self) -> LeasedView:
+        """Lease the view of the last commit that single queries share."""
+        return self._views.lease(self._newest(), self._view_of)
 
-    def _newest(self) -> Hold:
-        """The moment of the last commit."""
+    def _newest(self) -> SnapshotLease:
+        """Lease the snapshot of the last commit."""
         self._check()
-        if self._moments is None:
+        if self._snapshots is None:
             raise UnsupportedError(
                 f"{self.path} was not opened for writing with transactional=True; without it rows "
                 "may be written before they are committed, so there is no telling them apart. "
                 "Open it so, or read with read_only=True"
             )
-        return self._moments.hold()
+        return self._snapshots.lease()
 
-    def _view_of(self, hold: Hold) -> StateDirectory:
+    def _view_of(self, lease: SnapshotLease) -> StateDirectory:
         return StateDirectory(
             self.path,
-            CommittedEngine(self.engine, hold.moment),
-            hold,
+            CommittedEngine(self.engine, lease.snapshot),
+            lease,
             Staging(0),
             CacheBudget(0),
             metrics=MetricsRegistry(),  # or its figures would stand beside those of this one
@@ -538,8 +544,8 @@ class StateDirectory(StateHandle):
                 stack.callback(log.close)
             for store in self._stores.values():
                 stack.callback(store.close)
-            if self._moments is not None:
-                stack.callback(self._moments.publish, {})
+            if self._snapshots is not None:
+                stack.callback(self._snapshots.publish, {})
             stack.callback(self._views.forget)
 
     def measure(self) -> Iterable[Metric]:

@@ -37,10 +37,10 @@ class StateFigures:
     def read(self, stores: Sequence[OpenStore], staged_bytes: int) -> Iterator[Metric]:
         """The figures, as they are now."""
         for store in stores:
-            if store.home.measures is not None:
-                yield from store.home.measures.read()
+            if store.context.measures is not None:
+                yield from store.context.measures.read()
         dropped = sum(store.late for store in stores)
-        caches = [store.home.cache for store in stores if store.home.cache is not None]
+        caches = [store.context.cache for store in stores if store.context.cache is not None]
         budgets = {id(cache.budget): cache.budget.used_bytes for cache in caches}
         for name, value in (
             ("dropped-records-total", dropped),

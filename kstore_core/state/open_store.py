@@ -58,7 +58,7 @@ class OpenStore:
     ----------
     spec : StoreSpec
     migrate_on_read : bool
-    home : StoreContext
+    context : StoreContext
     store : KeyValueStore, VersionedStore, WindowStore or SessionStore
         Its user's is another face of it, see :meth:`face`.
     """
@@ -104,14 +104,16 @@ class OpenStore:
                 record.spec.check(spec, f"the store {spec.name!r} in {root}")
             position: dict[str, dict[int, int]] = {}
             merge_positions(position, record.position or {})
-            self.home = StoreContext(
+            self.context = StoreContext(
                 slot, record, position, partition=partition_of(root), read_only=read_only
             )
             self._clock = self._make_clock(record)
             self._written_stream_time = None if self._clock is None else self._clock.observed
             self._spec_is_stored = record.spec is not None and record.spec.describes(spec)
             stored = self._storage.open()
-            layers = StoreLayers(spec, self.home, stored, self._clock, mends=migrate_on_read)
+            layers = StoreLayers(
+                spec, self.context, stored, self._clock, repair_index=migrate_on_read
+            )
             self._table = layers.table
             begun = time.perf_counter_ns()
             restored, left_out = Restored(), None
@@ -124,12 +126,12 @@ class OpenStore:
                     self._journal.last = self._said(None, copy_position(position), None)
             self.store = layers.store(self._journal, None if read_only else shared_cache)
             if spec.metrics is not None:
-                self.home.measures = StoreMeasures(
-                    self.store, engine.name, self.home.cache, slot, tags
+                self.context.measures = StoreMeasures(
+                    self.store, engine.name, self.context.cache, slot, tags
                 )
                 if restored.records:
                     spent = time.perf_counter_ns() - begun
-                    self.home.measures.restored_records(restored.records, spent)
+                    self.context.measures.restored_records(restored.records, spent)
         except BaseException:
             self._storage.abandon()
             raise
@@ -170,15 +172,15 @@ class OpenStore:
             )
         begun = time.perf_counter_ns()
         where = (log.topic, log.partition)
-        stored = self.home.record.known_offsets.get(where)
+        stored = self.context.record.known_offsets.get(where)
         restored, _ = self._restore(log, listener)
-        if stored is not None and self.home.record.offsets[where] == stored:
+        if stored is not None and self.context.record.offsets[where] == stored:
             restored = replace(restored, offsets=self._inputs() or None)  # nothing was new
-        if self.home.measures is not None:
+        if self.context.measures is not None:
             spent = time.perf_counter_ns() - begun
-            self.home.measures.restored_records(restored.records, spent)
-        if self.home.cache is not None:
-            self.home.cache.discard()  # what it has read may be different by now
+            self.context.measures.restored_records(restored.records, spent)
+        if self.context.cache is not None:
+            self.context.cache.discard()  # what it has read may be different by now
         if isinstance(self.store.table, VersionedTable):
             self.store.table.find_segments()
         return restored
@@ -196,7 +198,7 @@ class OpenStore:
                         self.spec,
                         self._table,
                         self._clock,
-                        self.home.record.offsets.get(where),
+                        self.context.record.offsets.get(where),
                         log,
                         partial(self._commit_restored, where),
                         scratch=self._scratch,
@@ -218,15 +220,15 @@ class OpenStore:
         with uninterrupted():
             offsets: dict[Partition, int | None] = {}
             notes: dict[str, bytes | None] = {}
-            merge_positions(self.home.position, position)
+            merge_positions(self.context.position, position)
             if commit is not None:
-                merge_positions(self.home.position, commit.position)
+                merge_positions(self.context.position, commit.position)
                 offsets = {**dict.fromkeys(self._inputs()), **commit.offsets}
-                notes = {**dict.fromkeys(self.home.record.notes), **commit.notes}
+                notes = {**dict.fromkeys(self.context.record.notes), **commit.notes}
                 if commit.stream_time is not None:
                     self.advance(commit.stream_time)
             moved = bool(position) or (commit is not None and bool(commit.position))
-            self.home.moved = self.home.moved or moved
+            self.context.moved = self.context.moved or moved
             self._commit({**offsets, where: offset}, notes or None)
 
     def face(self, state: object) -> Any:
@@ -234,8 +236,8 @@ class OpenStore:
         face = None if self._face is None else self._face()
         if face is None:
             face = self.store._for_user(state)
-            if self.home.measures is not None:
-                face = self.home.measures.face(face)
+            if self.context.measures is not None:
+                face = self.context.measures.face(face)
             self._face = weakref.ref(face)
         return face
 
@@ -243,7 +245,7 @@ class OpenStore:
         self, changed: Mapping[Partition, int | None] | None = None
     ) -> dict[Partition, int]:
         """The offsets of the input, with these changes: of all partitions but its changelog's."""
-        known = self.home.record.known_offsets
+        known = self.context.record.known_offsets
         if changed is not None:
             _apply(known, changed)
         return {
@@ -286,7 +288,7 @@ class OpenStore:
 
     def flush(self) -> bool:
         """Write down what the cache holds; tells whether there was anything."""
-        return self.home.cache is not None and self.home.cache.flush()
+        return self.context.cache is not None and self.context.cache.flush()
 
     def commit(
         self,
@@ -296,8 +298,8 @@ class OpenStore:
         """Write what is staged, and the entries beside it."""
         begun = time.perf_counter_ns()
         self._commit(offsets, notes)
-        if self.home.measures is not None:
-            self.home.measures.committed(time.perf_counter_ns() - begun)
+        if self.context.measures is not None:
+            self.context.measures.committed(time.perf_counter_ns() - begun)
 
     @property
     def late(self) -> int:
@@ -309,21 +311,23 @@ class OpenStore:
         offsets: Mapping[Partition, int | None] | None,
         notes: Mapping[str, bytes | None] | None = None,
     ) -> None:
-        home = self.home
+        context = self.context
         # Taken before the rows are, so that what another thread puts meanwhile is seen as moved.
-        moved, home.moved = home.moved, False
+        moved, context.moved = context.moved, False
         expired = self._storage.expired
-        position = copy_position(home.position)
+        position = copy_position(context.position)
         try:
             if self._journal is not None:
                 said = self._said(offsets, position, notes)
                 offsets = self._with_changelog(self._journal, offsets, said)
             # Kafka writes a position with the first commit, even an empty one.
-            self._write(offsets, position if moved or home.record.position is None else None, notes)
+            self._write(
+                offsets, position if moved or context.record.position is None else None, notes
+            )
         except BaseException:
-            home.moved = moved
+            context.moved = moved
             raise
-        home.record.position = position
+        context.record.position = position
         self._storage.drop(expired)
 
     def advance(self, stream_time: int) -> None:
@@ -351,7 +355,7 @@ class OpenStore:
         notes: Mapping[str, bytes | None] | None,
     ) -> Commit:
         """What the store contains once these offsets and notes are committed."""
-        kept = dict(self.home.record.notes)
+        kept = dict(self.context.record.notes)
         _change(kept, notes or {})
         observed = None if self._clock is None else self._clock.observed
         return Commit(self._inputs(offsets), position, observed, kept)
@@ -370,14 +374,14 @@ class OpenStore:
             spec=None if self._spec_is_stored else self.spec,
             notes=notes,
         )
-        self._storage.write(self.home.record, entries)
+        self._storage.write(self.context.record, entries)
         if not self._spec_is_stored:
-            self.home.record.spec = StoredSpec.of(self.spec)
+            self.context.record.spec = StoredSpec.of(self.spec)
             self._spec_is_stored = True
         self._written_stream_time = observed
         if offsets is not None:
-            _apply(self.home.record.offsets, offsets)
-        _change(self.home.record.notes, notes or {})
+            _apply(self.context.record.offsets, offsets)
+        _change(self.context.record.notes, notes or {})
 
     def _with_changelog(
         self,
@@ -388,7 +392,7 @@ class OpenStore:
         """These offsets, and that up to which the changelog has what is staged: all of it, now."""
         next_offset = journal.send(commit)
         where = (journal.log.topic, journal.log.partition)
-        known = self.home.record.offsets
+        known = self.context.record.offsets
         if next_offset == 0 or (offsets is None and known.get(where) == next_offset - 1):
             return offsets
         # None keeps those that there are, and an empty mapping would forget them.
@@ -401,11 +405,11 @@ class OpenStore:
 
     def close(self) -> None:
         """Let go of the store's files; what is staged is forgotten. Closing twice is fine."""
-        self.home.open = False
+        self.context.open = False
         if self in self._staging.stores:
             self._staging.stores.remove(self)
-        if self.home.cache is not None:
-            self.home.cache.discard()
+        if self.context.cache is not None:
+            self.context.cache.discard()
         if self._journal is not None:
             self._journal.close()
         self._storage.close()

@@ -1,7 +1,7 @@
-"""What is committed, for readers beside a transactional writer: moments, and an engine of one.
+"""Snapshots of committed data, for readers beside a transactional writer.
 
-A moment is taken at the end of each commit and is looked at by any number of readers, in any
-thread, who neither wait for the writer nor are waited for. docs/transactions.md tells the promises.
+A snapshot is taken at the end of each commit. Any number of readers, in any thread, share it
+without waiting for the writer. docs/transactions.md has the guarantees.
 """
 
 from __future__ import annotations
@@ -16,21 +16,25 @@ from typing import Any, NoReturn
 from kstore_core.engine import Database, Durability, Engine, Namespace, Rows, Snapshot
 from kstore_core.errors import UnsupportedError
 
-__all__ = ["CommittedEngine", "Hold", "LeasedView", "Moment", "Moments", "SharedView"]
+__all__ = [
+    "CommittedEngine",
+    "CommittedSnapshot",
+    "CommittedSnapshots",
+    "LeasedView",
+    "SharedView",
+    "SnapshotLease",
+]
 
 
-class Moment:
-    """One moment of the databases of several stores.
-
-    Parameters
-    ----------
-    databases : mapping of str to Database
-        By the store's name.
+class CommittedSnapshot:
+    """The snapshots of several stores' databases, taken after one commit.
 
     Attributes
     ----------
     stores : dict of str to Database
-        The databases as they are now, for as long as the moment lasts.
+        The databases as they were, by the store's name, until the snapshot is closed.
+    users : int
+        Leases, and one for being the newest.
     """
 
     def __init__(self, databases: Mapping[str, Database]) -> None:
@@ -44,143 +48,134 @@ class Moment:
         self.users = 1
 
     def close(self) -> None:
-        """End it."""
+        """Close the engine's snapshots."""
         self._snapshots.close()
 
 
-class Hold:
-    """What keeps a moment from ending, until it is released."""
+class SnapshotLease:
+    """The use of a committed snapshot, until it is released."""
 
-    def __init__(self, moments: Moments, moment: Moment) -> None:
-        self.moment = moment
-        self._moments: Moments | None = moments
+    def __init__(self, snapshots: CommittedSnapshots, snapshot: CommittedSnapshot) -> None:
+        self.snapshot = snapshot
+        self._snapshots: CommittedSnapshots | None = snapshots
 
     def release(self) -> None:
-        """Let go of the moment; the last one who does ends it. Releasing twice is fine."""
-        moments, self._moments = self._moments, None
-        if moments is not None:
-            moments.release(self.moment)
+        """End the use; the last release closes the snapshot. Releasing twice is fine."""
+        snapshots, self._snapshots = self._snapshots, None
+        if snapshots is not None:
+            snapshots.release(self.snapshot)
 
 
-class Moments:
-    """The newest moment of a state directory, which is held here until there is another one."""
+class CommittedSnapshots:
+    """The newest committed snapshot of a state directory."""
 
     def __init__(self) -> None:
-        # For counting only, never while a moment is taken or ended; the collector may close a view
-        # while it is held.
+        # Guards the counters only: a snapshot is taken and closed outside of it, because the
+        # garbage collector may close a view while the lock is held.
         self._lock = RLock()
-        self._newest = Moment({})
+        self._newest = CommittedSnapshot({})
 
     def publish(self, databases: Mapping[str, Database]) -> None:
-        """Have those who come from now on see what these databases hold at this moment."""
-        moment = Moment(databases)
+        """Take a snapshot of these databases and give it to all later readers."""
+        snapshot = CommittedSnapshot(databases)
         with self._lock:
-            before, self._newest = self._newest, moment
+            before, self._newest = self._newest, snapshot
         self.release(before)
 
-    def hold(self) -> Hold:
-        """Keep the newest moment."""
+    def lease(self) -> SnapshotLease:
+        """Lease the newest snapshot."""
         with self._lock:
             self._newest.users += 1
-            return Hold(self, self._newest)
+            return SnapshotLease(self, self._newest)
 
-    def release(self, moment: Moment) -> None:
-        """Count one user less of a moment."""
+    def release(self, snapshot: CommittedSnapshot) -> None:
+        """Count one user less, and close the snapshot after the last."""
         with self._lock:
-            moment.users -= 1
-            over = not moment.users
-        if over:
-            moment.close()
+            snapshot.users -= 1
+            unused = not snapshot.users
+        if unused:
+            snapshot.close()
 
 
 class LeasedView:
-    """A shared view, until it is released.
+    """The use of a shared view, until it is released.
 
     Attributes
     ----------
     view : StateDirectory
     """
 
-    def __init__(self, shared: SharedView, counted: _Counted) -> None:
+    def __init__(self, shared: SharedView, counted: _CountedView) -> None:
         self.view = counted.view
         self._shared = shared
-        self._counted: _Counted | None = counted
+        self._counted: _CountedView | None = counted
 
     def release(self) -> None:
-        """Let go of the view. Releasing twice is fine."""
+        """End the use. Releasing twice is fine."""
         counted, self._counted = self._counted, None
         if counted is not None:
             self._shared.release(counted)
 
 
-class _Counted:
-    """A view, its moment, and how many use it."""
-
-    def __init__(self, view: Any, moment: Moment) -> None:
+class _CountedView:
+    def __init__(self, view: Any, snapshot: CommittedSnapshot) -> None:
         self.view = view
-        self.moment = moment
+        self.snapshot = snapshot
         self.users = 1
 
 
 class SharedView:
-    """One open view of the newest moment, for many who each read it once.
+    """One open view of the newest snapshot, shared by single queries.
 
-    Opening stores takes longer than a lookup, so it is not done for each of them.
+    Opening stores takes longer than a lookup, so queries of one snapshot share the open stores.
     """
 
     def __init__(self) -> None:
         self._lock = RLock()
-        self._newest: _Counted | None = None
+        self._newest: _CountedView | None = None
 
-    def hold(self, hold: Hold, open_view: Callable[[Hold], Any]) -> LeasedView:
-        """The view of a moment, which is opened where the one that there is shows another."""
+    def lease(self, lease: SnapshotLease, open_view: Callable[[SnapshotLease], Any]) -> LeasedView:
+        """Lease the view of a snapshot, which is opened unless the newest view already shows it."""
         with self._lock:
             before = self._newest
-            if before is not None and before.moment is hold.moment:
+            if before is not None and before.snapshot is lease.snapshot:
                 before.users += 1
-                held = LeasedView(self, before)
-                spare = hold.release
+                leased = LeasedView(self, before)
+                spare = lease.release
             else:
-                self._newest = _Counted(open_view(hold), hold.moment)
+                self._newest = _CountedView(open_view(lease), lease.snapshot)
                 self._newest.users += 1
-                held = LeasedView(self, self._newest)
+                leased = LeasedView(self, self._newest)
                 spare = partial(self.release, before)
         spare()
-        return held
+        return leased
 
     def forget(self) -> None:
-        """Close the view once nobody uses it: there is another moment, or the end has come."""
+        """Close the view after its last release: there is a newer snapshot, or the state closes."""
         with self._lock:
             before, self._newest = self._newest, None
         self.release(before)
 
-    def release(self, counted: _Counted | None) -> None:
-        """Count one user less."""
+    def release(self, counted: _CountedView | None) -> None:
+        """Count one user less, and close the view after the last."""
         if counted is None:
             return
         with self._lock:
             counted.users -= 1
-            over = not counted.users
-        if over:
+            unused = not counted.users
+        if unused:
             counted.view.close()
 
 
 class CommittedEngine(Engine):
-    """An engine that reads a moment. A store that is not part of it is opened read-only.
+    """The writer's engine, reading a snapshot; stores outside of the snapshot open read-only."""
 
-    Parameters
-    ----------
-    engine : Engine
-        The writer's.
-    moment : Moment
-    """
-
-    def __init__(self, engine: Engine, moment: Moment) -> None:
+    def __init__(self, engine: Engine, snapshot: CommittedSnapshot) -> None:
         self.name = engine.name  # type: ignore[misc]
         self.options = engine.options
         self.capabilities = engine.capabilities
         self._engine = engine
-        self._moment = moment
+        self._snapshot = snapshot
 
     def stores(self, root: Path) -> list[str]:
         return self._engine.stores(root)
@@ -188,8 +183,8 @@ class CommittedEngine(Engine):
     def open(
         self, root: Path, store: str, *, durability: Durability = "process", read_only: bool = False
     ) -> Database:
-        if store in self._moment.stores:
-            return self._moment.stores[store]
+        if store in self._snapshot.stores:
+            return self._snapshot.stores[store]
         return self._engine.open(root, store, read_only=True)
 
     def parents(self, root: Path) -> list[str]:
@@ -211,7 +206,7 @@ class CommittedEngine(Engine):
 
 
 class _SnapshotDatabase(Database):
-    """A database as it was. It belongs to its moment, not to who opens it."""
+    """A database as it was. The committed snapshot owns and closes it."""
 
     def __init__(self, database: Database, snapshot: Snapshot) -> None:
         self.path = database.path
@@ -226,7 +221,8 @@ class _SnapshotDatabase(Database):
 
     def _refuse(self) -> NoReturn:
         raise UnsupportedError(
-            f"{self.path} is seen as it was committed, and only read; use the state that writes it"
+            f"{self.path} is open as a committed snapshot, which is read-only; write through the "
+            "state directory that the snapshot was taken of"
         )
 
     def drop_namespace(self, name: str) -> None:
@@ -247,7 +243,7 @@ class _SnapshotDatabase(Database):
         self._refuse()
 
     def sync(self) -> None:
-        """Nothing: what is committed was made as durable as asked."""
+        """Do nothing: committed data is as durable as asked."""
 
     def close(self) -> None:
-        """Nothing: the moment's end closes the snapshot."""
+        """Do nothing: the committed snapshot closes the engine's."""

@@ -30,12 +30,12 @@ class StoreLayers:
     Parameters
     ----------
     spec : StoreSpec
-    home : StoreContext
+    context : StoreContext
         Is told of the cache.
     stored : Table
         The lowest one.
     clock : StreamClock or None
-    mends : bool
+    repair_index : bool
         Whether a scan of an index removes index rows without a row.
 
     Attributes
@@ -49,14 +49,14 @@ class StoreLayers:
     def __init__(
         self,
         spec: StoreSpec,
-        home: StoreContext,
+        context: StoreContext,
         stored: Table,
         clock: StreamClock | None,
         *,
-        mends: bool,
+        repair_index: bool,
     ) -> None:
         self._spec = spec
-        self._home = home
+        self._context = context
         self._stored = stored
         self._clock = clock
         self.schema: KeySchema | None = None
@@ -66,7 +66,9 @@ class StoreLayers:
             self.schema, self._pairs = keys.schema, keys.pairs
         table = stored
         if self._pairs is not None:
-            table = IndexedTable(cast("SegmentedTable", stored), self._pairs, mends=mends)
+            table = IndexedTable(
+                cast("SegmentedTable", stored), self._pairs, repair_index=repair_index
+            )
         self.table = wrap_table(table, spec)
 
     def store(self, journal: Journal | None, shared_cache: CacheBudget | None) -> Any:
@@ -86,27 +88,27 @@ class StoreLayers:
             versions = (
                 VersionedTable(*where) if journal is None else LoggedVersions(*where, journal)
             )
-            return VersionedStore(spec, versions, self._home)
+            return VersionedStore(spec, versions, self._context)
         logged = self.table if journal is None else Logged(self.table, journal)
         table = self._cached(logged, shared_cache)
         if clock is None:
-            return KeyValueStore(spec, table, self._home)
+            return KeyValueStore(spec, table, self._context)
         assert spec.segment_interval_ms is not None
         # What a commit has let go of, and a crash has left.
         cast("SegmentedTable", self._stored).expire(
             segment_id(clock.horizon, spec.segment_interval_ms)
         )
         shape = WindowStore if spec.shape == "window" else SessionStore
-        return shape(spec, cast("ExpiringTable", table), self._home, clock)
+        return shape(spec, cast("ExpiringTable", table), self._context, clock)
 
     def _cached(self, table: Table, shared: CacheBudget | None) -> Table:
         """The table that the shape sees: what leaves the cache goes to the log."""
         size = self._spec.cache
         if size is not None and shared is not None:
-            self._home.cache = table = Cached(
+            self._context.cache = table = Cached(
                 table,
                 shared if size == "shared" else CacheBudget(size),
-                self._home.slot,
+                self._context.slot,
                 segment_of=getattr(self._stored, "segment_of", None),
                 key_overhead=getattr(self._stored, "key_overhead", 0),
                 pairs=self._pairs,

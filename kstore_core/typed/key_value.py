@@ -35,16 +35,16 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
         The bytes below.
     """
 
-    def __init__(self, spec: StoreSpec, table: Table, home: StoreContext) -> None:
-        super().__init__(spec, home)
+    def __init__(self, spec: StoreSpec, table: Table, context: StoreContext) -> None:
+        super().__init__(spec, context)
         self.table = table
-        values = values_of(spec, home.slot)
+        values = values_of(spec, context.slot)
         self._raw_key = values.raw_key
         self._row = values.row
         self._read = values.read
         self._item = values.item
         self._table_of = values.table
-        self._bind(values, table, home.touch)
+        self._bind(values, table, context.touch)
 
     def get_many(self, keys: Iterable[K]) -> list[V | None]:
         """The values of ``keys``, in their order; None where there is none."""

@@ -43,9 +43,9 @@ class SegmentedStore(Store[K]):
     _item: Callable[[bytes, Any], tuple[Any, Any]]
 
     def __init__(
-        self, spec: StoreSpec, table: ExpiringTable, home: StoreContext, clock: StreamClock
+        self, spec: StoreSpec, table: ExpiringTable, context: StoreContext, clock: StreamClock
     ) -> None:
-        super().__init__(spec, home)
+        super().__init__(spec, context)
         assert spec.segment_interval_ms is not None
         self.table = table
         self.clock = clock

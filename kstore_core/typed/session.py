@@ -36,15 +36,15 @@ class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
     """
 
     def __init__(
-        self, spec: StoreSpec, table: ExpiringTable, home: StoreContext, clock: StreamClock
+        self, spec: StoreSpec, table: ExpiringTable, context: StoreContext, clock: StreamClock
     ) -> None:
-        super().__init__(spec, table, home, clock)
-        values = values_of(spec, home.slot)
+        super().__init__(spec, table, context, clock)
+        values = values_of(spec, context.slot)
         self._rows = SessionRows(values, self._keys)
         self._item = self._rows.item
         self._raw_key = values.raw_key
         self._write = SessionWriter(
-            values, table, clock, self._interval, home.touch, self._keys.make
+            values, table, clock, self._interval, context.touch, self._keys.make
         ).put
         self._bind(self._rows, self._reads)
 

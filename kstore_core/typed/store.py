@@ -101,11 +101,11 @@ class Store(Generic[K]):
 
     _inner: Self | None = None
 
-    def __init__(self, spec: StoreSpec, home: StoreContext) -> None:
+    def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         self._spec = spec
-        self._home = home
-        self._slot = home.slot
-        self._touch = home.touch
+        self._context = context
+        self._slot = context.slot
+        self._touch = context.touch
 
     def _for_user(self, state: object) -> Self:
         """The same store, which keeps its state directory from being collected.
@@ -151,7 +151,7 @@ class Store(Generic[K]):
     @property
     def position(self) -> Position:
         """Topic to partition to the last input offset that has been applied, committed or not."""
-        return self._home.position_now()
+        return self._context.position_now()
 
     @property
     def stream_time(self) -> int | None:
@@ -161,7 +161,7 @@ class Store(Generic[K]):
 
     def offsets(self) -> dict[Partition, int]:
         """The last committed offset of each partition whose effects this store contains."""
-        return self._home.record.known_offsets
+        return self._context.record.known_offsets
 
     def query(
         self,
@@ -232,7 +232,7 @@ class Store(Generic[K]):
         UnsupportedError
             The store has no cache.
         """
-        cache = self._home.cache
+        cache = self._context.cache
         if cache is None:
             raise UnsupportedError(
                 f"the store {self.name!r} has no cache, so nothing is flushed; open it for writing "

@@ -43,18 +43,18 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
     """
 
     def __init__(
-        self, spec: StoreSpec, table: ExpiringTable, home: StoreContext, clock: StreamClock
+        self, spec: StoreSpec, table: ExpiringTable, context: StoreContext, clock: StreamClock
     ) -> None:
-        super().__init__(spec, table, home, clock)
+        super().__init__(spec, table, context, clock)
         assert spec.window_size_ms is not None
-        values = values_of(spec, home.slot)
+        values = values_of(spec, context.slot)
         self._rows = WindowRows(values, self._keys, spec.window_size_ms)
         self._item = self._rows.item
         self._raw_key = values.raw_key
         self._bind(self._rows, self._reads, spec.retain_duplicates)
         numbers = DuplicateNumbers(self._highest) if spec.retain_duplicates else None
         self._write = WindowWriter(
-            values, table, clock, self._interval, home.touch, self._keys.make, numbers
+            values, table, clock, self._interval, context.touch, self._keys.make, numbers
         ).put
 
     def put(

@@ -133,8 +133,8 @@ def test_a_moment_ends_with_the_last_who_looks_at_it(home: Home) -> None:
         for number in (3, 0, 4, 1, 2):
             assert seen[number].get(b"a") == b"%d" % number
             views[number].close()
-        assert state._moments is not None
-        assert state._moments._newest.users == 1
+        assert state._snapshots is not None
+        assert state._snapshots._newest.users == 1
 
 
 @EACH_KIND

@@ -410,7 +410,7 @@ def test_restoring_a_store_whose_duplicates_were_numbered_is_refused(tmp_path: P
 def test_a_task_directory_tells_its_changelogs(tmp_path: Path, task: str, partition: int) -> None:
     spec = stores.key_value("s").with_changelog({"segment.bytes": "1000"})
     with open_state(tmp_path / "shop" / task, engine="memory", changelog=tmp_path / "l") as state:
-        log = state.open(spec)._home and state._logs.opened[0]
+        log = state.open(spec)._context and state._logs.opened[0]
         assert isinstance(log, FileChangelog)
         assert log.path == tmp_path / "l" / f"shop-s-changelog-{partition}"
         assert log.config.segment_bytes == 1000

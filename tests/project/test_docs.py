@@ -1,7 +1,5 @@
 """The code of the README and of the quick start runs, and prints what stands there."""
 
-import contextlib
-import io
 import re
 import signal
 import tomllib
@@ -12,29 +10,8 @@ import pytest
 from kstore_core import stores
 from kstore_core.typed import SessionStore, WindowStore
 from kstore_core.typed.segmented import SegmentedStore
+from tests.support.page_runs import run
 from tests.support.places import ROOT
-
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def blocks(document):
-    return [(match[1], match[2]) for match in BLOCK.finditer(Path(ROOT, document).read_text())]
-
-
-def run(document):
-    """Run the Python blocks one after the other; pairs of what was printed and what is promised."""
-    found = blocks(document)
-    names = {}
-    printed = []
-    for index, (language, text) in enumerate(found):
-        if language != "python":
-            continue
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            exec(compile(text, document, "exec"), names)
-        after = found[index + 1] if index + 1 < len(found) else ("", "")
-        printed.append((out.getvalue(), after[1] if after[0] == "text" else ""))
-    return names, printed
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from kstore_core.plugins.registry import engine_class
 from kstore_core.query import FailureReason, KeyQuery, PositionBound, RangeQuery
 from kstore_core.testing.kinds import KINDS, Kind
 from kstore_core.testing.running import quick
-from tests.query.test_answers import fill, spec_of
+from tests.query.filled import fill, spec_of
 from tests.support.engines import Home
 
 PLAIN = stores.key_value("s")
@@ -181,9 +181,9 @@ def test_a_scan_keeps_its_moment_whatever_is_committed(home: Home) -> None:
         assert {value for _, value in result.get()} == {b"1"}
         assert list(result.get()) == []
         assert {value for _, value in again.get()} == {b"2"}
-        assert state._moments is not None
+        assert state._snapshots is not None
         dropped = store.query(RangeQuery(), isolation="committed").get()
-        assert state._moments._newest.users > 1
+        assert state._snapshots._newest.users > 1
         state._views.forget()
         del dropped
-        assert state._moments._newest.users == 1, "nobody holds the moment any more"
+        assert state._snapshots._newest.users == 1, "nobody holds the moment any more"

@@ -237,8 +237,8 @@ def test_a_commit_is_seen_whole_or_not_at_all(kind: Kind, cached: bool, home: Ho
         }
         with readers(view, queried, threads=6) as failed:
             write_until(failed, write)
-        assert state._moments is not None
-        assert state._moments._newest.users <= 2
+        assert state._snapshots is not None
+        assert state._snapshots._newest.users <= 2
 
 
 def test_a_store_is_read_beside_its_writer_while_it_is_upgraded(home: Home) -> None:

@@ -446,7 +446,7 @@ class Slow(dict[int, int]):
 def test_a_position_never_goes_back(state: Any) -> None:
     """Where two threads move it on, and the one with the lower offset has looked first."""
     store = state.open(stores.key_value("s"))
-    store._home.position["t"] = position = Slow()
+    store._context.position["t"] = position = Slow()
 
     def work(offset: int) -> None:
         with state.record(topic="t", partition=0, offset=offset):

@@ -9,7 +9,8 @@ from kstore_core.errors import SpecError, UnsupportedError
 from kstore_core.spark.join.versions import Source
 from kstore_core.spark.read.read_store import manifest_spec
 from kstore_core.spark.root.root import Root
-from kstore_core.spark.shards.frames import by_shard, headers_type, shard_column, spark_type
+from kstore_core.spark.shards.frames import headers_type, shard_column, spark_type
+from kstore_core.spark.shards.routing import route_to_shards
 from kstore_core.spec import StoreSpec
 
 if TYPE_CHECKING:
@@ -177,7 +178,4 @@ def placed(df: DataFrame, source: Source, key: int, by: int | None = None) -> Da
         shard = shard_column(F.col(df.columns[key]), source.reader.spec.key, shards)
     else:
         shard = F.col(df.columns[by]).cast("int")
-    name = "shard"
-    while name in [other.lower() for other in df.columns]:
-        name += "_"
-    return by_shard(df.withColumn(name, shard), shards, name)
+    return route_to_shards(df, shard, shards)

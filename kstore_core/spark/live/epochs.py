@@ -1,19 +1,21 @@
-"""Which epochs of a stream a shard contains: committed in one batch with what they changed.
+"""The ledger of epochs: each shard's last one, committed in one batch with its rows.
 
-Spark gives an epoch again, with the same rows, when it does not know whether it was done. A shard
-that contains the epoch is left as it is; so each epoch is applied once, however often it is given.
+A micro-batch of a stream is an epoch. Spark replays it, with the same rows, when it does not know
+whether it was done. A shard that contains the epoch skips it, so each epoch is applied once. A
+batch run is an epoch too, however many actions evaluate it.
 
-The ledger is a note of the state directory, `epochs`: a JSON object of query ids and the last epoch
-of each. Where a store is one database, rows, offsets and ledger are one atomic batch. A window or
-session store on RocksDB is many: rows come first, the ledger with the newest segment's. An epoch
-whose commit was cut short is applied once more, which changes nothing: its rows are whole values
-under their keys, and stream time only rises to where the epoch brings it.
+The ledger is the note `epochs` of the state directory: a JSON object of query ids and the last
+epoch of each. Where a store is one database, rows, offsets and ledger are one atomic batch. A
+window or session store on RocksDB is many: rows come first, the ledger with the newest segment's.
+An epoch whose commit was cut short is applied once more, which changes nothing: its rows are whole
+values under their keys, and stream time only rises to where the epoch brings it.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kstore_core.errors import CorruptionError, StateError
@@ -21,18 +23,75 @@ from kstore_core.errors import CorruptionError, StateError
 if TYPE_CHECKING:
     from kstore_core.state import StateDirectory
 
-__all__ = ["commit_epoch", "last_epoch"]
+__all__ = ["BATCH", "Epoch", "commit_epoch", "epoch_of_task", "last_epoch"]
+
+BATCH = "batch"
+"""The query id of batch runs."""
 
 _EPOCHS = "epochs"
+# Spark sets both for every task of a micro-batch, and documents neither.
+_QUERY_ID = "sql.streaming.queryId"
+_BATCH_ID = "streaming.sql.batchId"
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """A micro-batch of a query, or a batch run.
+
+    Attributes
+    ----------
+    query : str
+        The id of a streaming query, which its checkpoint keeps; ``"batch"`` for batch runs.
+    number : int
+    """
+
+    query: str
+    number: int
+
+    def __str__(self) -> str:
+        if self.query == BATCH:
+            return f"batch run {self.number}"
+        return f"epoch {self.number} of the query {self.query}"
+
+
+def epoch_of_task(run: int | None) -> Epoch:
+    """The micro-batch that this task is part of, else the batch run.
+
+    Parameters
+    ----------
+    run : int or None
+        The number of the batch run; None if the DataFrame is a stream.
+
+    Raises
+    ------
+    StateError
+        The DataFrame is a stream, and Spark does not name the micro-batch.
+    """
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    query = batch = None
+    if task is not None:
+        query = task.getLocalProperty(_QUERY_ID)
+        batch = task.getLocalProperty(_BATCH_ID)
+    if query and batch and batch.isdecimal():
+        return Epoch(query, int(batch))
+    if run is not None:
+        return Epoch(BATCH, run)
+    raise StateError(
+        f"this task of a stream does not know its micro-batch: Spark set {_QUERY_ID}={query!r} and "
+        f"{_BATCH_ID}={batch!r}, and map_state needs both to apply each once. Use a micro-batch "
+        "trigger (processingTime or availableNow), or call map_state within foreachBatch"
+    )
 
 
 def last_epoch(state: StateDirectory, query_id: str) -> int | None:
-    """The last epoch of a query that every store of the directory contains.
+    """Return the last epoch of a query that every store of the directory contains.
 
     Returns
     -------
     int or None
-        None where some store contains none, or there are no stores.
+        None if a store contains none, or there are no stores.
 
     Raises
     ------
@@ -52,7 +111,7 @@ def commit_epoch(
     *,
     notes: Mapping[str, bytes | None] | None = None,
 ) -> None:
-    """Commit what is staged as an epoch of a query; with it, offsets of its sources.
+    """Commit staged rows as an epoch of a query, with the offsets of its sources.
 
     Parameters
     ----------
@@ -63,16 +122,15 @@ def commit_epoch(
     epoch : int
         Greater than those before; numbers may be left out.
     offsets : mapping of (topic, partition) to int, optional
-        The last offset of each source that is now contained.
+        The last offset of each source, inclusive.
     notes : mapping of str to bytes or None, optional
-        What else has to agree with the rows, as in `state.commit`: such as what the epoch gave, to
-        be given again if it is replayed. They are found again with `state.notes(store)`.
+        Notes that have to agree with the rows, as in `state.commit`, such as the epoch's output,
+        which a replay repeats. ``state.notes(store)`` reads them.
 
     Raises
     ------
     StateError
-        The directory contains this epoch or a later one; or it has a store that is not open, or
-        none that is.
+        The directory contains this epoch or a later one; or a store is not open, or there is none.
     TypeError, ValueError
         An epoch, a query id or notes that are none.
     """
@@ -92,8 +150,8 @@ def commit_epoch(
     contained = last_epoch(state, query_id)
     if contained is not None and contained >= epoch:
         raise StateError(
-            f"{state.path} contains epoch {contained} of the query {query_id}, and epoch {epoch} "
-            "is to be committed. Ask last_epoch before applying rows, and skip what is contained"
+            f"{state.path} contains epoch {contained} of the query {query_id}, so epoch {epoch} "
+            "cannot be committed. Ask last_epoch before applying rows, and skip what is contained"
         )
     ledger: dict[str, int] = {}
     for store in names:
@@ -114,6 +172,6 @@ def _ledger(state: StateDirectory, store: str) -> dict[str, int]:
         return {str(query): epoch for query, epoch in ledger.items()}
     except (ValueError, AttributeError) as error:
         raise CorruptionError(
-            f"what the store {store!r} in {state.path} notes of its epochs is damaged: {error}; "
+            f"the note of epochs of the store {store!r} in {state.path} is damaged: {error}; "
             "restore the store from its changelog"
         ) from error

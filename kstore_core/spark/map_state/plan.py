@@ -1,4 +1,4 @@
-"""From a DataFrame to tasks that each have one shard's rows and state: checked, bound, planned."""
+"""The plan of a map_state: a DataFrame routed to tasks, each with a shard's rows and state."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, cast
 
 from kstore_core.engine import DURABILITY_LEVELS, Durability
 from kstore_core.errors import SpecError, StateError, UnsupportedError
-from kstore_core.spark.live.layout import LiveHome
-from kstore_core.spark.live.map_state_layout import MapStateHome, Sharding
+from kstore_core.spark.live.layout import LiveLayout
+from kstore_core.spark.live.stream_binding import StreamBinding
+from kstore_core.spark.map_state.sharding import Sharding
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.runtime.engines import check_shared_engine
-from kstore_core.spark.shards.frames import by_shard
-from kstore_core.spark.shards.routing import check_partitions
+from kstore_core.spark.shards.routing import check_partitions, route_to_shards
 from kstore_core.spec import StoreSpec
 
 if TYPE_CHECKING:
@@ -21,12 +21,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
-    from kstore_core.spark.map_state.tasks import ShardTask, Work
+    from kstore_core.spark.map_state.tasks import Work
 
 __all__ = ["UNCOMMITTED_MAX_BYTES", "check_unique", "plan"]
 
 UNCOMMITTED_MAX_BYTES = 256 * 1024 * 1024
-_SHARD = "shard"
 
 
 def plan(
@@ -45,14 +44,14 @@ def plan(
     uncommitted_max_bytes: int = UNCOMMITTED_MAX_BYTES,
     partition_time: str | None = None,
 ) -> DataFrame:
-    """The rows brought to their shards, and work done on each shard's once a micro-batch.
+    """Route rows to their shards, and run ``work`` once a micro-batch on each shard's.
 
     Parameters
     ----------
     work : callable
-        Makes the work, of the schema that it is to give.
+        Makes the work, given the schema of its output.
     place : tuple of str and callable
-        The column that the shard is made of, and how: it takes the column and how many there are.
+        A column, and the function from it and the number of shards to the shard.
     others
         As of :func:`kstore_core.spark.map_state`.
 
@@ -61,7 +60,9 @@ def plan(
     SpecError, StateError, UnsupportedError
         As of ``map_state``. Nothing was made then.
     """
+    from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructField, StructType
 
     from kstore_core.spark.map_state.tasks import ShardTask
 
@@ -71,54 +72,43 @@ def plan(
             f"durability={durability!r}; there are: {', '.join(map(repr, DURABILITY_LEVELS))}"
         )
     directory = Root.at(root).path
-    home = MapStateHome.of(directory, spec.name)
-    shards = _partitions(df, home, partitions)
-    if LiveHome.of(directory).stream() is not None:
+    layout = LiveLayout.of(directory, spec.name)
+    shards = _partitions(df, layout, partitions)
+    if StreamBinding.of(LiveLayout.of(directory)) is not None:
         raise StateError(
             f"{directory} is written by stream_into, which has its live shards there; use another "
             "root"
         )
+    sharding = Sharding(spec.name, spec.shape, spec.key.name, engine, shards, partition_by)
+    state = sharding.bind(layout)
     given = to_arrow_schema(schema, timezone="UTC")
-    home = home.bind(Sharding(spec.name, spec.shape, spec.key.name, engine, shards, partition_by))
+    # Spark resolves columns by name: a dot in one would not pass.
+    rows = df.toDF(*_numbered(len(df.columns)))
+    columns = _numbered(len(given))
+    name, shard_of = place
     task = ShardTask(
-        home=home,
+        state=state,
         spec=spec,
         engine=engine,
         partitions=shards,
         names=tuple(df.columns),
         schema=given,
-        places=_places(len(given)),
+        columns=columns,
         work=work(given),
-        batch_run=None if df.isStreaming else home.begin_run(),
+        batch_run=None if df.isStreaming else state.begin_run(),
         durability=durability,
         lock_timeout_s=lock_timeout_s,
         uncommitted_max_bytes=uncommitted_max_bytes,
         partition_time=partition_time,
     )
-    return _planned(df, task, schema, place)
-
-
-def _planned(
-    df: DataFrame,
-    task: ShardTask,
-    schema: StructType,
-    place: tuple[str, Callable[[Column, int], Column]],
-) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812
-    from pyspark.sql.types import StructField, StructType
-
-    # Spark resolves columns by name: a dot in one would not pass.
-    rows = df.toDF(*_places(len(df.columns)))
-    name, shard_of = place
-    shard = shard_of(F.col(rows.columns[df.columns.index(name)]), task.partitions)
-    given = StructType(
+    output = StructType(
         [
-            StructField(there, field.dataType, field.nullable)
-            for there, field in zip(task.places, schema.fields, strict=True)
+            StructField(column, field.dataType, field.nullable)
+            for column, field in zip(columns, schema.fields, strict=True)
         ]
     )
-    placed = by_shard(rows.withColumn(_SHARD, shard), task.partitions, _SHARD)
-    return placed.mapInArrow(task.run, given).toDF(*schema.names)
+    shard = shard_of(F.col(rows.columns[df.columns.index(name)]), shards)
+    return route_to_shards(rows, shard, shards).mapInArrow(task.run, output).toDF(*schema.names)
 
 
 def check_unique(df: DataFrame) -> None:
@@ -146,15 +136,14 @@ def _check_engine(engine: str, spec: StoreSpec) -> None:
         )
 
 
-def _partitions(df: DataFrame, home: MapStateHome, partitions: int | None) -> int:
-    if partitions is None:
-        there = home.partitions()
-        if there is not None:
-            return there
-        return int(cast("str", df.sparkSession.conf.get("spark.sql.shuffle.partitions")))
-    return check_partitions(partitions, "state")
+def _partitions(df: DataFrame, layout: LiveLayout, partitions: int | None) -> int:
+    if partitions is not None:
+        return check_partitions(partitions, "state")
+    bound = Sharding.of(layout)
+    if bound is not None:
+        return bound[1].partitions
+    return int(cast("str", df.sparkSession.conf.get("spark.sql.shuffle.partitions")))
 
 
-def _places(count: int) -> tuple[str, ...]:
-    """Names of columns by their places, to go by while Spark resolves them."""
-    return tuple(f"column{place}" for place in range(count))
+def _numbered(count: int) -> tuple[str, ...]:
+    return tuple(f"column{number}" for number in range(count))

@@ -1,8 +1,8 @@
-"""What a task of a `map_state` does: one epoch of one shard, applied once, in one engine batch.
+"""Tasks of `map_state`: one epoch of one shard, applied once, in one engine batch.
 
-The shard's state is opened for the task and closed with it: an open one would hold the writer's
-lock, and Spark may give the shard's next epoch to another process. Nothing is given to Spark before
-it is committed, so a task that dies on the way to the sink is run again and gives the same.
+A task opens its shard's state and closes it: an open state keeps the writer's lock, and Spark may
+give the shard's next epoch to another process. A task commits before it returns rows to Spark, so
+one that dies on the way to the sink is run again and returns the same.
 """
 
 from __future__ import annotations
@@ -18,51 +18,45 @@ import pyarrow.compute as pc
 from kstore_core.engine import Durability
 from kstore_core.errors import EngineLockedError, SpecError, StateError, UncommittedLimitError
 from kstore_core.spark.columns.partition_headers import latest_partition_time
-from kstore_core.spark.live.epochs import commit_epoch, last_epoch
-from kstore_core.spark.live.map_state_layout import MapStateHome
-from kstore_core.spark.live.outcomes import (
-    BATCH,
-    OUTPUT_NOTE,
-    Epoch,
-    epoch_of_task,
-    kept,
-    recalled,
-)
+from kstore_core.spark.live.epochs import BATCH, Epoch, commit_epoch, epoch_of_task, last_epoch
 from kstore_core.spark.map_state.output import OutputRows
+from kstore_core.spark.map_state.replay import OUTPUT_NOTE, decode_output, encode_output
 from kstore_core.spark.map_state.rows import Groups, Rows, Times
+from kstore_core.spark.map_state.sharding import BoundState
 from kstore_core.spark.runtime.engines import engine_on_worker, this_worker
+from kstore_core.spark.shards.routing import split_shard
 from kstore_core.spec import StoreSpec
 
 __all__ = ["KeyedFunction", "ShardTask", "Work"]
 
 
 class Work(Protocol):
-    """What is done with the rows of an epoch and a shard, and its store."""
+    """The processing of a shard's rows of an epoch with its store."""
 
     @property
     def name(self) -> str:
-        """For messages, and to tell one work on a shard from another."""
+        """The name in messages, by which a replay recognises the work."""
 
     def __call__(self, store: Any, rows: pa.Table) -> pa.RecordBatch:
-        """What it gives. All that it writes is committed afterwards, or none."""
+        """Return the output; all that was written is committed afterwards, or none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardTask:
-    """A query as its tasks know it; :meth:`run` is what ``mapInArrow`` runs.
+    """The part of a plan that travels to the tasks; ``mapInArrow`` runs :meth:`run`.
 
     Attributes
     ----------
-    home : MapStateHome
+    state : BoundState
     spec : StoreSpec
     engine : str
     partitions : int
     names : tuple of str
-        Of the columns, whose last one, the shard, has none.
+        Of the DataFrame's columns, without the shard.
     schema : pyarrow.Schema
-        Of what the work gives.
-    places : tuple of str
-        The names under which Spark takes those columns.
+        Of the output.
+    columns : tuple of str
+        The names that Spark has for the output's columns.
     work : Work
     batch_run : int or None
         The number of a batch run; None for a stream.
@@ -70,18 +64,18 @@ class ShardTask:
     lock_timeout_s : float
         How long to wait for another attempt that has the shard.
     uncommitted_max_bytes : int
-        What an epoch may write to a shard.
+        The limit of an epoch's writes to a shard.
     partition_time : str or None
-        The column of headers whose partition time the store's stream time honours.
+        The column of headers whose partition time advances stream time.
     """
 
-    home: MapStateHome
+    state: BoundState
     spec: StoreSpec
     engine: str
     partitions: int
     names: tuple[str, ...]
     schema: pa.Schema
-    places: tuple[str, ...]
+    columns: tuple[str, ...]
     work: Work
     batch_run: int | None
     durability: Durability
@@ -90,18 +84,17 @@ class ShardTask:
     partition_time: str | None = None
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of one shard in, what they give out."""
+        """Map the rows of one shard to their output."""
         found = [batch for batch in batches if batch.num_rows]
         if not found:
             return
-        table = pa.Table.from_batches(found)
-        shard = self._shard(table.column(table.num_columns - 1))
-        rows = table.remove_column(table.num_columns - 1).rename_columns(list(self.names))
+        rows, shards = split_shard(pa.Table.from_batches(found))
+        rows, shard = rows.rename_columns(list(self.names)), self._shard(shards)
         output = self.apply(shard, epoch_of_task(self.batch_run), rows)
-        yield pa.RecordBatch.from_arrays(output.columns, names=list(self.places))
+        yield pa.RecordBatch.from_arrays(output.columns, names=list(self.columns))
 
     def apply(self, shard: int, epoch: Epoch, rows: pa.Table) -> pa.RecordBatch:
-        """Work on an epoch of a shard and commit it; where that was done, give the same again.
+        """Work on an epoch of a shard and commit it; if that was done, return the same output.
 
         Raises
         ------
@@ -114,11 +107,11 @@ class ShardTask:
         """
         from kstore_core import open_state
 
-        self.home.check_seen()
+        self.state.check_seen()
         if epoch.query != BATCH:
-            self.home.claim(epoch.query)
+            self.state.claim(epoch.query)
         engine_on_worker(self.engine)
-        where = self.home.shard(shard)
+        where = self.state.layout.shard(shard)
         try:
             state = open_state(
                 where,
@@ -141,14 +134,16 @@ class ShardTask:
                 if last > epoch.number:
                     raise StateError(_overtaken(str(where), epoch, last))
                 note = state.notes(self.spec.name).get(OUTPUT_NOTE)
-                return recalled(epoch, note, self.schema, self.work.name, str(where))
-            _hold(store)
+                return decode_output(epoch, note, self.schema, self.work.name, str(where))
+            clock = store._clock()
+            if clock is not None:
+                clock.hold()  # rows come key after key: stream time before the epoch judges them
             output = self.work(store, rows)
             if self.partition_time is not None:
                 latest = latest_partition_time(rows[self.partition_time])
                 if latest is not None:
                     state.advance(latest)
-            notes = {OUTPUT_NOTE: kept(epoch, output, self.work.name)}
+            notes = {OUTPUT_NOTE: encode_output(epoch, output, self.work.name)}
             commit_epoch(state, epoch.query, epoch.number, notes=notes)
         except UncommittedLimitError as error:
             error.add_note(
@@ -164,7 +159,6 @@ class ShardTask:
         return output
 
     def _shard(self, column: pa.ChunkedArray) -> int:
-        """The shard of the rows, which is one and the same."""
         if column.null_count:
             raise SpecError(
                 f"{column.null_count} rows have a null in the column 'partition', so they have no "
@@ -187,21 +181,7 @@ class ShardTask:
 
 @dataclass(frozen=True, slots=True)
 class KeyedFunction:
-    """A user's function, called once a key.
-
-    Attributes
-    ----------
-    function : callable
-        Takes a key, its :class:`Rows` and the store.
-    spec : StoreSpec
-    key : str
-        The column of the key.
-    order_by : tuple of str
-        Columns that a key's rows are sorted by.
-    timestamps : {"timestamp", "millis"}
-    schema : pyarrow.Schema
-        Of what it gives.
-    """
+    """A user's function, called once a key; the arguments are those of `map_state`."""
 
     function: Callable[[Any, Rows, Any], Any]
     spec: StoreSpec
@@ -212,20 +192,19 @@ class KeyedFunction:
 
     @property
     def name(self) -> str:
-        """The function's, the same in every process; that of its class for another callable."""
+        """The function's qualified name, or its class's: the same in every process."""
         function = self.function
         while isinstance(function, functools.partial):
             function = function.func
         return getattr(function, "__qualname__", None) or type(function).__qualname__
 
     def __call__(self, store: Any, rows: pa.Table) -> pa.RecordBatch:
-        """What the function gives for all keys.
+        """Call the function for each key; its own errors pass, with the key in a note.
 
         Raises
         ------
         SpecError
-            A row has no key, or the function gave what is not of the schema. What the function
-            itself raises is passed on, with the key in a note.
+            A row has no key, or the output does not fit the schema.
         """
         from kstore_core.codec import Headers
         from kstore_core.spark.columns.arrow import combined, serialized
@@ -251,13 +230,6 @@ class KeyedFunction:
         except SpecError as error:
             error.add_note(f"these rows were given by {self.name}")
             raise
-
-
-def _hold(store: Any) -> None:
-    """Judge the rows of an epoch by the stream time before it: they come key after key."""
-    clock = store._clock()
-    if clock is not None:
-        clock.hold()
 
 
 def _overtaken(where: str, epoch: Epoch, last: int) -> str:

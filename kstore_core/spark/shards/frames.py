@@ -16,12 +16,11 @@ if TYPE_CHECKING:
     from kstore_core.serdes import Serde
 
 __all__ = [
-    "by_shard",
     "check_columns",
     "check_log",
     "headers_type",
     "in_order",
-    "log_columns",
+    "route_log",
     "shard_column",
     "shard_of_log",
     "spark_schema",
@@ -185,10 +184,10 @@ def _hint(spec: StoreSpec, faults: list[str]) -> str:
     return hint
 
 
-def log_columns(
+def route_log(
     df: DataFrame, spec: StoreSpec, *, by_key: bool, partitions: int, partition_time: bool = False
 ) -> DataFrame:
-    """What the shards are built of: ``shard`` first, an order of arrival where none is known."""
+    """The columns that shards are built of, ``shard`` first, routed to the shards."""
     from kstore_core.spark.shards.log import LOG_COLUMNS
 
     names = df.columns
@@ -196,7 +195,8 @@ def log_columns(
     left_out |= set() if spec.format.headers or partition_time else {"headers"}
     chosen = [name for name in names if name in LOG_COLUMNS and name not in left_out]
     shard = shard_of_log(df, spec, by_key=by_key, partitions=partitions)
-    return in_order(df.select(shard.alias("shard"), *chosen))
+    log = in_order(df.select(shard.alias("shard"), *chosen))
+    return log.repartitionById(partitions, "shard")
 
 
 def shard_of_log(df: DataFrame, spec: StoreSpec, *, by_key: bool, partitions: int) -> Column:
@@ -231,8 +231,3 @@ def shard_column(key: Column, serde: Serde[Any], partitions: int, *, tail: int =
     shards = ShardOfKey(serde, partitions, tail)
     udf = arrow_udf(shards.__call__, "int")  # type: ignore[call-overload]
     return cast("Column", udf(key))
-
-
-def by_shard(df: DataFrame, partitions: int, shard: str) -> DataFrame:
-    """Each shard's rows in the Spark partition of its number."""
-    return df.repartitionById(partitions, shard)

@@ -9,9 +9,10 @@ from kstore_core.errors import SpecError
 from kstore_core.spec import StoreSpec
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
 
-__all__ = ["by_shard", "check_partitions", "placed_by_key"]
+__all__ = ["by_shard", "check_partitions", "placed_by_key", "route_to_shards", "split_shard"]
 
 PartitionBy = Literal["key", "partition"]
 _MOST = 2**31 - 1  # as Kafka and Spark count them
@@ -58,8 +59,25 @@ def by_shard(
     frames.check_log(df, spec)
     by_key = placed_by_key(df.columns, partition_by)
     shard = frames.shard_of_log(df, spec, by_key=by_key, partitions=partitions)
-    placed = frames.in_order(df).withColumn("shard", shard)
-    return frames.by_shard(placed, partitions, "shard").drop("shard")
+    routed = route_to_shards(frames.in_order(df), shard, partitions)
+    return routed.drop(routed.columns[-1])
+
+
+def route_to_shards(df: DataFrame, shard: Column, partitions: int) -> DataFrame:
+    """Bring each row to the Spark partition of its shard, which becomes a further, last column.
+
+    Tasks take that column off with :func:`split_shard`.
+    """
+    name = "shard"
+    while name in map(str.lower, df.columns):
+        name += "_"
+    return df.withColumn(name, shard).repartitionById(partitions, name)
+
+
+def split_shard(rows: pa.Table) -> tuple[pa.Table, pa.ChunkedArray]:
+    """The rows of a task without the column of :func:`route_to_shards`, and that column."""
+    last = rows.num_columns - 1
+    return rows.remove_column(last), rows.column(last)
 
 
 def check_partitions(partitions: int | None, what: str = "store") -> int:

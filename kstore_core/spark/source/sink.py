@@ -14,7 +14,8 @@ import numpy as np
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from kstore_core.errors import SpecError
-from kstore_core.spark.live.layout import LiveHome
+from kstore_core.spark.live.layout import LiveLayout
+from kstore_core.spark.live.lock import locked
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.shards.frames import check_columns
 from kstore_core.spark.shards.routing import placed_by_key
@@ -73,8 +74,8 @@ class StreamSink(DataSourceStreamArrowWriter):
         check_columns(schema, self._plan("").spec, partition_time=timed)
 
     @property
-    def _live(self) -> LiveHome:
-        return LiveHome.of(Root.at(self._options.write.path, self._options.write.storage).path)
+    def _live(self) -> LiveLayout:
+        return LiveLayout.of(Root.at(self._options.write.path, self._options.write.storage).path)
 
     def _plan(self, query: str) -> Versions:
         asked = self._options.write
@@ -93,7 +94,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         """Write the rows of a task to the inbox."""
         from pyspark import TaskContext
 
-        from kstore_core.spark.live.outcomes import epoch_of_task
+        from kstore_core.spark.live.epochs import epoch_of_task
         from kstore_core.spark.stream.inbox import Inbox
 
         task = TaskContext.get()
@@ -122,9 +123,9 @@ class StreamSink(DataSourceStreamArrowWriter):
         if not received:
             return
         query = received[0].query
-        with self._live.locked():
+        with locked(self._live):
             versions = self._plan(query)
-            versions.stream = self._live.bind(versions.stream)
+            versions.stream = versions.stream.bind(self._live)
             inbox = Inbox.of(self._live.path, query, batchId)
             rows = inbox.read(message.file for message in received if message.file is not None)
             job = versions.begin(batchId)
@@ -136,9 +137,9 @@ class StreamSink(DataSourceStreamArrowWriter):
                     partition_time=self._options.write.partition_time,
                     step=self._step,
                 )
-                told = self._applied(task, rows)
-                self._step("told", None)
-                versions.finish(batchId, job, told)
+                reported = self._applied(task, versions, rows)
+                self._step("reported", None)
+                versions.finish(batchId, job, reported)
                 self._step("published", None)
             except BaseException:
                 if job is not None:
@@ -150,26 +151,26 @@ class StreamSink(DataSourceStreamArrowWriter):
     def _step(self, name: str, shard: int | None) -> None:
         """Told after each step which one it was, as by the tasks of `stream_into`."""
 
-    def _applied(self, task: EpochTask, rows: pa.Table | None) -> list[Shard]:
-        """What became of the shards that an epoch's rows belong to."""
+    def _applied(self, task: EpochTask, versions: Versions, rows: pa.Table | None) -> list[Shard]:
+        """The shards as of an epoch, where they have changed."""
         from kstore_core.spark.shards.log import ShardLog
 
-        logs = {}
+        logs, partitions = {}, versions.stream.partitions
         if rows is not None:
-            log = ShardLog.of(rows, task.spec)
-            places = log.places(task.partitions, by_key=self._by_key)
+            log = ShardLog.of(rows, versions.spec)
+            places = log.places(partitions, by_key=self._by_key)
             logs = {int(n): log.take(np.flatnonzero(places == n)) for n in np.unique(places)}
-        outside = [number for number in logs if not 0 <= number < task.partitions]
+        outside = [number for number in logs if not 0 <= number < partitions]
         if outside:
             raise SpecError(
                 f"{len(logs[outside[0]])} records have the partition {outside[0]}, and the store "
-                f"has partitions={task.partitions}, from 0 to {task.partitions - 1}. Pass as many "
+                f"has partitions={partitions}, from 0 to {partitions - 1}. Pass as many "
                 "as the topic has, or partition_by='key' to place them anew"
             )
         for number, log in logs.items():
             task.check(number, log)
-        told = (task.apply(number, logs.get(number))[0] for number in range(task.partitions))
-        return [shard for shard in told if shard is not None]
+        done = (task.apply(number, logs.get(number))[0] for number in range(partitions))
+        return [shard for shard in done if shard is not None]
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Remove the rows of an epoch that failed; it is given again when the query restarts."""

@@ -1,9 +1,10 @@
-"""What a stream into a root is about to do, after a look at what is there."""
+"""The plan of a stream into a root, after a look at the versions and the stream already there."""
 
 from __future__ import annotations
 
 from kstore_core.errors import SpecError
-from kstore_core.spark.live.layout import LiveHome, Stream
+from kstore_core.spark.live.layout import LiveLayout
+from kstore_core.spark.live.stream_binding import StreamBinding
 from kstore_core.spark.read.read_store import manifest_spec
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.runtime.engines import check_shared_engine
@@ -16,7 +17,7 @@ __all__ = ["plan_stream"]
 
 
 def plan_stream(
-    home: Root,
+    root: Root,
     spec: StoreSpec | None,
     *,
     partitions: int | None,
@@ -26,30 +27,30 @@ def plan_stream(
     publish_every: int,
     query: str = "",
 ) -> Versions:
-    """The versions that a stream goes on from; nothing is written.
+    """Plan the versions that a stream goes on from; nothing is written.
 
     Parameters
     ----------
     query : str
-        The id of the query; empty where it is not known yet.
+        The id of the query; empty while it is unknown.
 
     Raises
     ------
     SpecError, StateError, UnsupportedError
         As :func:`stream_into`.
     """
-    live = LiveHome.of(home.path)
-    newest = home.newest()
+    layout = LiveLayout.of(root.path)
+    newest = root.newest()
     if newest is None:
-        home.check_unused()
+        root.check_unused()
         missing = [n for n, v in (("spec", spec), ("partitions", partitions)) if v is None]
         if missing:
             raise SpecError(
-                f"{home} holds no version yet, so nothing says which store it is; pass "
+                f"{root} holds no version yet, so nothing says which store it is; pass "
                 f"{' and '.join(f'{name}=' for name in missing)}"
             )
     else:
-        spec = manifest_spec(newest, spec, str(home))
+        spec = manifest_spec(newest, spec, str(root))
         partitions = newest.partitions if partitions is None else partitions
         engine = newest.engine if engine is None else engine
     assert spec is not None
@@ -57,9 +58,11 @@ def plan_stream(
     partitions = check_partitions(partitions)
     check_shared_engine(engine)
     if newest is not None:
-        check_same_store(home, newest, spec, partitions, engine, appending=True)
-    stream = Stream(query, checkpoint, spec.name, spec.shape, engine, partitions, partition_by)
-    bound = live.stream()
+        check_same_store(root, newest, spec, partitions, engine, appending=True)
+    stream = StreamBinding(
+        query, checkpoint, spec.name, spec.shape, engine, partitions, partition_by
+    )
+    bound = StreamBinding.of(layout)
     if bound is not None:
-        bound.check(stream, live.path)
-    return Versions(home, spec, stream, publish_every, newest)
+        bound.check(stream, layout)
+    return Versions(root, spec, stream, publish_every, newest)

@@ -1,14 +1,14 @@
-"""What a task does with an epoch's rows of one shard: apply them, commit, copy, tell.
+"""Tasks of a stream: an epoch's rows of one shard are applied, committed, copied and reported.
 
-Runs on the workers, in the Spark partition of the shard's number. Each step may be the last one of
-a process; docs/streaming.md says what every one of them leaves, and what the next attempt does.
+Tasks run on the workers, in the Spark partition of the shard's number. A process may die after each
+step; docs/streaming.md lists the state after every one, and what the next attempt does.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ import pyarrow as pa
 from kstore_core.errors import StateError
 from kstore_core.spark.columns.partition_headers import told_times
 from kstore_core.spark.live.epochs import commit_epoch, last_epoch
-from kstore_core.spark.live.layout import LiveHome
+from kstore_core.spark.live.layout import LiveLayout
 from kstore_core.spark.root.manifest import Offset, Shard
 from kstore_core.spark.runtime.engines import engine_on_worker
 from kstore_core.spark.shards.applying import apply_log
@@ -26,6 +26,7 @@ from kstore_core.spark.shards.log import ShardLog
 from kstore_core.spark.shards.writing import failure
 from kstore_core.spark.stream.changes import changes, changes_schema
 from kstore_core.spark.stream.publishing import begin_from, is_job_of, publish_shard
+from kstore_core.spark.stream.steps import StepHook, no_step
 
 if TYPE_CHECKING:
     from kstore_core.spark.root.root import Root
@@ -34,23 +35,22 @@ if TYPE_CHECKING:
     from kstore_core.spec import StoreSpec
     from kstore_core.state import StateDirectory
 
-__all__ = ["EpochTask", "Step", "no_step"]
-
-Step = Callable[[str, "int | None"], None]
-"""Told after each step which one it was, and of which shard; None for the driver."""
+__all__ = ["EpochTask", "message_schema"]
 
 _COUNTS = "counts"
 _LOCK_TIMEOUT_S = 60.0
-"""How long a killed attempt's worker may need to end."""
+"""The time that the worker of a killed attempt may need to end."""
 
 
-def no_step(name: str, shard: int | None) -> None:
-    """Nobody is told."""
+def message_schema(spec: StoreSpec, *, emits: bool) -> pa.Schema:
+    """The columns of :meth:`EpochTask.run`: a message, or a row of output."""
+    fields = [pa.field("message", pa.string())]
+    return pa.schema(fields + (list(changes_schema(spec)) if emits else []))
 
 
 @dataclass(frozen=True, slots=True)
 class EpochTask:
-    """An epoch as its tasks know it; :meth:`run` is what ``mapInArrow`` runs.
+    """The part of an epoch that travels to its tasks; ``mapInArrow`` runs :meth:`run`.
 
     Attributes
     ----------
@@ -62,18 +62,17 @@ class EpochTask:
     query : str
         The id of the query.
     epoch : int
-    version : Manifest's shards
-        Those of the newest version.
+    version : tuple of Shard
+        The shards of the newest version.
     job : str or None
-        Where copies for a version go; None for an epoch without one.
+        The job that publishes the epoch; None for an epoch without a version.
     unpublished : frozenset of int, or None
-        Shards that have changed since the newest version; None where nobody knows.
+        Shards that have changed since the newest version; None if unknown.
     emits : bool
-        Whether the output is wanted.
+        True: tasks return the output too.
     partition_time : bool
-        Whether stream time follows the header of that name too.
-    step : callable
-        Told of each step.
+        True: stream time follows the header of that name too.
+    step : StepHook
     """
 
     root: Root
@@ -87,7 +86,7 @@ class EpochTask:
     unpublished: frozenset[int] | None = frozenset()
     emits: bool = False
     partition_time: bool = False
-    step: Step = no_step
+    step: StepHook = no_step
 
     @classmethod
     def of(
@@ -98,11 +97,10 @@ class EpochTask:
         *,
         emits: bool = False,
         partition_time: bool = False,
-        step: Step = no_step,
+        step: StepHook = no_step,
     ) -> EpochTask:
-        """An epoch of the stream whose versions these are."""
-        stream = versions.stream
-        unpublished = versions.unpublished
+        """The task of an epoch of a stream."""
+        stream, unpublished = versions.stream, versions.unpublished
         return cls(
             versions.root,
             versions.spec,
@@ -118,42 +116,32 @@ class EpochTask:
             step,
         )
 
-    @property
-    def schema(self) -> pa.Schema:
-        """Of what :meth:`run` gives: a message, or a row of output."""
-        fields = [pa.field("message", pa.string())]
-        return pa.schema(fields + (list(changes_schema(self.spec)) if self.emits else []))
-
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Do the epoch for the shard of this task; gives a message, and the output behind it."""
+        """Do the epoch for the shard of this task; yields a message, then the output."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
         assert context is not None
         shard = context.partitionId()
         kept = [batch for batch in batches if batch.num_rows]
-        told: dict[str, Any] = {}
         output = None
         try:
             log = ShardLog.of(pa.Table.from_batches(kept), self.spec) if kept else None
             done, output = self.apply(shard, log)
-            if done is not None:
-                told = {"shard": dataclasses.asdict(done)}
-        except Exception as error:  # noqa: BLE001 - raised again where it may pass
-            told = failure(error, shard)
-        if not told:
-            return
-        yield from self._told(json.dumps(told))
+            if done is None:
+                return
+            message = {"shard": dataclasses.asdict(done)}
+        except Exception as error:  # noqa: BLE001 - failure raises what Spark may try again
+            message = failure(error, shard)
+        schema = message_schema(self.spec, emits=self.emits)
+        rest = [pa.nulls(1, field.type) for field in list(schema)[1:]]
+        yield from pa.table([pa.array([json.dumps(message)]), *rest], schema=schema).to_batches()
         if output is not None and output.num_rows:
             nothing = pa.nulls(output.num_rows, pa.string())
-            yield from output.add_column(0, self.schema.field("message"), nothing).to_batches()
-
-    def _told(self, message: str) -> Iterator[pa.RecordBatch]:
-        rest = [pa.nulls(1, field.type) for field in list(self.schema)[1:]]
-        yield from pa.table([pa.array([message]), *rest], schema=self.schema).to_batches()
+            yield from output.add_column(0, schema.field("message"), nothing).to_batches()
 
     def apply(self, shard: int, log: ShardLog | None) -> tuple[Shard | None, pa.Table | None]:
-        """Bring a shard to this epoch, and copy it where a version is due.
+        """Bring a shard to this epoch, and copy it if a version is due.
 
         Parameters
         ----------
@@ -164,19 +152,19 @@ class EpochTask:
         Returns
         -------
         Shard or None
-            The shard as it is now, with a path where it was copied; None where it has no records
-            in this epoch and there is nothing to copy.
+            The shard, with a path if it was copied; None if it has no records in this epoch and
+            needs no copy.
         pyarrow.Table or None
-            The output, where it is wanted.
+            The output, if the task emits.
 
         Raises
         ------
         StateError
-            The shard is not there, or contains a later epoch.
+            The shard is missing, or contains a later epoch.
         SpecError
             Records that the store cannot hold, or that belong to another shard.
         EngineLockedError
-            Another process has the shard open, and does not let go of it.
+            Another process keeps the shard open.
         """
         if log is None and not self._copies(shard):
             return None, None
@@ -185,11 +173,16 @@ class EpochTask:
         with self._opened(shard) as state:
             store = state.open(self.spec)
             contained = last_epoch(state, self.query)
-            self._check_contained(state.path, shard, contained)
+            if contained is not None and contained > self.epoch:
+                raise StateError(
+                    f"{state.path} contains epoch {contained} of the stream {self.query}, and "
+                    f"Spark gives epoch {self.epoch}: the checkpoint is older than the store. Use "
+                    f"the newest one; or remove {state.path.parent} and start with a new checkpoint"
+                )
             self.step("opened", shard)
             if log is not None and contained != self.epoch:
                 self._commit(state, store, log, shard)
-            done = self._seen(state, shard)
+            done = self._committed(state, shard)
             if self.job is not None and self.root.has_begun(self.job):
                 done = publish_shard(self.root, self.job, state, done, self.version[shard])
                 self.step("copied", shard)
@@ -203,7 +196,7 @@ class EpochTask:
         ------
         SpecError
         FormatError
-            A header of partition time that has not 8 bytes, where it is honoured.
+            A header of partition time that has not 8 bytes, if it is honoured.
         """
         log.check(shard, self.partitions)
         log.check_decodable(self.spec)
@@ -211,32 +204,19 @@ class EpochTask:
             told_times(log.headers, len(log))
 
     def _copies(self, shard: int) -> bool:
-        """Whether a shard without rows has changed since the newest version, and one is due."""
+        """Return True if a version is due that a shard without rows has changed for."""
         if self.job is None or (self.unpublished is not None and shard not in self.unpublished):
             return False
         return any(self._path(shard).iterdir())
 
     def _path(self, shard: int) -> Path:
-        """The shard's directory.
-
-        Raises
-        ------
-        StateError
-            It is not there.
-        """
-        path = LiveHome.of(self.root.path).shard(shard)
+        path = LiveLayout.of(self.root.path).shard(shard)
         if not path.is_dir():
             raise _lost(path)
         return path
 
     def _opened(self, shard: int) -> StateDirectory:
-        """The live state of the shard; as of the version that the stream goes on from, if new.
-
-        Raises
-        ------
-        StateError
-            It is not there.
-        """
+        """Open the live shard; a new one starts from the version that the stream goes on from."""
         from kstore_core import open_state
 
         path = self._path(shard)
@@ -248,17 +228,8 @@ class EpochTask:
         engine_on_worker(self.engine)
         return open_state(path, engine=self.engine, lock_timeout_s=_LOCK_TIMEOUT_S)
 
-    def _check_contained(self, path: Path, shard: int, contained: int | None) -> None:
-        if contained is not None and contained > self.epoch:
-            raise StateError(
-                f"{path} contains epoch {contained} of the stream {self.query}, and Spark gives "
-                f"epoch {self.epoch}: the checkpoint is older than the store. Use the newest one; "
-                f"or take {path.parent} away and start with a new checkpoint"
-            )
-
     def _commit(self, state: StateDirectory, store: Any, log: ShardLog, shard: int) -> None:
-        """Apply the rows and commit them as the epoch."""
-        before = self._seen(state, shard)
+        before = self._committed(state, shard)
         fresh, replayed = log.after(before.offsets)
         done = apply_log(state, store, fresh, partition_time=self.partition_time)
         self.step("applied", shard)
@@ -279,8 +250,8 @@ class EpochTask:
         )
         self.step("committed", shard)
 
-    def _seen(self, state: StateDirectory, shard: int) -> Shard:
-        """The shard as it is committed."""
+    def _committed(self, state: StateDirectory, shard: int) -> Shard:
+        """The shard as of its last commit."""
         base = self.version[shard]
         note = state.notes(self.spec.name).get(_COUNTS)
         counts = json.loads(note) if note else {"rows": base.rows, "stream_time": base.stream_time}
@@ -293,6 +264,6 @@ class EpochTask:
 def _lost(path: Path) -> StateError:
     return StateError(
         f"the live state {path} of a shard is gone, and with it what the stream wrote since the "
-        f"newest version. Take {path.parent} away and start the stream with a new checkpoint: it "
+        f"newest version. Remove {path.parent} and start the stream with a new checkpoint: it "
         "goes on from that version"
     )

@@ -1,4 +1,4 @@
-"""The versions of a streamed root: which epoch each shows, which one is due, and publishing it."""
+"""The versions of a streamed root: the epochs that they show, and publishing the next one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kstore_core.spark.stream.publishing import epoch_of, job_of
 from kstore_core.spark.write.job import WriteJob
 
 if TYPE_CHECKING:
-    from kstore_core.spark.live.layout import Stream
+    from kstore_core.spark.live.stream_binding import StreamBinding
     from kstore_core.spark.root.root import Root
     from kstore_core.spec import StoreSpec
 
@@ -21,23 +21,23 @@ __all__ = ["Versions"]
 
 @dataclass(slots=True)
 class Versions:
-    """What whoever runs a stream knows of its versions. Nobody else writes any meanwhile.
+    """The versions of a root that only one stream publishes.
 
     Attributes
     ----------
     root : Root
     spec : StoreSpec
-    stream : Stream
+    stream : StreamBinding
     publish_every : int
-        Each epoch with a number that is one less than a multiple of this is published.
+        An epoch is published if its number is one less than a multiple of this.
     newest : Manifest or None
     unpublished : set of int or None
-        The shards that have changed since then; None where nobody knows.
+        The shards that have changed since ``newest``; None if unknown.
     """
 
     root: Root
     spec: StoreSpec
-    stream: Stream
+    stream: StreamBinding
     publish_every: int
     newest: Manifest | None
     unpublished: set[int] | None = field(default=None, init=False)
@@ -56,7 +56,7 @@ class Versions:
         return -1 if found is None else found
 
     def begin(self, epoch: int) -> WriteJob | None:
-        """The job that a version of this epoch is to be made by; None where none is due.
+        """Begin the job that publishes this epoch; None if no version is due.
 
         Raises
         ------
@@ -87,18 +87,18 @@ class Versions:
         job.begin()
         return job
 
-    def finish(self, epoch: int, job: WriteJob | None, told: Iterable[Shard]) -> None:
-        """Publish what the tasks tell by a job of :meth:`begin`, if there is one and any is new.
+    def finish(self, epoch: int, job: WriteJob | None, reported: Iterable[Shard]) -> None:
+        """Publish the shards that tasks reported, if a job of :meth:`begin` is given.
 
         Raises
         ------
         CommitConflictError
-            Somebody has published a version meanwhile.
+            Another writer has published a version meanwhile.
         StateError
-            Somebody removed what was copied for it: then tasks copy no more, and the next version
-            would not have what they have changed.
+            The job's files were removed meanwhile: tasks copy no more, so the next version would
+            lack their changes.
         """
-        done = {shard.shard: shard for shard in told}
+        done = {shard.shard: shard for shard in reported}
         if job is not None:
             if any(shard.path is None for shard in done.values()):
                 job.check_begun()

@@ -85,7 +85,7 @@ class WriteJob:
         check_partitions(partitions)
         check_shared_engine(engine)
         if root.storage.path is not None:
-            from kstore_core.spark.live.layout import check_not_streamed
+            from kstore_core.spark.live.stream_binding import check_not_streamed
 
             check_not_streamed(root.path)
         if newest is None:

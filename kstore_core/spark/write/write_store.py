@@ -93,7 +93,7 @@ def write_store(
     StorageUnavailableError
         The object store does not answer, or denies access.
     """
-    from kstore_core.spark.shards.frames import by_shard, check_log, log_columns
+    from kstore_core.spark.shards.frames import check_log, route_log
     from kstore_core.spark.shards.writing import MESSAGE_DDL, read_message
 
     home = Root.at(root, storage_options)
@@ -117,9 +117,9 @@ def write_store(
         partitions=partitions,
         mode="overwrite" if mode == "overwrite" else "append",
     )
-    log = log_columns(df, spec, by_key=by_key, partitions=partitions, partition_time=partition_time)
+    log = route_log(df, spec, by_key=by_key, partitions=partitions, partition_time=partition_time)
     writer = job.writer(partition_time=partition_time)
-    built = by_shard(log, partitions, "shard").mapInArrow(writer.build, MESSAGE_DDL)
+    built = log.mapInArrow(writer.build, MESSAGE_DDL)
     try:
         job.begin()
         written = [read_message(row.message) for row in built.collect()]

@@ -9,13 +9,13 @@ cdef class IndexedTable:
     cdef readonly object get_many
     cdef readonly SegmentedTable below
     cdef RowPairs _pairs
-    cdef bint _mends
+    cdef bint _repairs
     cdef dict _scans
     cdef object _turn
 
     cdef int _keep(self, bytes row, bytes index) except -1
     cdef int _read_ahead(self) except -1
-    cdef int _mend(self, bytes index) except -1
+    cdef int _repair(self, bytes index) except -1
 
 
 cdef class IndexScan:

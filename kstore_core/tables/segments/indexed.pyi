@@ -11,7 +11,9 @@ __all__ = ["IndexedTable"]
 
 @final
 class IndexedTable:
-    def __new__(cls, below: SegmentedTable, pairs: RowPairs, *, mends: bool = True) -> Self: ...
+    def __new__(
+        cls, below: SegmentedTable, pairs: RowPairs, *, repair_index: bool = True
+    ) -> Self: ...
     @property
     def below(self) -> SegmentedTable: ...
     @property

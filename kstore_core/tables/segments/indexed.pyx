@@ -36,7 +36,7 @@ cdef class IndexedTable:
         Rows and index rows.
     pairs : RowPairs
         Tells one from the other.
-    mends : bool
+    repair_index : bool
         Whether a scan that meets an index row without a row removes it, where the table is
         writable.
 
@@ -47,13 +47,13 @@ cdef class IndexedTable:
         Whose closing ends scans.
     """
 
-    def __cinit__(self, SegmentedTable below not None, RowPairs pairs not None, *, bint mends=True):
+    def __cinit__(self, SegmentedTable below not None, RowPairs pairs not None, *, bint repair_index=True):
         self.rows = below.rows
         self.below = below
         self.get = (<object>below).get
         self.get_many = (<object>below).get_many
         self._pairs = pairs
-        self._mends = mends and below.rows._writable
+        self._repairs = repair_index and below.rows._writable
         self._scans = {}
         self._turn = RLock()
 
@@ -196,9 +196,9 @@ cdef class IndexedTable:
                     scan._ahead.append(chunk)
         return 0
 
-    cdef int _mend(self, bytes index) except -1:
+    cdef int _repair(self, bytes index) except -1:
         """Remove an index row without a row, unless there is no room to stage that."""
-        if self._mends and self.rows._staging._has_room(MOST_TIMES_STAGED * len(index)):
+        if self._repairs and self.rows._staging._has_room(MOST_TIMES_STAGED * len(index)):
             self.below.put_one(index, None)
         return 0
 
@@ -272,7 +272,7 @@ cdef class IndexScan:
             if self._kept and rows[at] in self._kept:
                 values[at] = self._kept[rows[at]]
             elif values[at] is None:
-                self._table._mend(<bytes>index[at])
+                self._table._repair(<bytes>index[at])
             whole = whole and values[at] is not None
         if whole:
             return index, values

@@ -9,14 +9,16 @@ from typing import Any
 import pyarrow as pa
 
 from kstore_core import serdes, stores
-from kstore_core.spark.live.map_state_layout import MapStateHome, Sharding
-from kstore_core.spark.live.outcomes import Epoch
+from kstore_core.spark.live.epochs import Epoch
+from kstore_core.spark.live.layout import LiveLayout
+from kstore_core.spark.map_state.sharding import Sharding
 from kstore_core.spark.map_state.tasks import KeyedFunction, ShardTask
 from kstore_core.spec import StoreSpec
 
 TOTALS = stores.key_value("totals", key=serdes.UTF8, value=serdes.INT64)
 SCHEMA = pa.schema([("key", pa.string()), ("total", pa.int64())])
 QUERY = "9c3f"
+ROWS = [("a", 1), ("b", 2), ("a", 3)]
 
 
 def running_total(key: str, rows: Any, store: Any) -> Any:
@@ -37,13 +39,13 @@ def make_task(root: Path, function: Any = running_total, **given: Any) -> ShardT
     sharding = Sharding(spec.name, spec.shape, spec.key.name, engine, 4, "key")
     settings = {"batch_run": None, "lock_timeout_s": 0, "durability": "process"}
     return ShardTask(
-        home=MapStateHome.of(root, spec.name).bind(sharding),
+        state=sharding.bind(LiveLayout.of(root, spec.name)),
         spec=spec,
         engine=engine,
         partitions=4,
         names=tuple(names),
         schema=schema,
-        places=tuple(f"column{place}" for place in range(len(schema))),
+        columns=tuple(f"column{place}" for place in range(len(schema))),
         work=KeyedFunction(function, spec, "key", (), "timestamp", schema),
         **{**settings, "uncommitted_max_bytes": 1 << 20, **given},
     )

@@ -22,7 +22,9 @@ from kstore_core.errors import (
     StateError,
     UncommittedLimitError,
 )
-from kstore_core.spark.live.outcomes import BATCH, Epoch
+from kstore_core.spark.live.epochs import BATCH, Epoch
+from kstore_core.spark.live.layout import LiveLayout
+from kstore_core.spark.map_state.sharding import Sharding
 from kstore_core.spark.map_state.tasks import ShardTask
 from kstore_core.types import Windowed
 from tests.spark.map_state.task_runs import (
@@ -39,7 +41,7 @@ ENGINES = ("lmdb", "rocksdb")
 
 def kept(task: ShardTask, shard: int = 0) -> dict[str, int]:
     """What the shard's store holds."""
-    with open_state(task.home.shard(shard), read_only=True) as state:
+    with open_state(task.state.layout.shard(shard), read_only=True) as state:
         return dict(state.open(task.spec).all())
 
 
@@ -214,7 +216,7 @@ def test_what_is_late_does_not_hang_on_the_order_of_the_keys(root: Path, spec: A
         found = given_by(task.apply(shard, epoch(0), amounts(rows)))
         assert sorted(found) == [("a", 2), ("b", 2)]
     assert given_by(task.apply(0, epoch(1), amounts([("c", 12), ("c", 98)]))) == [("c", 1)]
-    with open_state(task.home.shard(0), read_only=True) as state:
+    with open_state(task.state.layout.shard(0), read_only=True) as state:
         assert state.open(spec).stream_time == 100
 
 
@@ -302,14 +304,14 @@ def test_a_second_function_on_the_same_shards_is_refused(root: Path) -> None:
         return running_total(key, rows, store)
 
     make_task(root).apply(0, epoch(0), amounts([("a", 1)]))
-    with pytest.raises(StateError, match=r"running_total worked on it, and now .*other is to"):
+    with pytest.raises(StateError, match=r"running_total worked on it, and now .*other does"):
         make_task(root, other).apply(0, epoch(0), amounts([("a", 1)]))
 
 
 def test_a_shard_that_another_task_has_is_told(root: Path) -> None:
     task = make_task(root)
     with (
-        open_state(task.home.shard(0), engine="lmdb"),
+        open_state(task.state.layout.shard(0), engine="lmdb"),
         pytest.raises(EngineLockedError, match="open for writing in this process") as caught,
     ):
         task.apply(0, epoch(0), amounts([("a", 1)]))
@@ -336,10 +338,12 @@ def test_a_machine_without_the_engine_says_so(root: Path) -> None:
 def test_a_root_that_a_machine_does_not_see_is_told(root: Path, tmp_path: Path) -> None:
     task = make_task(root)
     other = make_task(tmp_path / "other")
-    elsewhere = dataclasses.replace(task, home=dataclasses.replace(task.home, path=root / "no"))
+    unseen = dataclasses.replace(task.state, layout=LiveLayout(root / "no"))
+    elsewhere = dataclasses.replace(task, state=unseen)
     with pytest.raises(StateError, match=r"this worker sees none.*all machines share"):
         elsewhere.apply(0, epoch(0), amounts([("a", 1)]))
-    mixed = dataclasses.replace(task, home=dataclasses.replace(task.home, path=other.home.path))
+    swapped = dataclasses.replace(task.state, layout=other.state.layout)
+    mixed = dataclasses.replace(task, state=swapped)
     with pytest.raises(StateError, match="this worker sees another one"):
         mixed.apply(0, epoch(0), amounts([("a", 1)]))
 
@@ -349,20 +353,22 @@ def test_other_shards_are_refused(root: Path) -> None:
     spec = dataclasses.replace(TOTALS, key=serdes.INT64)
     with pytest.raises(SpecError, match=r"key is 'utf8' there and 'int64' here; engine is 'lmdb'"):
         make_task(root, spec=spec, engine="rocksdb")
-    assert task.home.partitions() == 4
-    document = task.home.path / "map_state.json"
+    bound = Sharding.of(task.state.layout)
+    assert bound is not None
+    assert bound[1].partitions == 4
+    document = task.state.layout.path / "map_state.json"
     document.write_text(document.read_text().replace('"format": 1', '"format": 2'))
-    with pytest.raises(StateError, match="newer kstore"):
+    with pytest.raises(StateError, match="is of layout 2; this kstore reads up to 1"):
         make_task(root)
     document.write_text("{")
-    with pytest.raises(StateError, match="does not say what the state is"):
+    with pytest.raises(StateError, match=r"map_state\.json is damaged .*Put it back from a copy"):
         make_task(root)
 
 
 def test_runs_are_numbered(root: Path) -> None:
-    home = make_task(root).home
-    assert [home.begin_run() for _ in range(3)] == [1, 2, 3]
-    assert [path.name for path in home.path.glob("run-*")] == ["run-3"]
+    state = make_task(root).state
+    assert [state.begin_run() for _ in range(3)] == [1, 2, 3]
+    assert [path.name for path in state.layout.path.glob("run-*")] == ["run-3"]
 
 
 def test_a_root_that_cannot_be_made_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -370,11 +376,11 @@ def test_a_root_that_cannot_be_made_is_told(root: Path, monkeypatch: pytest.Monk
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "mkdir", refuse)
-    with pytest.raises(StateError, match=r"cannot be made or written: Permission denied\. Mend"):
+    with pytest.raises(StateError, match=r"cannot be made or written: Permission denied\. Fix"):
         make_task(root)
     monkeypatch.undo()
     root.write_text("a file")
-    with pytest.raises(StateError, match="NotADirectoryError"):
+    with pytest.raises(StateError, match="cannot be made or written: Not a directory"):
         make_task(root)
 
 

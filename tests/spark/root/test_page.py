@@ -11,7 +11,7 @@ import pytest
 
 from kstore_core.spark.source.write_options import WRITE_OPTIONS
 from tests.spark.support.object_store import Bucket
-from tests.spark.test_docs_page import BLOCK
+from tests.support.page_runs import BLOCK
 from tests.support.places import DOCS
 
 if TYPE_CHECKING:

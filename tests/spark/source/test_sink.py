@@ -12,13 +12,14 @@ import pytest
 from kstore_core import stores
 from kstore_core.errors import SpecError, StateError
 from kstore_core.spark import spec_json
-from kstore_core.spark.live.layout import LiveHome
+from kstore_core.spark.live.layout import LiveLayout
+from kstore_core.spark.live.lock import locked
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.shards.frames import spark_schema
 from kstore_core.spark.source.sink import Received, StreamSink
 from kstore_core.spark.stream.shards import EpochTask
+from tests.spark.source.sink_work import OPTIONS, received, sink
 from tests.spark.stream.shard_epochs import QUERY, content
-from tests.spark.support import inboxes
 from tests.spark.support.logs import (
     COLUMNS,
     RETENTION,
@@ -27,7 +28,6 @@ from tests.spark.support.logs import (
     Model,
     Record,
     history,
-    log_table,
     make_log,
     visible,
 )
@@ -41,20 +41,6 @@ from tests.spark.support.streams import (
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-OPTIONS = {"spec": spec_json(SPEC), "partitions": str(SHARDS)}
-
-
-def sink(root: Path, columns: Any = COLUMNS, **options: str) -> StreamSink:
-    """The sink of a log with these columns."""
-    schema = spark_schema(log_table([]).select(list(columns)).schema)
-    return StreamSink({**OPTIONS, "path": str(root), **options}, schema, False)
-
-
-def received(root: Path, epoch: int, tasks: list[list[Record]], columns: Any) -> list[Any]:
-    """What tasks with these records answer."""
-    rows = (log_table(records).select(list(columns)) for records in tasks)
-    return inboxes.received(root, epoch, rows)
 
 
 @pytest.mark.parametrize("columns", [COLUMNS, ("value", "key", "headers", "timestamp")])
@@ -146,7 +132,7 @@ def test_a_sink_without_rows_or_tasks_shows_nothing(tmp_path: Path) -> None:
 def test_two_streams_do_not_share_a_root(tmp_path: Path) -> None:
     messages = received(tmp_path, 0, [make_log(1, 9, 3)], COLUMNS)
     with (
-        LiveHome.of(tmp_path).locked(),
+        locked(LiveLayout.of(tmp_path)),
         pytest.raises(StateError, match="a stream writes to"),
     ):
         sink(tmp_path).commit(messages, 0)

@@ -30,7 +30,7 @@ from tests.spark.support.logs import (
     visible,
 )
 from tests.spark.support.object_store import Bucket
-from tests.spark.write.test_job import contents
+from tests.spark.write.contents import contents
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

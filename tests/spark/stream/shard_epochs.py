@@ -20,12 +20,15 @@ import pyarrow as pa
 
 from kstore_core import open_state
 from kstore_core.codec import window_key
-from kstore_core.spark.live.layout import LiveHome, Stream
+from kstore_core.restore import restore
+from kstore_core.spark.live.layout import LiveLayout
+from kstore_core.spark.live.stream_binding import StreamBinding
 from kstore_core.spark.read.selection import Selection
 from kstore_core.spark.read.tasks import chunks
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.shards.log import ShardLog
-from kstore_core.spark.stream.shards import EpochTask, Step, no_step
+from kstore_core.spark.stream.shards import EpochTask
+from kstore_core.spark.stream.steps import StepHook, no_step
 from kstore_core.spark.stream.versions import Versions
 from kstore_core.spec import StoreSpec
 from kstore_core.tables.segments.databases import ChildStorage
@@ -56,7 +59,7 @@ class Streamed:
         """As whoever starts the stream knows them."""
         root = Root.at(self.path)
         newest = root.newest()
-        stream = Stream(
+        stream = StreamBinding(
             self.query,
             "checkpoint",
             self.spec.name,
@@ -65,7 +68,7 @@ class Streamed:
             self.partitions,
             "partition",
         )
-        stream = LiveHome.of(root.path).bind(stream)
+        stream = stream.bind(LiveLayout.of(root.path))
         return Versions(root, self.spec, stream, self.publish_every, newest)
 
     def epoch(
@@ -74,7 +77,7 @@ class Streamed:
         records: Sequence[Record] | pa.Table,
         *,
         versions: Versions | None = None,
-        step: Step = no_step,
+        step: StepHook = no_step,
     ) -> list[pa.Table]:
         """Do an epoch, of records or rows; the output of each shard that has any."""
         versions = versions or self.versions()
@@ -82,17 +85,17 @@ class Streamed:
         task = EpochTask.of(versions, number, job, emits=True, step=step)
         rows = records if isinstance(records, pa.Table) else rows_of(records)
         owners = np.asarray(rows["shard"])
-        told, outputs = [], []
+        reported, outputs = [], []
         for shard in range(self.partitions):
             mine = rows.filter(pa.array(owners == shard))
             log = ShardLog.of(mine, self.spec) if mine.num_rows else None
             done, output = task.apply(shard, log)
             if done is not None:
-                told.append(done)
+                reported.append(done)
             if output is not None:
                 outputs.append(output)
-        step("told", None)
-        versions.finish(number, job, told)
+        step("reported", None)
+        versions.finish(number, job, reported)
         step("published", None)
         return outputs
 
@@ -188,3 +191,32 @@ def serve() -> None:
 
 if __name__ == "__main__":
     serve()
+
+STEPS = ("opened", "applied", "committed", "copied", "reported", "published")
+
+
+def restored(path: Path, spec: Any, engine: str, records: list[Record]) -> tuple[Any, Any]:
+    """What one restore makes of the records of one shard."""
+    log = ShardLog.of(rows_of(records), spec)
+    with open_state(path, engine=engine) as state:
+        store = state.open(spec)
+        restore(store, log.keys, log.values, log.timestamps, log.headers)
+        state.commit({(o.topic, o.partition): o.offset for o in log.last_offsets(())})
+    return content(path, spec, engine)
+
+
+def shards_are(streamed: Streamed, log: list[Record], scratch: Path) -> bool:
+    """Whether live shards, and those of the newest version, hold what the log makes."""
+    root = Root.at(streamed.path)
+    newest = root.newest()
+    assert newest is not None
+    for shard in newest.shards:
+        mine = [record for record in log if record.partition == shard.shard]
+        wanted = restored(scratch / f"0_{shard.shard}", streamed.spec, streamed.engine, mine)
+        live = LiveLayout.of(root.path).shard(shard.shard)
+        assert content(live, streamed.spec, streamed.engine) == wanted
+        with root.local_shard(shard) as published:
+            assert content(published, streamed.spec, streamed.engine) == wanted
+        assert shard.records == len(mine)
+        assert {(o.topic, o.partition): o.offset for o in shard.offsets} == wanted[1]
+    return True

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.spark.stream.test_shards import STEPS
-from tests.spark.test_docs_page import BLOCK
+from tests.spark.stream.shard_epochs import STEPS
+from tests.support.page_runs import BLOCK
 from tests.support.places import DOCS
 
 if TYPE_CHECKING:
@@ -41,4 +41,4 @@ def test_every_step_is_in_the_table_of_what_is_left() -> None:
     told_by_driver = ["told the driver", "published", "has returned"]
     for step, words in zip(steps[1:-1], told_by_tasks + told_by_driver, strict=True):
         assert words in step
-    assert (*told_by_tasks, "told", "published") == STEPS
+    assert (*told_by_tasks, "reported", "published") == STEPS

@@ -17,21 +17,25 @@ from hypothesis import strategies as st
 from kstore_core import open_state, serdes, stores
 from kstore_core.changelog.marks import MARK_KEY
 from kstore_core.errors import SpecError, StateError
-from kstore_core.restore import restore
 from kstore_core.spark.live.epochs import last_epoch
-from kstore_core.spark.live.layout import LiveHome, check_not_streamed
+from kstore_core.spark.live.layout import LiveLayout
+from kstore_core.spark.live.lock import StreamLock, locked
+from kstore_core.spark.live.stream_binding import check_not_streamed
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.shards.log import ShardLog
 from kstore_core.spark.stream.publishing import job_of
 from kstore_core.spark.stream.shards import EpochTask
 from tests.spark.stream.shard_epochs import (
+    STEPS,
     Servant,
     Streamed,
     content,
     in_windows,
     killed_commit,
     killed_epoch,
+    restored,
     rows_of,
+    shards_are,
 )
 from tests.spark.support.logs import SHARDS, SPEC, Record, make_log
 from tests.spark.support.streams import slices_of
@@ -39,40 +43,12 @@ from tests.spark.support.streams import slices_of
 LATEST = stores.timestamped_key_value_with_headers("latest")
 PLAIN = stores.key_value("plain")
 WINDOWS = stores.timestamped_window_with_headers("windows", 300, 20, segment_interval_ms=60)
-STEPS = ("opened", "applied", "committed", "copied", "told", "published")
 
 
 def log_of(spec: Any, seed: int, count: int, **options: Any) -> list[Record]:
     """A log of a store."""
     log = make_log(seed, count, SHARDS, **options)
     return in_windows(log, spec.window_size_ms) if spec.shape == "window" else log
-
-
-def restored(path: Path, spec: Any, engine: str, records: list[Record]) -> tuple[Any, Any]:
-    """What one restore makes of the records of one shard."""
-    log = ShardLog.of(rows_of(records), spec)
-    with open_state(path, engine=engine) as state:
-        store = state.open(spec)
-        restore(store, log.keys, log.values, log.timestamps, log.headers)
-        state.commit({(o.topic, o.partition): o.offset for o in log.last_offsets(())})
-    return content(path, spec, engine)
-
-
-def shards_are(streamed: Streamed, log: list[Record], scratch: Path) -> bool:
-    """Whether live shards, and those of the newest version, hold what the log makes."""
-    root = Root.at(streamed.path)
-    newest = root.newest()
-    assert newest is not None
-    for shard in newest.shards:
-        mine = [record for record in log if record.partition == shard.shard]
-        wanted = restored(scratch / f"0_{shard.shard}", streamed.spec, streamed.engine, mine)
-        live = LiveHome.of(root.path).shard(shard.shard)
-        assert content(live, streamed.spec, streamed.engine) == wanted
-        with root.local_shard(shard) as published:
-            assert content(published, streamed.spec, streamed.engine) == wanted
-        assert shard.records == len(mine)
-        assert {(o.topic, o.partition): o.offset for o in shard.offsets} == wanted[1]
-    return True
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +96,7 @@ def test_a_commit_of_many_databases_is_finished_by_the_next_attempt(
     cut_short = 0
     for epoch, records in enumerate(slices):
         output = whole.epoch(epoch, records)
-        lives = [LiveHome.of(one.path).shard(0) for one in (streamed, whole)]
+        lives = [LiveLayout.of(one.path).shard(0) for one in (streamed, whole)]
         for databases in (1, 2):
             ended = servant(killed_commit, streamed, epoch, records, databases)
             assert ended in (-9, 0)  # where there were fewer to write
@@ -210,7 +186,7 @@ def test_a_copy_is_of_links_and_hashes_only_what_is_new(tmp_path: Path) -> None:
         assert here.samefile(root.path / first.path / file.path)
 
 
-@pytest.mark.parametrize("step", ["opened", "committed", "copied", "told"])
+@pytest.mark.parametrize("step", ["opened", "committed", "copied", "reported"])
 def test_a_version_that_was_discarded_is_not_shown_and_not_forgotten(
     tmp_path: Path, step: str
 ) -> None:
@@ -264,7 +240,7 @@ def test_a_live_shard_that_is_gone_is_told(tmp_path: Path, how: str) -> None:
     for shard in newest.shards:
         mine = [record for record in log if record.partition == shard.shard]
         wanted = restored(tmp_path / f"r{shard.shard}" / "0_0", LATEST, "rocksdb", mine)
-        assert content(LiveHome.of(anew.path).shard(shard.shard), LATEST, "rocksdb") == wanted
+        assert content(LiveLayout.of(anew.path).shard(shard.shard), LATEST, "rocksdb") == wanted
 
 
 def test_records_that_do_not_fit_leave_the_shard_as_it_was(tmp_path: Path) -> None:
@@ -291,13 +267,13 @@ def test_a_streamed_root_takes_no_other_version(tmp_path: Path) -> None:
 
 
 def test_one_stream_at_a_time_holds_the_lock(tmp_path: Path) -> None:
-    home = LiveHome.of(tmp_path)
+    layout = LiveLayout.of(tmp_path)
     with (
-        home.locked(),
+        locked(layout),
         pytest.raises(StateError, match=r"a stream writes to .* already, of process \d+"),
     ):
-        home.lock()
-    home.lock().release()
+        StreamLock(layout)
+    StreamLock(layout).release()
 
 
 def test_another_stream_is_refused(tmp_path: Path) -> None:
@@ -316,7 +292,7 @@ def test_another_stream_is_refused(tmp_path: Path) -> None:
 def test_a_damaged_document_is_told(tmp_path: Path, text: str) -> None:
     Streamed(tmp_path, LATEST).versions()
     (tmp_path / "live" / "stream.json").write_text(text)
-    with pytest.raises(StateError, match=r"stream\.json (does not say which|is of layout 9)"):
+    with pytest.raises(StateError, match=r"stream\.json (is damaged|is of layout 9)"):
         Streamed(tmp_path, LATEST).versions()
 
 

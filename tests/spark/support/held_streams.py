@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kstore_core.spark import stream_into
+from kstore_core.spark.stream.stream_into import epoch_runner
 from tests.spark.stream.work import DRIVER, EXECUTOR, WORKER, Kills, shown
 from tests.spark.support.local_cluster import parent_of
 from tests.spark.support.logs import SHARDS, SPEC, make_log
@@ -95,16 +95,16 @@ def _begin(epochs: DataFrame, place: Path) -> StreamingQuery:
         kills.arm()
 
     kills.arm()
-    return stream_into(
+    runner = epoch_runner(
         epochs,
         place / "root",
-        checkpoint=place / "checkpoint",
+        place / "checkpoint",
         spec=SPEC,
         partitions=SHARDS,
-        trigger=AVAILABLE,
         emit=emit,
-        _step=kills,
     )
+    runner.step = kills
+    return runner.start(epochs, trigger=AVAILABLE, name=None)
 
 
 def _kill_when_held(places: Sequence[Path], jvm: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kstore_core.spark.live.layout import LiveHome
+from kstore_core.spark.live.layout import LiveLayout
 from kstore_core.spark.source.sink import Received
 from kstore_core.spark.stream.inbox import Inbox
 from tests.spark.stream.shard_epochs import QUERY
@@ -16,7 +16,7 @@ from tests.spark.stream.shard_epochs import QUERY
 
 def received(root: Path, epoch: int, tasks: Iterable[pa.Table]) -> list[Any]:
     """What tasks with these rows answer."""
-    inbox = Inbox.of(LiveHome.of(root).path, QUERY, epoch)
+    inbox = Inbox.of(LiveLayout.of(root).path, QUERY, epoch)
     messages = []
     for number, rows in enumerate(tasks):
         batches = (batch for batch in rows.to_batches(7) if batch.num_rows)

@@ -1,0 +1,57 @@
+"""The lock that keeps a second stream out of a root."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kstore_core.errors import StateError
+from kstore_core.spark.live.layout import LiveLayout
+
+__all__ = ["StreamLock", "locked"]
+
+
+class StreamLock:
+    """The lock of a live directory, from construction until :meth:`release` or process end.
+
+    Raises
+    ------
+    StateError
+        Another stream is running.
+    """
+
+    def __init__(self, layout: LiveLayout) -> None:
+        layout.path.mkdir(parents=True, exist_ok=True)
+        path = layout.path / "stream.lock"
+        self._fd: int | None = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(self._fd, 64, 0).decode(errors="replace").strip()
+            self.release()
+            raise StateError(
+                f"a stream writes to {layout.path.parent} already"
+                + (f", of process {holder}" if holder else "")
+                + "; stop it first, or use another root"
+            ) from None
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Release the lock; a second call does nothing."""
+        if self._fd is not None:
+            fd, self._fd = self._fd, None
+            fcntl.flock(fd, fcntl.LOCK_UN)  # a fork may have a copy of it
+            os.close(fd)
+
+
+@contextmanager
+def locked(layout: LiveLayout) -> Iterator[None]:
+    """Hold the lock of a live directory for a block."""
+    lock = StreamLock(layout)
+    try:
+        yield
+    finally:
+        lock.release()

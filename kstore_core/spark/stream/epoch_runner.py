@@ -1,0 +1,154 @@
+"""The driver's part of `stream_into`: a query bound to its root, and one epoch after the other."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kstore_core.errors import StateError
+from kstore_core.spark.live.layout import LiveLayout
+from kstore_core.spark.live.lock import StreamLock
+from kstore_core.spark.stream.steps import StepHook, no_step
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from kstore_core.spark.stream.versions import Versions
+
+__all__ = ["Emit", "EpochRunner"]
+
+Emit = Callable[["DataFrame", int], object]
+"""Called with an epoch's output and its number."""
+
+_BIND_TIMEOUT_S = 120.0
+
+_unlocking: dict[Path, tuple[StreamingQuery, threading.Thread]] = {}
+"""This process's last query into each live directory, and the thread that releases its lock."""
+
+
+@dataclasses.dataclass(eq=False)
+class EpochRunner:
+    """The callback of ``foreachBatch``.
+
+    Attributes
+    ----------
+    versions : Versions
+    emit : callable or None
+    partition_time : bool
+    step : StepHook
+    """
+
+    versions: Versions
+    emit: Emit | None
+    partition_time: bool
+    step: StepHook = no_step
+
+    def __post_init__(self) -> None:
+        self._decided = threading.Event()
+        self._is_bound = False
+
+    def start(
+        self, df: DataFrame, *, trigger: Mapping[str, Any] | None, name: str | None
+    ) -> StreamingQuery:
+        """Lock the root, start the query and bind the root to it.
+
+        Raises
+        ------
+        StateError, SpecError
+            Another stream is running, or the root is bound to one.
+        """
+        layout = LiveLayout.of(self.versions.root.path)
+        _join_ended(layout.path)
+        lock = StreamLock(layout)
+        try:
+            writer = df.writeStream.foreachBatch(self)
+            writer = writer.option("checkpointLocation", self.versions.stream.checkpoint)
+            if trigger:
+                writer = writer.trigger(**trigger)
+            if name is not None:
+                writer = writer.queryName(name)
+            query = writer.start()
+            try:
+                given = dataclasses.replace(self.versions.stream, query=query.id)
+                self.versions.stream = given.bind(layout)
+                self._is_bound = True
+            except BaseException:
+                self._decided.set()
+                query.stop()
+                raise
+            self._decided.set()
+        except BaseException:
+            lock.release()
+            raise
+        thread = threading.Thread(
+            target=_release_at_end,
+            args=(query, lock),
+            name=f"kstore-stream-{query.id}",
+            daemon=True,
+        )
+        _unlocking[layout.path] = query, thread
+        thread.start()
+        return query
+
+    def __call__(self, batch: DataFrame, epoch: int) -> None:
+        """Apply an epoch, publish it if a version is due, and emit its output."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        from kstore_core.spark.shards.frames import route_log, spark_schema
+        from kstore_core.spark.shards.writing import read_message
+        from kstore_core.spark.stream.shards import EpochTask, message_schema
+
+        self._decided.wait(_BIND_TIMEOUT_S)
+        versions, emit, step = self.versions, self.emit, self.step
+        if not self._is_bound:
+            raise StateError(f"{versions.root} is not this query's; see why it was refused")
+        job = versions.begin(epoch)
+        stream, partition_time, emits = versions.stream, self.partition_time, emit is not None
+        task = EpochTask.of(
+            versions, epoch, job, emits=emits, partition_time=partition_time, step=step
+        )
+        log = route_log(
+            batch,
+            versions.spec,
+            by_key=stream.partition_by == "key",
+            partitions=stream.partitions,
+            partition_time=partition_time,
+        )
+        schema = spark_schema(message_schema(versions.spec, emits=emits))
+        output = log.mapInArrow(task.run, schema)
+        if emits:
+            output = output.persist()
+        try:
+            messages = output.where(F.col("message").isNotNull()).select("message").collect()
+            reported = [read_message(row.message) for row in messages]
+            step("reported", None)
+            versions.finish(epoch, job, reported)
+            step("published", None)
+            if emit is not None:
+                emit(output.where(F.col("message").isNull()).drop("message"), epoch)
+                step("emitted", None)
+        except BaseException:
+            if job is not None:
+                job.discard()
+            raise
+        finally:
+            if emits:
+                output.unpersist()
+
+
+def _join_ended(path: Path) -> None:
+    """Wait for the lock of a query of this process that has ended."""
+    query, thread = _unlocking.get(path, (None, None))
+    if query is not None and thread is not None and not query.isActive:
+        thread.join(_BIND_TIMEOUT_S)
+
+
+def _release_at_end(query: StreamingQuery, lock: StreamLock) -> None:
+    with contextlib.suppress(Exception):  # the query itself reports why it ended
+        query.awaitTermination()
+    lock.release()
