@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
+from kstore_core.checks import check_choice
 from kstore_core.codec.log.batch.compression import CODECS
 from kstore_core.errors import SpecError
 from kstore_core.spec import StoreSpec
@@ -121,8 +122,7 @@ class LogConfig:
                 raise SpecError(f"{name} is {getattr(self, name)}; 0 or more is needed")
         if self.segment_bytes < 1:
             raise SpecError(f"segment_bytes is {self.segment_bytes}; 1 or more is needed")
-        if self.compression not in CODECS:
-            raise SpecError(f"compression {self.compression!r}: one of {', '.join(CODECS)}")
+        check_choice("compression", self.compression, CODECS)
 
     @classmethod
     def of_topic(cls, config: Mapping[str, str]) -> Self:

@@ -7,8 +7,9 @@ import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from kstore_core.checks import check_choice
 from kstore_core.errors import ForkedHandleError, StoreClosedError
 from kstore_core.offsets.position import Position
 from kstore_core.query.bound import PositionBound
@@ -40,8 +41,7 @@ def answer(
         bound = PositionBound.unbounded()
     elif not isinstance(bound, PositionBound):
         raise TypeError(f"a bound is a PositionBound, not {bound!r}")
-    if isolation not in ("uncommitted", "committed"):
-        raise ValueError(f'isolation is "uncommitted" or "committed", not {isolation!r}')
+    check_choice("isolation", isolation, get_args(Isolation))
     begun = time.perf_counter_ns()
     context = store._context
     if require_active and context.read_only:

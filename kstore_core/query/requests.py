@@ -6,8 +6,9 @@ Names and what is asked are Kafka Streams'; docs/queries.md tells which store an
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, Literal, Self, TypeVar
+from typing import Generic, Literal, Self, TypeVar, get_args
 
+from kstore_core.checks import check_choice
 from kstore_core.types import Time, to_millis
 
 __all__ = [
@@ -32,8 +33,6 @@ K = TypeVar("K")
 ResultOrder = Literal["any", "ascending", "descending"]
 """In which order rows come. ``"any"`` leaves it to the query."""
 
-_ORDERS = ("any", "ascending", "descending")
-
 
 class Query:
     """Base of all queries. A store that does not know a query says so in its result."""
@@ -49,9 +48,7 @@ class Query:
         earliest, latest = getattr(self, "from_ts", None), getattr(self, "to_ts", None)
         if earliest is not None and latest is not None and earliest > latest:
             raise ValueError(f"from_ts {earliest} lies after to_ts {latest}")
-        order = getattr(self, "order", "any")
-        if order not in _ORDERS:
-            raise ValueError(f"an order is one of {', '.join(_ORDERS)}, not {order!r}")
+        check_choice("order", getattr(self, "order", "any"), get_args(ResultOrder))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kstore_core.changelog import Changelog, Changelogs
+from kstore_core.checks import check_choice
 from kstore_core.engine import DURABILITY_LEVELS, Durability, Engine
 from kstore_core.errors import SpecError, StateError, StorageFullError, UnsupportedError
 from kstore_core.layers import CacheBudget
@@ -114,8 +115,7 @@ def open_state(
             "not restored from one; leave changelog out"
         )
     logs = StateLogs(changelog)
-    if durability not in DURABILITY_LEVELS:
-        raise ValueError(f"durability is one of {', '.join(DURABILITY_LEVELS)}, not {durability!r}")
+    check_choice("durability", durability, DURABILITY_LEVELS)
     if not (isinstance(lock_timeout_s, (int, float)) and lock_timeout_s >= 0):
         raise SpecError(f"lock_timeout_s is a number of seconds, 0 or more, not {lock_timeout_s!r}")
     if not os.fspath(path):

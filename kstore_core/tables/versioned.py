@@ -21,7 +21,7 @@ from kstore_core.errors import InconsistentStateError
 from kstore_core.tables import Bounds, Table, Write
 from kstore_core.types import LATEST, NOT_PUT
 
-__all__ = ["LATEST_PREFIX", "Version", "VersionedTable"]
+__all__ = ["LATEST_PREFIX", "Version", "VersionedTable", "within"]
 
 LATEST_PREFIX = b"\xff" * 8
 """What the keys of latest rows begin with: segment -1."""
@@ -349,7 +349,7 @@ class VersionedTable:
 
     def scan_latest(self, bounds: Bounds) -> Iterator[VersionChunk]:
         """Keys with their latest versions, in key order, as of this call."""
-        chunks = self.rows.scan(_within(LATEST_PREFIX, bounds))
+        chunks = self.rows.scan(within(LATEST_PREFIX, bounds))
         return (
             (
                 [key[8:] for key in keys],
@@ -365,7 +365,7 @@ class VersionedTable:
             first = self._segment_of(as_of)
             segments = [segment for segment in reversed(self._ids) if segment >= first]
         streams = [
-            _stream(order, self.rows.scan(_within(prefix, bounds)))
+            _stream(order, self.rows.scan(within(prefix, bounds)))
             for order, prefix in enumerate([LATEST_PREFIX, *map(self._prefix, segments)])
         ]
         return _pick(_merge(streams, reverse=bounds.reverse), as_of)
@@ -385,7 +385,7 @@ class _Row(NamedTuple):
     row: bytes
 
 
-def _within(prefix: bytes, bounds: Bounds) -> Bounds:
+def within(prefix: bytes, bounds: Bounds) -> Bounds:
     """Bounds of user keys as bounds of physical keys under one prefix."""
     end = None if prefix == LATEST_PREFIX else (_ID.unpack(prefix)[0] + 1).to_bytes(8, "big")
     return Bounds(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast, get_args
 
+from kstore_core.checks import check_choice
 from kstore_core.clock import StreamClock
 from kstore_core.errors import RetentionExceededError
 from kstore_core.spec import StoreSpec
@@ -237,8 +238,7 @@ class VersionedStore(Store[K], Generic[K, R]):
     def _check_expired(self, millis: int, on_expired: OnExpired) -> None:
         if on_expired == "none":
             return
-        if on_expired != "raise":
-            raise ValueError(f'on_expired is "none" or "raise", not {on_expired!r}')
+        check_choice("on_expired", on_expired, get_args(OnExpired))
         if self.table.expired(millis):
             raise RetentionExceededError(
                 f"{millis} lies before {self.clock.horizon}, where the history of store "

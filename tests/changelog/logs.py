@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from kstore_core.changelog import FileChangelog, LogConfig
+from kstore_core.changelog import Changelog, FileChangelog, LogConfig
 from kstore_core.codec import LogRecord
 
 TOPIC = "app-s-changelog"
@@ -28,7 +28,7 @@ def fill(log: FileChangelog, count: int, *, keys: int = 7, a_commit: int = 5) ->
     log.commit()
 
 
-def contents(log: FileChangelog, from_offset: int | None = None) -> list[LogRecord]:
+def contents(log: Changelog, from_offset: int | None = None) -> list[LogRecord]:
     return [record for columns in log.read(from_offset) for record in columns]
 
 

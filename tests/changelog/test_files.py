@@ -280,7 +280,7 @@ def test_bad_arguments_are_refused(tmp_path: Path) -> None:
             FileChangelog(tmp_path, topic)
     with pytest.raises(SpecError, match="partition -1"):
         FileChangelog(tmp_path, "t", -1)
-    with pytest.raises(ValueError, match="durability is one of process, power, changelog"):
+    with pytest.raises(SpecError, match="durability must be 'process', 'power' or"):
         FileChangelog(tmp_path, "t", durability="maybe")  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
     with open_log(tmp_path) as log:

@@ -41,6 +41,7 @@ from kstore_core.restore.rows import Restored
 from kstore_core.testing.kinds import KEY_VALUE, SESSION, VERSIONED, WINDOW, Kind
 from kstore_core.testing.running import quick
 from tests.changelog.broker.broker import free_ports
+from tests.changelog.logs import contents
 from tests.restore.failover import run, some_input, undisturbed
 from tests.restore.stores import contents as contents_of
 from tests.restore.stores import spec_of
@@ -73,10 +74,6 @@ def new_topic(servers: str) -> Callable[[], str]:
 def log(servers: str, new_topic: Callable[[], str]) -> Iterator[KafkaChangelog]:
     with KafkaChangelog(servers, new_topic(), 2, timeout_s=5) as opened:
         yield opened
-
-
-def contents(log: KafkaChangelog, from_offset: int | None = None) -> list[LogRecord]:
-    return [record for columns in log.read(from_offset) for record in columns]
 
 
 def columns_of(*values: bytes) -> RecordColumns:

@@ -9,7 +9,8 @@ import pytest
 
 from kstore_core import codec
 from kstore_core.changelog import LogConfig
-from tests.project.test_docs import ROOT, run
+from tests.support.page_runs import run
+from tests.support.places import ROOT
 
 
 def test_its_code_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

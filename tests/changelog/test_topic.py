@@ -74,7 +74,7 @@ def test_a_log_in_files_follows_the_settings() -> None:
         ({"retention.ms": "soon"}, "retention.ms=soon: an integer is needed"),
         ({"segment.bytes": "0"}, "segment_bytes is 0; 1 or more is needed"),
         ({"delete.retention.ms": "-2"}, "delete_retention_ms is -2; 0 or more is needed"),
-        ({"compression.type": "brotli"}, "compression 'brotli': one of none, gzip"),
+        ({"compression.type": "brotli"}, "compression must be 'none', 'gzip'"),
     ],
 )
 def test_settings_that_files_cannot_have_are_refused(config: dict[str, str], words: str) -> None:

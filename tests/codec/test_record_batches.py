@@ -29,22 +29,9 @@ from kstore_core.codec import (
 from kstore_core.codec.log.batch.checksum import crc32c
 from kstore_core.codec.log.batch.compression import CODECS
 from kstore_core.errors import CorruptionError, FormatError, KStoreError, UnsupportedError
-from tests.codec.strategies import BYTES, HEADERS, TIMES
+from tests.codec.strategies import DRAFTS, Draft, records_of
 from tests.support.golden import unhex
 from tests.support.vectors import Case, golden_lines, pairs
-
-MAYBE = st.none() | BYTES
-Draft = tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
-DRAFTS = st.lists(st.tuples(st.integers(1, 1000), TIMES, MAYBE, MAYBE, HEADERS), max_size=12)
-
-
-def records_of(drafts: list[Draft], offset: int = 0) -> list[LogRecord]:
-    """Records with gaps between their offsets."""
-    records = []
-    for gap, timestamp, key, value, headers in drafts:
-        offset += gap
-        records.append(LogRecord(offset, timestamp, key, value, headers))
-    return records
 
 
 def columns_of(records: list[LogRecord]) -> RecordColumns:

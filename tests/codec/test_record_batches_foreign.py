@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from kstore_core.codec import decode_record_batches, encode_record_batch
 from kstore_core.codec.log.batch.compression import CODECS, compress, decompress
-from tests.codec.strategies import BYTES, HEADERS
-from tests.codec.test_record_batches import Draft, records_of
+from tests.codec.strategies import BYTES, HEADERS, Draft, records_of
 from tests.support.kafka_python import MemoryRecordsBuilder, read_by_kafka_python
 
 CODEC_IDS = range(len(CODECS))

@@ -24,7 +24,7 @@ from kstore_core.tables.segments.prefixed import PrefixedTable
 from kstore_lmdb import LMDBEngine
 from kstore_rocksdb.readonly import moment
 from tests.damage.homes import SPECS
-from tests.damage.test_stores import SEED, TIMES, Home, made
+from tests.damage.made import SEED, TIMES, Home, made
 from tests.damage.trials import Damage, Outcome, Reader, copied, files_of
 
 CONTENTS = {

@@ -9,7 +9,7 @@ from kstore_core.changelog import FileChangelog, LogConfig
 from kstore_core.changelog.files.segment import Segment, heads
 from kstore_core.maintenance.verify.findings import Counts
 from kstore_core.maintenance.verify.logs import check_log
-from tests.damage.test_stores import SAMPLES, SEED
+from tests.damage.made import SAMPLES, SEED
 from tests.damage.trials import Reader, copied, files_of, samples
 
 HEADERS = [("trace-id", b"\x00\xff"), ("trace-id", None)]

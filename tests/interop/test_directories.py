@@ -7,11 +7,11 @@ must give what the other gives, and at the end of every part the same rows must 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.interop.differences import DIFFERENCES, NO_POSITION, disagreements
+from tests.interop.differences import disagreements
+from tests.interop.directories import STATE, differing, sit
 from tests.interop.harness import Harness
 from tests.interop.kinds import EDGES, KINDS, NAME, Kind
 from tests.interop.lives import (
@@ -26,10 +26,9 @@ from tests.interop.lives import (
     writes,
 )
 from tests.interop.results import Cell
-from tests.interop.sides import Kafka, KStore, Operation, Side, data_rows
+from tests.interop.sides import Kafka, KStore, Side, data_rows
 from tests.support.sound import assert_sound
 
-STATE: Operation = {"op": "state"}
 LEFT = "index"
 """What verify finds after Kafka: index rows whose rows were deleted."""
 
@@ -71,20 +70,6 @@ def pass_on(
         rows = data_rows(other, kind, scratch / "passed", first_segment=live)
         assert rows == data_rows(kafka, kind, scratch / "alone", first_segment=live)
         assert_sound(scratch / "passed", kind.spec, besides=LEFT)
-
-
-def sit(side: Side, kind: Kind, directory: Path, operations: list[Operation]) -> list[Any]:
-    """Open, run, close; the results."""
-    with side.open(kind, directory) as run:
-        return [run(operation) for operation in operations]
-
-
-def differing(
-    side: Side, kind: Kind, operations: list[Operation], alone: list[Any], passed: list[Any]
-) -> list[Any]:
-    """What differs from Kafka alone; where Kafka was asked both times nothing may."""
-    differences = DIFFERENCES if isinstance(side, KStore) else [NO_POSITION]
-    return disagreements(kind, operations, alone, passed, differences)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)

@@ -13,11 +13,11 @@ import pytest
 from kstore_core.errors import FormatDowngradeError
 from kstore_core.maintenance.migrate import migrate
 from kstore_core.state.migration_note import places
+from tests.interop.directories import STATE, differing, sit
 from tests.interop.harness import Harness
 from tests.interop.kinds import KINDS, NAME, Kind
 from tests.interop.lives import first_segment, reads, scans, wake, writes
 from tests.interop.sides import Kafka, data_rows
-from tests.interop.test_directories import STATE, differing, sit
 
 FORMS = ["plain", "timestamped", "headers"]
 BACK = [

@@ -11,12 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.places import DOCS, ROOT
+from tests.support.places import DOCS, ROOT, TESTS
 
 CORE = ROOT / "kstore_core"
 PLUGINS = ROOT / "plugins"
 SOURCES = {".py", ".pyx", ".pxd", ".pyi"}
-FOR_PLUGINS = {"engine", "hookspecs", "types", "errors", "system.interrupts", "system.scratch"}
+FOR_PLUGINS = {
+    "engine",
+    "hookspecs",
+    "types",
+    "errors",
+    "system.directories",
+    "system.interrupts",
+    "system.scratch",
+}
 """What an engine's package may import, below kstore_core."""
 MOST_MODULES = 15
 """In a folder, its ``__init__`` aside."""
@@ -154,3 +162,14 @@ def test_import_loads_no_engine_and_nothing_heavy(statement: str) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )
     assert done.stdout.split() == []
+
+
+def test_no_test_imports_another_test_module() -> None:
+    """Shared parts have a module of their own, beside the tests or in ``tests/support``."""
+    importing = re.compile(r"^\s*(?:from|import) (tests[\w.]*\.test_\w+)", re.MULTILINE)
+    found = {
+        str(path.relative_to(TESTS)): names
+        for path in sources(TESTS)
+        if (names := importing.findall(path.read_text()))
+    }
+    assert not found

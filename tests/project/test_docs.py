@@ -1,8 +1,7 @@
 """The code of the README and of the quick start runs, and prints what stands there."""
 
-import contextlib
-import io
 import re
+import signal
 import tomllib
 from pathlib import Path
 
@@ -11,29 +10,8 @@ import pytest
 from kstore_core import stores
 from kstore_core.typed import SessionStore, WindowStore
 from kstore_core.typed.segmented import SegmentedStore
+from tests.support.page_runs import run
 from tests.support.places import ROOT
-
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def blocks(document):
-    return [(match[1], match[2]) for match in BLOCK.finditer(Path(ROOT, document).read_text())]
-
-
-def run(document):
-    """Run the Python blocks one after the other; pairs of what was printed and what is promised."""
-    found = blocks(document)
-    names = {}
-    printed = []
-    for index, (language, text) in enumerate(found):
-        if language != "python":
-            continue
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            exec(compile(text, document, "exec"), names)
-        after = found[index + 1] if index + 1 < len(found) else ("", "")
-        printed.append((out.getvalue(), after[1] if after[0] == "text" else ""))
-    return names, printed
 
 
 @pytest.fixture
@@ -137,3 +115,19 @@ def test_the_index_of_decisions_links_every_page():
     folder = Path(ROOT, "docs/decisions")
     pages = {path.relative_to(folder).as_posix() for path in folder.rglob("*.md")}
     assert linked == pages - {"index.md"}
+
+
+@pytest.fixture
+def terminated_as_before():
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize("page", ["errors", "options", "embedding", "index", "versioning"])
+@pytest.mark.usefixtures("in_empty_directory", "terminated_as_before")
+def test_the_examples_of_a_page_run_and_print_what_it_shows(page):
+    _, printed = run(f"docs/{page}.md")
+    assert printed
+    for found, promised in printed:
+        assert found == promised

@@ -7,7 +7,7 @@ import pytest
 from asv_benchmarks.benchmarks.engines import WORKLOADS
 from kstore_core.engine import EngineOptions
 from kstore_core.plugins.registry import engine_class, installed_engines
-from tests.project.test_docs import blocks
+from tests.support.page_runs import blocks
 from tests.support.places import DOCS
 
 PAGES = DOCS / "engines"

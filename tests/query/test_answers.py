@@ -31,36 +31,13 @@ from kstore_core.query import (
     WindowRangeQuery,
 )
 from kstore_core.testing.kinds import EDGES, KINDS, Edge, Kind
-from tests.query.test_requests import QUERIES
+from tests.query.filled import HEADERS, INTERVAL, KEYS, RETENTION, fill, record, spec_of
+from tests.query.queries import QUERIES
 from tests.support.engines import Home
 
-RETENTION, INTERVAL = 100_000, 100
-KEYS = [b"%02d" % number for number in range(20)]
-HEADERS = [("h", b"1"), ("h", None)]
 ASKED = ("staged", "cached", "committed", "isolated", "view", "read-only")
 """Who is asked: the writer before its commit, plain and through a cache, and after it; the writer,
 for what is committed; a view of that; another opening of the directory."""
-
-
-def spec_of(kind: Kind) -> Any:
-    times = () if kind.shape == "key_value" else (RETENTION, INTERVAL)
-    return kind.spec("s", *times)
-
-
-def fill(kind: Kind, store: Any, data: bytes = b"v") -> None:
-    for number, key in enumerate(KEYS):
-        record = kind.record(data + key, number * 37, HEADERS)
-        if kind.shape == "versioned":
-            more = {"headers": HEADERS} if kind.format.headers else {}
-            for add in range(0, 250, 50):
-                store.put(key, b"%d" % add, timestamp=number * 37 + add, **more)
-        elif kind.shape == "window":
-            for start in (number * 37, number * 37 + 50):
-                store.put(key, kind.value(record), window_start=start)
-        elif kind.shape == "session":
-            store.put(Windowed(key, number * 37 - number, number * 37), kind.value(record))
-        else:
-            store.put(key, kind.value(record))
 
 
 @contextmanager
@@ -176,10 +153,6 @@ def table_of(kind: Kind, plain: Any) -> Iterator[tuple[Query, Any]]:
         yield MultiVersionedKeyQuery(key, lo, hi, "ascending"), versions[1:3]
         yield MultiVersionedKeyQuery(key, to_ts=lo - 1), versions[:1]
         yield MultiVersionedKeyQuery(b"none"), []
-
-
-def record(key: Any, value: Any) -> ReadOnlyRecord[Any, Any]:
-    return ReadOnlyRecord(key, value.value, value.timestamp, value.headers)
 
 
 @pytest.mark.parametrize("who", ASKED)

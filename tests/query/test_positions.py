@@ -13,7 +13,7 @@ from kstore_core.plugins.registry import engine_class
 from kstore_core.query import FailureReason, KeyQuery, PositionBound, RangeQuery
 from kstore_core.testing.kinds import KINDS, Kind
 from kstore_core.testing.running import quick
-from tests.query.test_answers import fill, spec_of
+from tests.query.filled import fill, spec_of
 from tests.support.engines import Home
 
 PLAIN = stores.key_value("s")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.test_docs import run
+from tests.support.page_runs import run
 
 
 def test_its_code_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

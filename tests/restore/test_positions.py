@@ -13,8 +13,8 @@ from kstore_core.codec import RecordColumns
 from kstore_core.offsets.position import LoggedPositions, encode_position
 from kstore_core.query import KeyQuery, PositionBound, VersionedKeyQuery
 from kstore_core.testing.kinds import KEY_VALUE, KINDS, VERSIONED, Kind
+from tests.restore.batches import small_batches
 from tests.restore.stores import APPLICATION, logs, open_log, spec_of, write
-from tests.restore.test_round_trips import small_batches
 from tests.support.engines import ENGINES
 
 pytestmark = pytest.mark.usefixtures("left_sound")

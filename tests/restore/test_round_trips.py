@@ -15,14 +15,12 @@ from hypothesis import strategies as st
 
 from kstore_core import open_state, stores
 from kstore_core.changelog import FileChangelog, changelog_topic
-from kstore_core.changelog.files import segment
 from kstore_core.errors import EngineError, FormatError, InconsistentStateError, SpecError
-from kstore_core.restore import replay as restore_log
-from kstore_core.restore import spool as restore_parts
 from kstore_core.restore import versions as restore_versions
 from kstore_core.spec import StoreSpec
 from kstore_core.testing.kinds import KINDS, LAYERED, VERSIONED, Kind
 from kstore_core.testing.running import quick
+from tests.restore.batches import small_batches
 from tests.restore.stores import APPLICATION, Op, contents, logs, open_log, spec_of, write
 from tests.restore.strategies import OPS
 from tests.support.engines import ENGINES
@@ -37,17 +35,6 @@ def scratch() -> Iterator[Path]:
         yield root
     finally:
         shutil.rmtree(root)
-
-
-@contextmanager
-def small_batches(size: int) -> Iterator[None]:
-    """Restores so many bytes at a time, so that a short log is one of many batches."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("BATCH_BYTES", "BUILD_BYTES", "PUT_BYTES"):
-            patch.setattr(restore_log, name, size)
-        patch.setattr(restore_parts, "RECORD_BYTES", 0)
-        patch.setattr(segment, "_CHUNK_BYTES", 100)  # a batch of the log at a time
-        yield
 
 
 @pytest.mark.parametrize("kind", [*KINDS, *LAYERED], ids=str)

@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.places import DOCS
+from tests.support.page_runs import run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-PAGE = DOCS / "spark.md"
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def test_the_page_says_what_happens(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    blocks = [(match[1], match[2]) for match in BLOCK.finditer(PAGE.read_text())]
-    names: dict[str, Any] = {}
-    examples = 0
-    for (language, text), (following, promised) in zip(
-        blocks, [*blocks[1:], ("", "")], strict=True
-    ):
-        if language == "python":
-            out = io.StringIO()
-            with contextlib.redirect_stdout(out):
-                exec(compile(text, str(PAGE), "exec"), names)
-            assert out.getvalue() == (promised if following == "text" else "")
-            examples += 1
+    names, printed = run("docs/spark.md")
+    for found, promised in printed:
+        assert found == promised
     assert names["spark"] is spark
-    assert examples == 7
+    assert len(printed) == 7

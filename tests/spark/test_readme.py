@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kstore_core import serdes, stores
 from kstore_core.arrow import headers_type
-from tests.project.test_docs import blocks
+from tests.support.page_runs import blocks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kstore_core import ValueAndTimestamp, ValueTimestampHeaders, open_state, stores
-from kstore_core.engine import Database
 from kstore_core.errors import FormatDowngradeError, InconsistentStateError, StateError
 from kstore_core.plugins.registry import make_engine
-from tests.support.golden import manifest, raw_rows, unhex, unhex_headers, unpack
+from tests.support.directories import CHANGELOG, digest, rows, value_of
+from tests.support.golden import manifest, raw_rows, unhex, unpack
 
 SPECS = {
     "kv_plain": stores.key_value("kv_plain"),
@@ -20,18 +19,6 @@ SPECS = {
     "kv_headers": stores.timestamped_key_value_with_headers("kv_headers"),
     "versioned": stores.versioned_key_value("versioned", 60_000, 10_000),
 }
-CHANGELOG = "peer-app-{}-changelog"
-
-
-def value_of(line: dict[str, Any]) -> Any:
-    """A manifest's value: in a content line it is nested, in an operation it is not."""
-    nested = line["value"] if isinstance(line["value"], dict) else line
-    data = unhex(nested["value"])
-    if data is None:
-        return None
-    if "headers" in nested:
-        return ValueTimestampHeaders(data, nested["timestamp"], unhex_headers(nested["headers"]))
-    return ValueAndTimestamp(data, nested["timestamp"]) if "timestamp" in nested else data
 
 
 @pytest.fixture(params=["read-only", "read-write"])
@@ -89,10 +76,6 @@ def test_reading_changes_no_byte(name: str, tmp_path: Path) -> None:
     assert {file: digest(file) for file in sorted(path.rglob("*")) if file.is_file()} == before
 
 
-def digest(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
-
-
 @pytest.mark.parametrize("name", SPECS)
 def test_the_same_writes_leave_the_same_rows(name: str, tmp_path: Path) -> None:
     operations = manifest(name)["op"]
@@ -120,14 +103,6 @@ def test_the_same_writes_leave_the_same_rows(name: str, tmp_path: Path) -> None:
         database.close()
     ours["offsets"] = [row for row in ours["offsets"] if not row[0].startswith(b"kstore.")]
     assert ours == kafka
-
-
-def rows(database: Database, family: str) -> list[tuple[bytes, bytes]]:
-    return [
-        row
-        for keys, values in database.namespace(family).scan()
-        for row in zip(keys, values, strict=True)
-    ]
 
 
 @pytest.mark.parametrize(

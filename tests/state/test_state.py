@@ -1,7 +1,6 @@
 """The state directory: opened, committed, read, closed, failed, forked and killed."""
 
 import datetime as dt
-import hashlib
 
 import pytest
 
@@ -16,6 +15,7 @@ from kstore_core.errors import (
 )
 from kstore_core.system.lock import LOCK_FILE
 from kstore_memory import MemoryEngine
+from tests.support.fingerprints import fingerprint
 
 PLAIN = stores.key_value("s")
 OTHER = stores.key_value("other")
@@ -273,23 +273,6 @@ def test_closing_inside_a_scan_ends_it_with_an_error(home):
 
 
 # Reading only.
-
-
-def fingerprint(root):
-    """Everything there is: names, bytes, and when it was changed.
-
-    Of LMDB's ``lock.mdb`` only the name: that is where a reader tells the writer of itself.
-    """
-    return {
-        path: None
-        if path.name == "lock.mdb"
-        else (path.stat().st_mtime_ns, path.stat().st_mode, digest(path))
-        for path in [root, *sorted(root.rglob("*"))]
-    }
-
-
-def digest(path):
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
 
 
 def test_reading_writes_nothing(home):

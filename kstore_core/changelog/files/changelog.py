@@ -17,6 +17,7 @@ from kstore_core.changelog.files.tail import Rest, Tail, find_end
 from kstore_core.changelog.files.writer import LogWriter, explained
 from kstore_core.changelog.handle import LogHandle
 from kstore_core.changelog.topic import LogConfig, check_topic
+from kstore_core.checks import check_choice
 from kstore_core.codec import RecordColumns, encode_record_columns
 from kstore_core.codec.log.batch.checksum import crc32c
 from kstore_core.codec.log.batch.compression import codec_id, compress
@@ -103,10 +104,7 @@ class FileChangelog(LogHandle):
         lock_timeout_s: float = 0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        if durability not in DURABILITY_LEVELS:
-            raise ValueError(
-                f"durability is one of {', '.join(DURABILITY_LEVELS)}, not {durability!r}"
-            )
+        check_choice("durability", durability, DURABILITY_LEVELS)
         if partition < 0:
             raise SpecError(f"partition {partition} of {topic}; 0 or above is needed")
         crc32c(b"")  # is there, before anything is made

@@ -10,17 +10,17 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kstore_core.clock import segment_id
 from kstore_core.codec import decode_column, explode_versions, split_column
 from kstore_core.engine import Chunk
 from kstore_core.formats import ValueFormat
 from kstore_core.spark.columns.arrow import combined
 from kstore_core.spark.read.selection import Selection
 from kstore_core.tables import Bounds
-from kstore_core.tables.versioned import LATEST_PREFIX
+from kstore_core.tables.version_rows import FOREVER, rows_for, rows_since
 from kstore_core.typed.key_value import after_prefix
 
 __all__ = ["binary", "gathered", "latest", "of_versions", "taken_apart", "versions"]
@@ -83,14 +83,14 @@ def latest(store: Any, selection: Selection, wanted: Collection[str]) -> Iterato
     if selection.keys is not None:
         chunks = _looked_up(store.table, selection.keys)
     else:
-        chunks = store.table.scan(_within(b"", selection.prefix))
+        chunks = store.table.scan(_within(selection.prefix))
     for keys, rows in gathered(chunks):
         yield pa.table({"key": keys, **taken_apart(store.spec.format, rows, wanted)})
 
 
 def versions(store: Any, selection: Selection, wanted: Collection[str]) -> Iterator[pa.Table]:
     """The selected versions: key, value, timestamp, valid_to, and headers where they are wanted."""
-    for keys, rows in gathered(_version_rows(store, selection)):
+    for keys, rows in _version_rows(store, selection):
         table = pa.table(
             explode_versions(keys, rows), names=["key", "value", "timestamp", "valid_to"]
         )
@@ -112,58 +112,48 @@ def of_versions(value_format: ValueFormat, table: pa.Table, wanted: Collection[s
     return table.set_column(1, "value", values).append_column("headers", headers)
 
 
-def _version_rows(store: Any, selection: Selection) -> Iterator[Chunk]:
-    """The physical rows that can hold what is selected."""
-    rows = store.table.rows
-    first = _first_segment(store, selection)
-    if selection.keys is None and selection.prefix is None:
-        return iter(rows.scan(Bounds(first)))
-    live = [number.to_bytes(8, "big") for number in store.table.segments]
-    segments = [segment for segment in live if first is None or segment >= first]
-    segments.append(LATEST_PREFIX)
-    return (
-        chunk
-        for segment in segments
-        for chunk in (
-            rows.scan(_within(segment, selection.prefix))
-            if selection.keys is None
-            else _looked_up(rows, [segment + key for key in selection.keys])
-        )
-    )
+def _version_rows(store: Any, selection: Selection) -> Iterator[tuple[pa.Array, pa.Array]]:
+    """The physical rows that may hold selected versions."""
+    earliest = _earliest(store, selection)
+    if selection.keys is None:
+        yield from gathered(rows_since(store.table, earliest, _within(selection.prefix)))
+        return
+    for keys in _some_at_once(selection.keys):
+        yield from rows_for(store.table, binary(keys), np.full(len(keys), earliest))
 
 
-def _within(segment: bytes, prefix: bytes | None) -> Bounds:
-    """The rows of a segment whose keys begin with ``prefix``."""
-    if prefix is None:
-        return Bounds()
-    return Bounds(segment + prefix, after_prefix(segment + prefix))
+def _within(prefix: bytes | None) -> Bounds:
+    """The keys that begin with ``prefix``."""
+    return Bounds() if prefix is None else Bounds(prefix, after_prefix(prefix))
 
 
-def _looked_up(rows: Any, keys: Iterable[bytes]) -> Iterator[Chunk]:
-    """Those of ``keys`` that are there, with their rows."""
+def _some_at_once(keys: Iterable[bytes]) -> Iterator[list[bytes]]:
     remaining = iter(keys)
-    while asked := list(islice(remaining, _KEYS_AT_ONCE)):
+    while some := list(islice(remaining, _KEYS_AT_ONCE)):
+        yield some
+
+
+def _looked_up(table: Any, keys: Iterable[bytes]) -> Iterator[Chunk]:
+    """The keys that have a row, and these rows."""
+    for some in _some_at_once(keys):
         found = [
             (key, row)
-            for key, row in zip(asked, rows.get_many(asked), strict=True)
+            for key, row in zip(some, table.get_many(some), strict=True)
             if row is not None
         ]
         yield [key for key, _ in found], [row for _, row in found]
 
 
-def _first_segment(store: Any, selection: Selection) -> bytes | None:
-    """Where the rows that can hold what is selected begin: versions lie by valid-to."""
-    if not selection.history:
-        time, begin = selection.as_of, selection.as_of
-        if time is None:
-            return LATEST_PREFIX
-    else:
-        time, begin = selection.to_ts, selection.from_ts
-    if time is not None and store.table.expired(time):
-        return LATEST_PREFIX
-    if begin is None or begin < 0:
-        return None
-    return segment_id(begin, store.spec.segment_interval_ms).to_bytes(8, "big")
+def _earliest(store: Any, selection: Selection) -> int:
+    """The oldest time whose versions are selected, ms; `FOREVER` for latest ones."""
+    first, last = selection.as_of, selection.as_of
+    if selection.history:
+        first, last = selection.from_ts, selection.to_ts
+    elif first is None:
+        return FOREVER
+    if last is not None and store.table.expired(last):
+        return FOREVER
+    return -(2**63) if first is None else first
 
 
 def _valid(selection: Selection, table: pa.Table) -> pa.ChunkedArray | None:

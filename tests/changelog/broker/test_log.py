@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +28,11 @@ from kstore_core.errors import (
     InconsistentStateError,
 )
 from tests.changelog.broker.broker import Broker
-from tests.changelog.test_kafka import contents
+from tests.changelog.broker.records import NOW_MS, fill, wait_until
+from tests.changelog.logs import contents
 
 TOOL = "org.apache.kafka.tools.DumpLogSegments"
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
-NOW_MS = int(time.time() * 1000)
 
 RECORDS: list[tuple[bytes, bytes | None, int, Any]] = [
     (b"k", b"v", NOW_MS, [("a", None), ("a", b""), ("a", b"1"), ("", b"x"), ("ä€😀", b"\0\xff")]),
@@ -47,12 +47,6 @@ def open_log(broker: Broker, topic: str, **options: Any) -> KafkaChangelog:
     return KafkaChangelog(broker.servers, topic, **{"timeout_s": 10, **options})
 
 
-def fill(log: KafkaChangelog, records: list[tuple[bytes, bytes | None, int, Any]]) -> None:
-    for record in records:
-        log.append(*record)
-    log.commit()
-
-
 def as_log(records: list[tuple[bytes, bytes | None, int, Any]]) -> list[LogRecord]:
     return [
         LogRecord(at, time, key, value, headers)
@@ -64,13 +58,6 @@ def set_topic(broker: Broker, topic: str, name: str, value: object) -> None:
     entry = ConfigEntry(name, str(value), incremental_operation=AlterConfigOpType.SET)
     asked = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     broker.admin.incremental_alter_configs([asked])[asked].result(20)
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < deadline, "it takes too long"
-        time.sleep(0.05)
 
 
 def failure(log: KafkaChangelog) -> str:

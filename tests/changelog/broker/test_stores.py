@@ -19,10 +19,11 @@ from kstore_core.errors import InconsistentStateError, SpecError
 from kstore_core.spec import StoreSpec
 from kstore_core.testing.kinds import KINDS, LAYERED, Kind
 from tests.changelog.broker.broker import Broker
-from tests.changelog.broker.test_log import NOW_MS, fill, wait_until
-from tests.restore.stores import contents, spec_of, write
-from tests.restore.test_kills import KINDS as ONE_OF_A_SHAPE
-from tests.restore.test_kills import ops_of
+from tests.changelog.broker.broker_stores import logs_of, spec_kept
+from tests.changelog.broker.records import NOW_MS, fill, wait_until
+from tests.restore.killed import KINDS as ONE_OF_A_SHAPE
+from tests.restore.killed import ops_of
+from tests.restore.stores import contents, write
 from tests.support import pages
 from tests.support.places import ROOT
 
@@ -31,9 +32,9 @@ import os, signal, sys
 from pathlib import Path
 from kstore_core import open_state
 from kstore_core.changelog import KafkaChangelog
-from tests.changelog.broker.test_stores import logs_of, spec_kept
+from tests.changelog.broker.broker_stores import logs_of, spec_kept
 from tests.restore.stores import write
-from tests.restore.test_kills import KINDS, ops_of
+from tests.restore.killed import KINDS, ops_of
 
 root, kind, servers, at = Path(sys.argv[1]), KINDS[int(sys.argv[2])], sys.argv[3], int(sys.argv[4])
 commits, commit = 0, KafkaChangelog.commit
@@ -54,18 +55,6 @@ with open_state(root / "0_0", engine="rocksdb", changelog=logs_of(servers, root)
         state.commit({("in", 0): number})
         print(number, flush=True)
 """
-
-
-def spec_kept(kind: Kind) -> StoreSpec:
-    """The tests' records are of 1970, and expire at once where anything does."""
-    return spec_of(kind).with_changelog({"retention.ms": "-1"})
-
-
-def logs_of(servers: str, root: Path | str, **options: Any) -> KafkaChangelogs:
-    """An application of its own for each test."""
-    application = "".join(part if part.isalnum() else "-" for part in str(root))[-100:]
-    options = {"partition": 0, "partitions": 1, "timeout_s": 20, **options}
-    return KafkaChangelogs(servers, application_id=application, **options)
 
 
 def writing(root: Path, number: int, servers: str, at: int) -> subprocess.Popen[str]:

@@ -14,11 +14,11 @@ from kstore_core.errors import FormatDowngradeError
 from kstore_core.maintenance.migrate import Lost, migrate
 from kstore_core.spec import StoreSpec
 from kstore_core.testing.kinds import EDGES, KINDS, Kind, Record
+from tests.maintenance.migrate.contents import ENGINES, kept
 from tests.restore.stores import Op, contents, spec_of, write
 
 pytestmark = pytest.mark.usefixtures("left_sound")
 
-ENGINES = ("lmdb", "rocksdb")
 PAIRS = [
     (source, target)
     for source in KINDS
@@ -47,18 +47,6 @@ def fill(root: Path, engine: str, kind: Kind, spec: StoreSpec, seed: int = 1) ->
             write(kind, store, some_ops(seed))
         state.commit({("in", 2): 7})
         return contents(kind, store)
-
-
-def kept(target: Kind, answered: Any) -> Any:
-    """What a store of this kind can hold of these answers of another one."""
-    if target.shape != "versioned":
-        time, rows = answered
-        return time, [(key, target.record(*record)) for key, record in rows]
-    if target.format.headers:
-        return answered
-    time, histories, as_of = answered
-    bare = [(key, [(*version[:3], []) for version in history]) for key, history in histories]
-    return time, bare, [(k, t, None if v is None else (*v[:3], [])) for k, t, v in as_of]
 
 
 def losses(source: Kind, target: Kind, answered: Any) -> Lost | None:

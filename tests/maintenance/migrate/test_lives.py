@@ -12,7 +12,7 @@ from kstore_core import open_state
 from kstore_core.maintenance.migrate import migrate
 from kstore_core.testing.kinds import KINDS
 from kstore_core.testing.running import quick
-from tests.maintenance.migrate.test_contents import ENGINES, kept
+from tests.maintenance.migrate.contents import ENGINES, kept
 from tests.restore.stores import contents, spec_of, write
 from tests.restore.strategies import OPS
 from tests.support.sound import assert_sound

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from asv_benchmarks.benchmarks.migrate import WAYS, engines, migrated
-from tests.project.test_docs import run
+from tests.support.page_runs import run
 
 
 def test_its_code_prints_what_it_says(tmp_path, monkeypatch):

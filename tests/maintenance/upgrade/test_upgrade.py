@@ -34,9 +34,9 @@ from kstore_core.offsets import STATUS, read_record
 from kstore_core.plugins.registry import make_engine
 from kstore_core.serdes import INT64, UTF8
 from kstore_core.testing.faults import Faults, FaultyEngine
-from tests.project.test_docs import run as run_page
 from tests.support.engines import ENGINES
 from tests.support.golden import manifest, unpack
+from tests.support.page_runs import run as run_page
 from tests.typed.homes import database_of
 
 pytestmark = pytest.mark.usefixtures("left_sound")

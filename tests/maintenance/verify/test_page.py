@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import kstore_core
-from tests.project.test_docs import run
+from tests.support.page_runs import run
 
 PAGE = Path(kstore_core.__file__).parent.parent / "docs" / "verify.md"
 

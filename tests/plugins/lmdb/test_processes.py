@@ -28,7 +28,7 @@ from kstore_lmdb.environment import Environment
 from kstore_lmdb.errors import translate
 from tests.plugins.lmdb.conftest import OpenDatabase
 from tests.plugins.lmdb.support import numbered, put, python, rows_of, scanned
-from tests.plugins.rocksdb.test_durability import tiny_disk
+from tests.plugins.tiny_disk import tiny_disk
 
 __all__ = ["tiny_disk"]
 

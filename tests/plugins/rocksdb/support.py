@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from kstore_core.engine import Database, Namespace, Rows
 from kstore_rocksdb import RocksDBEngine
+from kstore_rocksdb.database import RocksDBDatabase
 
 Pairs = list[tuple[bytes, bytes]]
 
@@ -64,3 +65,48 @@ def python(code: str, *arguments: object) -> subprocess.Popen[str]:
         text=True,
         env=environment,
     )
+
+
+def every_use(database: RocksDBDatabase, tmp_path: Path) -> list[Callable[[], object]]:
+    """Each way to use a database, taken while it is open."""
+    default = database.namespace("default")
+    snapshot = database.snapshot()
+    moment = snapshot.namespace("default")
+    scans = [
+        default.scan(),
+        default.scan(reverse=True),
+        default.scan(b"0", b"9"),
+        moment.scan(),
+        moment.scan(reverse=True),
+    ]
+    for scan in scans[::2]:
+        next(scan)
+    get, get_many, get_moment = default.get, default.get_many, moment.get
+    return [
+        lambda: get(b"k"),
+        lambda: get_many([b"k"]),
+        lambda: get_moment(b"k"),
+        lambda: default.get(b"k"),
+        lambda: default.get_many([b"k"]),
+        lambda: default.scan(),
+        lambda: default.scan(b"b", b"a"),
+        lambda: default.first(reverse=True),
+        lambda: default.approximate_count(),
+        lambda: moment.get(b"k"),
+        lambda: moment.get_many([b"k"]),
+        lambda: moment.scan(),
+        lambda: moment.first(),
+        lambda: moment.approximate_count(),
+        lambda: snapshot.namespace("default"),
+        *(lambda scan=scan: next(scan) for scan in scans),
+        lambda: database.namespaces(),
+        lambda: database.namespace("default"),
+        lambda: database.namespace("new"),
+        lambda: database.drop_namespace("offsets"),
+        lambda: database.write({"default": Rows([b"k"], [b"v"])}),
+        lambda: database.write({}),
+        lambda: database.load("default", [([b"k"], [b"v"])]),
+        lambda: database.snapshot(),
+        lambda: database.checkpoint(tmp_path / "checkpoint"),
+        lambda: database.sync(),
+    ]

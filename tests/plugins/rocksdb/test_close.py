@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,55 +11,10 @@ import pytest
 
 from kstore_core.engine import Namespace, Rows
 from kstore_core.errors import EngineError, StorageFullError, StoreClosedError, UnsupportedError
-from kstore_rocksdb import living
 from kstore_rocksdb.database import RocksDBDatabase
+from kstore_rocksdb.forks import DATABASES
 from tests.plugins.rocksdb.conftest import OpenDatabase
-from tests.plugins.rocksdb.support import flat, numbered, put, reopened, scanned
-
-
-def every_use(database: RocksDBDatabase, tmp_path: Path) -> list[Callable[[], object]]:
-    """Each way to use a database, taken while it is open."""
-    default = database.namespace("default")
-    snapshot = database.snapshot()
-    moment = snapshot.namespace("default")
-    scans = [
-        default.scan(),
-        default.scan(reverse=True),
-        default.scan(b"0", b"9"),
-        moment.scan(),
-        moment.scan(reverse=True),
-    ]
-    for scan in scans[::2]:
-        next(scan)
-    get, get_many, get_moment = default.get, default.get_many, moment.get
-    return [
-        lambda: get(b"k"),
-        lambda: get_many([b"k"]),
-        lambda: get_moment(b"k"),
-        lambda: default.get(b"k"),
-        lambda: default.get_many([b"k"]),
-        lambda: default.scan(),
-        lambda: default.scan(b"b", b"a"),
-        lambda: default.first(reverse=True),
-        lambda: default.approximate_count(),
-        lambda: moment.get(b"k"),
-        lambda: moment.get_many([b"k"]),
-        lambda: moment.scan(),
-        lambda: moment.first(),
-        lambda: moment.approximate_count(),
-        lambda: snapshot.namespace("default"),
-        *(lambda scan=scan: next(scan) for scan in scans),
-        lambda: database.namespaces(),
-        lambda: database.namespace("default"),
-        lambda: database.namespace("new"),
-        lambda: database.drop_namespace("offsets"),
-        lambda: database.write({"default": Rows([b"k"], [b"v"])}),
-        lambda: database.write({}),
-        lambda: database.load("default", [([b"k"], [b"v"])]),
-        lambda: database.snapshot(),
-        lambda: database.checkpoint(tmp_path / "checkpoint"),
-        lambda: database.sync(),
-    ]
+from tests.plugins.rocksdb.support import every_use, flat, numbered, put, reopened, scanned
 
 
 @pytest.mark.parametrize("read_only", [False, True])
@@ -312,12 +266,12 @@ def test_a_close_that_fails_frees_the_files_all_the_same(
 
 
 def test_closed_databases_are_not_remembered(open_database: OpenDatabase, tmp_path: Path) -> None:
-    before = len(living._living)
+    before = len(DATABASES)
     for _ in range(3):
         open_database().close()
         open_database(read_only=True).close()
     import gc
 
     gc.collect()
-    assert len(living._living) <= before + 6
+    assert len(DATABASES) <= before + 6
     assert flat([]) == []

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -141,20 +139,6 @@ def test_sync_at_every_level(open_database: OpenDatabase, tmp_path: Path, level:
     database.sync()
     database.close()
     assert reopened(tmp_path) == [(b"a", b"1")]
-
-
-@pytest.fixture
-def tiny_disk(tmp_path: Path):  # type: ignore[no-untyped-def]
-    """A file system of 24 MiB, where this process may mount one."""
-    if not sys.platform.startswith("linux"):
-        pytest.skip("mounts a tmpfs")
-    path = tmp_path / "tiny"
-    path.mkdir()
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mount(b"none", os.fsencode(path), b"tmpfs", 0, b"size=24m") != 0:
-        pytest.skip(f"cannot mount a tmpfs: {os.strerror(ctypes.get_errno())}")
-    yield path
-    libc.umount2(os.fsencode(path), 2)
 
 
 def fill(database: RocksDBDatabase, committed: list[int]) -> None:

@@ -20,8 +20,7 @@ from kstore_core.errors import ForkedHandleError
 from kstore_rocksdb import RocksDBEngine
 from kstore_rocksdb.database import RocksDBDatabase
 from tests.plugins.rocksdb.conftest import OpenDatabase
-from tests.plugins.rocksdb.support import numbered, put, python, reopened, scanned
-from tests.plugins.rocksdb.test_close import every_use
+from tests.plugins.rocksdb.support import every_use, numbered, put, python, reopened, scanned
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork"),

@@ -15,7 +15,7 @@ from kstore_core.errors import EngineError, UnsupportedError
 from kstore_rocksdb import RocksDBEngine, readonly
 from tests.plugins.rocksdb.conftest import OpenDatabase
 from tests.plugins.rocksdb.support import numbered, put, python, scanned
-from tests.plugins.rocksdb.test_durability import tiny_disk
+from tests.plugins.tiny_disk import tiny_disk
 
 __all__ = ["tiny_disk"]
 

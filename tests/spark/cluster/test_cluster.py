@@ -12,8 +12,8 @@ import pytest
 from kstore_core.spark import vacuum
 from kstore_core.spark.root.root import Root
 from tests.spark.map_state import work as map_state_work
-from tests.spark.stream.test_kills import check_once
-from tests.spark.stream.test_shards import STEPS
+from tests.spark.stream.checks import check_once
+from tests.spark.stream.shard_epochs import STEPS
 from tests.spark.stream.work import EXECUTOR, WORKER
 from tests.spark.support import cluster_work
 from tests.spark.support.held_streams import plan, streams

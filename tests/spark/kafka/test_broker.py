@@ -16,7 +16,7 @@ from kstore_core.spark.kafka.planning import batch_ranges
 from kstore_core.spark.kafka.reading import read_range
 from kstore_core.spark.kafka.stream import KafkaStream
 from tests.changelog.broker.broker import Broker
-from tests.changelog.broker.test_log import wait_until
+from tests.changelog.broker.records import wait_until
 from tests.spark.kafka.topics import ODD, Sent, options_of, read, row_of, send
 
 NOW_MS = int(time.time() * 1000)

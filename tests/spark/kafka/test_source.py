@@ -13,8 +13,7 @@ from pyspark.errors import PySparkException
 
 from kstore_core.errors import SpecError
 from kstore_core.spark.kafka.datasource import KafkaSource
-from tests.spark.kafka.test_stream import numbered
-from tests.spark.kafka.topics import ODD, row_of, send
+from tests.spark.kafka.topics import ODD, numbered, row_of, send
 from tests.support.places import ROOT
 
 if TYPE_CHECKING:

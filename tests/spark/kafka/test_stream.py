@@ -19,7 +19,7 @@ from kstore_core.spark.kafka.options import KafkaOptions
 from kstore_core.spark.kafka.planning import ranges_between
 from kstore_core.spark.kafka.stream import KafkaStream
 from kstore_core.testing.running import quick
-from tests.spark.kafka.topics import NOW_MS, Sent, options_of, send
+from tests.spark.kafka.topics import numbered, options_of, send
 
 Tree = dict[str, Any]
 
@@ -35,10 +35,6 @@ def step(stream: KafkaStream, start: Tree, limit: Any = None) -> tuple[list[Any]
     limit = stream.getDefaultReadLimit() if limit is None else limit
     end = json.loads(json.dumps(stream.latestOffset(start, limit)))
     return (batch(stream, start, end) if end != start else []), end
-
-
-def numbered(first: int, count: int) -> list[Sent]:
-    return [Sent(b"k", b"%d" % number, NOW_MS, []) for number in range(first, first + count)]
 
 
 @quick(8)

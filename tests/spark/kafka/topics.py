@@ -96,3 +96,7 @@ def read(options: KafkaOptions, ranges: Sequence[OffsetRange]) -> list[dict[str,
     for batch in batches:
         batch.validate(full=True)
     return [row for batch in batches for row in batch.to_pylist()]
+
+
+def numbered(first: int, count: int) -> list[Sent]:
+    return [Sent(b"k", b"%d" % number, NOW_MS, []) for number in range(first, first + count)]

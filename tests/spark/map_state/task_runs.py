@@ -18,6 +18,7 @@ from kstore_core.spec import StoreSpec
 TOTALS = stores.key_value("totals", key=serdes.UTF8, value=serdes.INT64)
 SCHEMA = pa.schema([("key", pa.string()), ("total", pa.int64())])
 QUERY = "9c3f"
+ROWS = [("a", 1), ("b", 2), ("a", 3)]
 
 
 def running_total(key: str, rows: Any, store: Any) -> Any:

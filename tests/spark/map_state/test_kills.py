@@ -9,16 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.map_state.task_runs import amounts, epoch, given_by, make_task
-
-ROWS = [("a", 1), ("b", 2), ("a", 3)]
+from tests.spark.map_state.task_runs import ROWS, amounts, epoch, given_by, make_task
 
 CHILD = """
 import os, signal, sys
 from pathlib import Path
 from kstore_core.spark.map_state import tasks as map_state_task
 from tests.spark.map_state.task_runs import amounts, epoch, make_task, running_total
-from tests.spark.map_state.test_kills import ROWS
+from tests.spark.map_state.task_runs import ROWS
 
 root, engine, moment = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 commit = map_state_task.commit_epoch

@@ -18,7 +18,7 @@ from kstore_core.spark.root.manifest import Shard
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.root.storage.local import LocalFiles
 from kstore_core.spark.write.job import WriteJob
-from tests.spark.root.test_manifest import SPEC
+from tests.spark.root.manifests import SPEC
 from tests.spark.support.faults import FaultyStorage, Killed, files_below, referred
 
 SHARDS = 3

@@ -26,7 +26,7 @@ from kstore_core.errors import (
 from kstore_core.spark.root.manifest import Shard
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.root.storage.objects import ObjectStore
-from tests.spark.root.test_manifest import manifest
+from tests.spark.root.manifests import manifest
 from tests.spark.support.object_store import Bucket
 
 FAST_FAILURE = {"config_kwargs": {"retries": {"max_attempts": 0}, "connect_timeout": 1}}

@@ -11,7 +11,7 @@ import pytest
 
 from kstore_core.spark.source.write_options import WRITE_OPTIONS
 from tests.spark.support.object_store import Bucket
-from tests.spark.test_docs_page import BLOCK
+from tests.support.page_runs import BLOCK
 from tests.support.places import DOCS
 
 if TYPE_CHECKING:
@@ -45,5 +45,5 @@ def test_the_page_says_what_happens(
 
 def test_every_option_of_a_write_is_in_its_table() -> None:
     page = PAGE.read_text()
-    for name, (_, wants, meaning) in WRITE_OPTIONS.items():
-        assert f"| `{name}` | {wants} | {meaning} |" in page
+    for option in WRITE_OPTIONS.values():
+        assert f"| `{option.name}` | {option.wants} | {option.meaning} |" in page

@@ -22,7 +22,7 @@ from kstore_core.errors import (
 from kstore_core.spark.root.manifest import Shard
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.root.storage.local import LocalFiles
-from tests.spark.root.test_manifest import manifest
+from tests.spark.root.manifests import manifest
 
 pytestmark = pytest.mark.spoils_root  # its manifests name files that nobody wrote
 

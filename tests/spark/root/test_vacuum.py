@@ -13,7 +13,7 @@ from kstore_core.errors import StateError
 from kstore_core.spark import vacuum
 from kstore_core.spark.root.manifest import Manifest, Shard
 from kstore_core.spark.root.root import Root
-from tests.spark.root.test_manifest import SPEC
+from tests.spark.root.manifests import SPEC
 from tests.spark.support.faults import FaultyStorage, Killed, files_below, referred
 from tests.spark.support.object_store import Bucket
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kstore_core.spark import spec_json
+from kstore_core.spark.shards.frames import spark_schema
 from kstore_core.spark.source.datasource import KStoreSource
 from kstore_core.spark.source.sink import StreamSink
+from tests.spark.support import inboxes
 from tests.spark.support.held_streams import kills_of, run_held
-from tests.spark.support.logs import SHARDS, SPEC
+from tests.spark.support.logs import COLUMNS, SHARDS, SPEC, Record, log_table
 from tests.spark.support.streams import AVAILABLE
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
+
+OPTIONS = {"spec": spec_json(SPEC), "partitions": str(SHARDS)}
 
 
 class LethalSink(StreamSink):
@@ -57,3 +61,15 @@ def _begin(epochs: DataFrame, place: Path) -> StreamingQuery:
     writer = epochs.writeStream.format("kstore-lethal").trigger(**AVAILABLE)
     writer = writer.options(spec=spec_json(SPEC), partitions=str(SHARDS), engine="lmdb")
     return writer.option("checkpointLocation", str(place / "checkpoint")).start(str(place / "root"))
+
+
+def sink(root: Path, columns: Any = COLUMNS, **options: str) -> StreamSink:
+    """The sink of a log with these columns."""
+    schema = spark_schema(log_table([]).select(list(columns)).schema)
+    return StreamSink({**OPTIONS, "path": str(root), **options}, schema, False)
+
+
+def received(root: Path, epoch: int, tasks: list[list[Record]], columns: Any) -> list[Any]:
+    """What tasks with these records answer."""
+    rows = (log_table(records).select(list(columns)) for records in tasks)
+    return inboxes.received(root, epoch, rows)

@@ -18,8 +18,8 @@ from kstore_core.spark.root.root import Root
 from kstore_core.spark.shards.frames import spark_schema
 from kstore_core.spark.source.sink import Received, StreamSink
 from kstore_core.spark.stream.shards import EpochTask
+from tests.spark.source.sink_work import OPTIONS, received, sink
 from tests.spark.stream.shard_epochs import QUERY, content
-from tests.spark.support import inboxes
 from tests.spark.support.logs import (
     COLUMNS,
     RETENTION,
@@ -28,7 +28,6 @@ from tests.spark.support.logs import (
     Model,
     Record,
     history,
-    log_table,
     make_log,
     visible,
 )
@@ -42,20 +41,6 @@ from tests.spark.support.streams import (
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-OPTIONS = {"spec": spec_json(SPEC), "partitions": str(SHARDS)}
-
-
-def sink(root: Path, columns: Any = COLUMNS, **options: str) -> StreamSink:
-    """The sink of a log with these columns."""
-    schema = spark_schema(log_table([]).select(list(columns)).schema)
-    return StreamSink({**OPTIONS, "path": str(root), **options}, schema, False)
-
-
-def received(root: Path, epoch: int, tasks: list[list[Record]], columns: Any) -> list[Any]:
-    """What tasks with these records answer."""
-    rows = (log_table(records).select(list(columns)) for records in tasks)
-    return inboxes.received(root, epoch, rows)
 
 
 @pytest.mark.parametrize("columns", [COLUMNS, ("value", "key", "headers", "timestamp")])

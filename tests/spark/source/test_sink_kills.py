@@ -11,10 +11,8 @@ from pyspark.errors import StreamingQueryException
 
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.source.sink import StreamSink
-from tests.spark.source.sink_work import sinks
-from tests.spark.source.test_sink import received, sink
-from tests.spark.stream.shard_epochs import KillAt, Servant, Streamed
-from tests.spark.stream.test_shards import STEPS, shards_are
+from tests.spark.source.sink_work import received, sink, sinks
+from tests.spark.stream.shard_epochs import STEPS, KillAt, Servant, Streamed, shards_are
 from tests.spark.stream.work import DRIVER, WORKER
 from tests.spark.support.held_streams import SLICES, kills_of, plan
 from tests.spark.support.local_cluster import local_cluster

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from kstore_core import open_state
 from kstore_core.codec import window_key
+from kstore_core.restore import restore
 from kstore_core.spark.live.layout import LiveLayout
 from kstore_core.spark.live.stream_binding import StreamBinding
 from kstore_core.spark.read.selection import Selection
@@ -190,3 +191,32 @@ def serve() -> None:
 
 if __name__ == "__main__":
     serve()
+
+STEPS = ("opened", "applied", "committed", "copied", "reported", "published")
+
+
+def restored(path: Path, spec: Any, engine: str, records: list[Record]) -> tuple[Any, Any]:
+    """What one restore makes of the records of one shard."""
+    log = ShardLog.of(rows_of(records), spec)
+    with open_state(path, engine=engine) as state:
+        store = state.open(spec)
+        restore(store, log.keys, log.values, log.timestamps, log.headers)
+        state.commit({(o.topic, o.partition): o.offset for o in log.last_offsets(())})
+    return content(path, spec, engine)
+
+
+def shards_are(streamed: Streamed, log: list[Record], scratch: Path) -> bool:
+    """Whether live shards, and those of the newest version, hold what the log makes."""
+    root = Root.at(streamed.path)
+    newest = root.newest()
+    assert newest is not None
+    for shard in newest.shards:
+        mine = [record for record in log if record.partition == shard.shard]
+        wanted = restored(scratch / f"0_{shard.shard}", streamed.spec, streamed.engine, mine)
+        live = LiveLayout.of(root.path).shard(shard.shard)
+        assert content(live, streamed.spec, streamed.engine) == wanted
+        with root.local_shard(shard) as published:
+            assert content(published, streamed.spec, streamed.engine) == wanted
+        assert shard.records == len(mine)
+        assert {(o.topic, o.partition): o.offset for o in shard.offsets} == wanted[1]
+    return True

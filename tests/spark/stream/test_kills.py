@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from kstore_core.spark.root.root import Root
-from tests.spark.stream.shard_epochs import Streamed
-from tests.spark.stream.test_shards import STEPS, shards_are
-from tests.spark.stream.work import DRIVER, shown
-from tests.spark.support.held_streams import LOG, SLICES, emitted_by, kills_of, plan, streams
+from tests.spark.stream.checks import check_once
+from tests.spark.stream.shard_epochs import STEPS
+from tests.spark.stream.work import DRIVER
+from tests.spark.support.held_streams import kills_of, plan, streams
 from tests.spark.support.local_cluster import local_cluster
-from tests.spark.support.logs import SPEC
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,21 +18,6 @@ if TYPE_CHECKING:
 OF_DRIVER = (*STEPS[1:], "emitted")
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
-
-
-def check_once(scratch: Path, names: Sequence[str]) -> None:
-    """Each epoch is in each store once, has a version, and was emitted the same every time."""
-    whole = Streamed(scratch / "whole", SPEC)
-    wanted = {n: shown(whole.epoch(n, records)) for n, records in enumerate(SLICES)}
-    for place in (scratch / name for name in names):
-        assert kills_of(place).left() == []
-        streamed = Streamed(place / "root", SPEC)
-        assert shards_are(streamed, LOG, place / "restored")
-        assert Root.at(streamed.path).versions() == [*range(1, len(SLICES) + 1)]
-        emitted = [json.loads(line) for line in emitted_by(place).read_text().splitlines()]
-        assert {epoch for epoch, _ in emitted} == wanted.keys()
-        for epoch, rows in emitted:
-            assert rows == wanted[epoch]
 
 
 def test_the_driver_is_killed_after_every_step(

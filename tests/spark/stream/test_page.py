@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.spark.stream.test_shards import STEPS
-from tests.spark.test_docs_page import BLOCK
+from tests.spark.stream.shard_epochs import STEPS
+from tests.support.page_runs import BLOCK
 from tests.support.places import DOCS
 
 if TYPE_CHECKING:

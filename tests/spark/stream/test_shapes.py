@@ -14,7 +14,7 @@ from kstore_core.spark.root.root import Root
 from kstore_core.spark.shards.frames import spark_schema
 from kstore_core.spark.source.sink import StreamSink
 from kstore_core.spec import StoreSpec
-from tests.spark.columns.test_log_keys import SHAPES, SHARDS, columns_of, log_of, written
+from tests.spark.columns.shapes import SHAPES, SHARDS, columns_of, log_of, written
 from tests.spark.stream.shard_epochs import Streamed, content
 from tests.spark.support.inboxes import received
 from tests.spark.support.streams import slices_of

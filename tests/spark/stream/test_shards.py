@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from kstore_core import open_state, serdes, stores
 from kstore_core.changelog.marks import MARK_KEY
 from kstore_core.errors import SpecError, StateError
-from kstore_core.restore import restore
 from kstore_core.spark.live.epochs import last_epoch
 from kstore_core.spark.live.layout import LiveLayout
 from kstore_core.spark.live.lock import StreamLock, locked
@@ -27,13 +26,16 @@ from kstore_core.spark.shards.log import ShardLog
 from kstore_core.spark.stream.publishing import job_of
 from kstore_core.spark.stream.shards import EpochTask
 from tests.spark.stream.shard_epochs import (
+    STEPS,
     Servant,
     Streamed,
     content,
     in_windows,
     killed_commit,
     killed_epoch,
+    restored,
     rows_of,
+    shards_are,
 )
 from tests.spark.support.logs import SHARDS, SPEC, Record, make_log
 from tests.spark.support.streams import slices_of
@@ -41,40 +43,12 @@ from tests.spark.support.streams import slices_of
 LATEST = stores.timestamped_key_value_with_headers("latest")
 PLAIN = stores.key_value("plain")
 WINDOWS = stores.timestamped_window_with_headers("windows", 300, 20, segment_interval_ms=60)
-STEPS = ("opened", "applied", "committed", "copied", "reported", "published")
 
 
 def log_of(spec: Any, seed: int, count: int, **options: Any) -> list[Record]:
     """A log of a store."""
     log = make_log(seed, count, SHARDS, **options)
     return in_windows(log, spec.window_size_ms) if spec.shape == "window" else log
-
-
-def restored(path: Path, spec: Any, engine: str, records: list[Record]) -> tuple[Any, Any]:
-    """What one restore makes of the records of one shard."""
-    log = ShardLog.of(rows_of(records), spec)
-    with open_state(path, engine=engine) as state:
-        store = state.open(spec)
-        restore(store, log.keys, log.values, log.timestamps, log.headers)
-        state.commit({(o.topic, o.partition): o.offset for o in log.last_offsets(())})
-    return content(path, spec, engine)
-
-
-def shards_are(streamed: Streamed, log: list[Record], scratch: Path) -> bool:
-    """Whether live shards, and those of the newest version, hold what the log makes."""
-    root = Root.at(streamed.path)
-    newest = root.newest()
-    assert newest is not None
-    for shard in newest.shards:
-        mine = [record for record in log if record.partition == shard.shard]
-        wanted = restored(scratch / f"0_{shard.shard}", streamed.spec, streamed.engine, mine)
-        live = LiveLayout.of(root.path).shard(shard.shard)
-        assert content(live, streamed.spec, streamed.engine) == wanted
-        with root.local_shard(shard) as published:
-            assert content(published, streamed.spec, streamed.engine) == wanted
-        assert shard.records == len(mine)
-        assert {(o.topic, o.partition): o.offset for o in shard.offsets} == wanted[1]
-    return True
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from kstore_core import open_state
 from kstore_core.errors import (
     CommitConflictError,
     CorruptionError,
@@ -29,37 +28,12 @@ from tests.spark.support.logs import (
     Model,
     Record,
     Version,
-    in_order,
     log_table,
-    make_log,
     visible,
 )
+from tests.spark.write.contents import LOG, contents
 
-LOG = make_log(31, 60, SHARDS)
 HALF = 40
-
-
-def contents(root: Root, version: int | None = None) -> list[Version]:
-    """All versions of all keys that a version of the store holds."""
-    found = []
-    for shard in root.load(version).shards:
-        if shard.path is None:
-            continue
-        with root.local_shard(shard) as path, open_state(path, read_only=True) as state:
-            store = state.open(SPEC)
-            for key in {record.key for record in LOG}:
-                found += [
-                    Version(
-                        key,
-                        record.value,
-                        record.timestamp,
-                        record.valid_to,
-                        tuple(record.headers),
-                        shard.shard,
-                    )
-                    for record in store.history(key)
-                ]
-    return in_order(found)
 
 
 def model(records: list[Record]) -> list[Version]:

@@ -10,7 +10,7 @@ from kstore_core import open_state
 from kstore_core.errors import EngineError
 from kstore_core.plugins.registry import engine_class
 from kstore_core.testing.faults import Faults, FaultyEngine
-from tests.state.test_state import fingerprint
+from tests.support.fingerprints import fingerprint
 from tests.tables.segments.rows import records, row, rows_of, window_spec
 
 pytestmark = pytest.mark.usefixtures("left_sound")

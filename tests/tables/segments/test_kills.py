@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import signal
 import subprocess
 import sys
@@ -12,16 +11,16 @@ import pytest
 from kstore_core import open_state
 from kstore_core.plugins.registry import engine_class
 from tests.support.places import ROOT
+from tests.tables.segments.killed import PARTITION, starts
 from tests.tables.segments.rows import kafkas_offset, window_spec
 
 pytestmark = pytest.mark.usefixtures("left_sound")
 
-PARTITION = ("app-w-changelog", 0)
 LIFE = """
 import sys
 from kstore_core import open_state
 from kstore_core.tables.segments import children
-from tests.tables.segments.test_kills import PARTITION, starts
+from tests.tables.segments.killed import PARTITION, starts
 from tests.tables.segments.rows import window_spec
 
 children.MAX_OPEN = 3
@@ -34,12 +33,6 @@ with open_state(sys.argv[1], engine="rocksdb", durability=sys.argv[2]) as state:
         state.commit({PARTITION: number})
         print(number, flush=True)
 """
-
-
-def starts(number: int) -> list[int]:
-    """Where the rows of a commit go: some old segments, some new ones."""
-    generator = random.Random(number)
-    return [generator.randrange(10 * number // 3 + 10) for _ in range(4)]
 
 
 @pytest.mark.parametrize("level", ["process", "changelog"])

@@ -16,7 +16,7 @@ from kstore_core.errors import (
 )
 from kstore_core.plugins.registry import engine_class
 from kstore_core.tables import Bounds
-from tests.state.test_state import fingerprint
+from tests.support.fingerprints import fingerprint
 from tests.tables.segments.rows import row, rows_of, window_spec
 from tests.typed.processes import in_a_child
 

@@ -11,7 +11,7 @@ from kstore_core.engine import Rows
 from kstore_core.errors import InconsistentStateError
 from kstore_core.plugins.registry import engine_class
 from kstore_core.tables.segments.names import name_of, starts
-from tests.state.test_state import fingerprint
+from tests.support.fingerprints import fingerprint
 from tests.support.golden import unpack
 from tests.tables.segments.rows import row, rows_of, window_spec
 
