@@ -11,8 +11,7 @@ from kstore_core.changelog import LogConfig
 from kstore_core.metrics import REGISTRY
 from kstore_core.plugins.registry import engine_class
 from kstore_core.spark.kafka.options import OPTIONS
-from kstore_core.spark.source.options import READ_OPTIONS
-from kstore_core.spark.source.sink_options import PUBLISH_EVERY
+from kstore_core.spark.source.options import PUBLISH_EVERY, READ_OPTIONS
 from kstore_core.spark.source.write_options import WRITE_OPTIONS
 from tests.support.pages import DOCS
 from tests.support.places import ROOT
