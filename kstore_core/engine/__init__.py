@@ -1,17 +1,13 @@
-"""The engine SPI: what a storage engine supplies. See docs/extending/engine.md."""
+"""The engine SPI: the interface of a storage engine. See docs/extending/engine.md."""
 
-from kstore_core.engine.base import (
+from kstore_core.engine.base import Engine
+from kstore_core.engine.capabilities import (
     DURABILITY_LEVELS,
     Capabilities,
-    Chunk,
-    Database,
     Durability,
-    Engine,
     EngineOptions,
-    Namespace,
-    Rows,
-    Snapshot,
 )
+from kstore_core.engine.database import Chunk, Database, Namespace, Rows, Snapshot
 
 __all__ = [
     "DURABILITY_LEVELS",

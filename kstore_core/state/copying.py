@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from kstore_core.engine import Database, Engine
+from kstore_core.engine.paths import check_target
 from kstore_core.errors import EngineError, SpecError, UnsupportedError
 from kstore_core.state.contents import store_names
 from kstore_core.state.migration_note import check_not_moving
@@ -98,8 +99,7 @@ def _check(engine: Engine, root: Path, dest: Path) -> None:
             f"the engine {engine.name!r} makes no copy of a live database "
             "(capabilities.checkpoint); close the state directory and copy its files"
         )
-    if os.path.lexists(dest):
-        raise FileExistsError(f"checkpoint target {dest} exists; name a new directory")
+    check_target(dest)
     if dest.is_relative_to(root):
         raise SpecError(
             f"{dest} lies in the state directory {root} itself; name a directory outside of it"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import warnings
 import weakref
@@ -14,16 +13,18 @@ from typing import Any, TypeVar
 import lmdb
 
 from kstore_core.engine import Database, Rows
+from kstore_core.engine.paths import check_target
 from kstore_core.errors import SpecError, UnsupportedError
 from kstore_core.system.interrupts import uninterrupted
-from kstore_lmdb import environment, living
+from kstore_lmdb import environment
 from kstore_lmdb.environment import Environment
-from kstore_lmdb.errors import Reason, closed, doing, dropped, foreign, forked
+from kstore_lmdb.errors import Reason, closed, dropped, foreign, forked, translating
 from kstore_lmdb.files import place
+from kstore_lmdb.forks import DATABASES
 from kstore_lmdb.locks import DataLock
-from kstore_lmdb.moment import EMPTY, Moment
 from kstore_lmdb.namespace import LMDBNamespace
 from kstore_lmdb.snapshot import LMDBSnapshot
+from kstore_lmdb.transaction import EMPTY, ReadTransaction
 from kstore_lmdb.writing import apply, ascending
 
 __all__ = ["DEFAULT", "LMDBDatabase"]
@@ -36,8 +37,8 @@ Result = TypeVar("Result")
 class LMDBDatabase(Database):
     """A handle of an environment, the one that writes or one of those that read.
 
-    Lookups and scans share a moment, which is let go of once something is written. A reader keeps
-    the one that it was opened at.
+    Lookups and scans share a read transaction, which a write replaces. A reader keeps the one that
+    it was opened with.
 
     Parameters
     ----------
@@ -61,10 +62,10 @@ class LMDBDatabase(Database):
         self._lock = lock
         self._writing = threading.RLock()
         self._namespaces: dict[str, LMDBNamespace] = {}
-        self._moments: weakref.WeakSet[Moment] = weakref.WeakSet()
-        self._now: Moment | None = None
+        self._transactions: weakref.WeakSet[ReadTransaction] = weakref.WeakSet()
+        self._now: ReadTransaction | None = None
         try:
-            with doing("open it", path):
+            with translating("open it", path):
                 self._adopt(shared.look())
                 if shared.handles and not {DEFAULT, EMPTY} <= shared.handles.keys():
                     raise foreign(path, f"its databases are {', '.join(sorted(shared.handles))}")
@@ -73,9 +74,9 @@ class LMDBDatabase(Database):
                     for name in {DEFAULT, EMPTY} - shared.handles.keys():
                         self._create(name)
         except BaseException:
-            self._end(closed(path), Moment.end)
+            self._end(closed(path), ReadTransaction.end)
             raise
-        living.add(self)
+        DATABASES.add(self)
 
     def __repr__(self) -> str:
         kind = "read-only" if self.read_only else "read-write"
@@ -92,25 +93,25 @@ class LMDBDatabase(Database):
 
     @property
     def guard(self) -> AbstractContextManager[Any]:
-        """Held while the moment is made and while it becomes the past."""
+        """The lock that is held while the read transaction begins and while it is replaced."""
         return self._environment.guard
 
-    def moment(self) -> Moment:
+    def transaction(self) -> ReadTransaction:
         """What is committed now, or for a reader was when it was opened."""
-        moment = self._now
-        if moment is None:
+        transaction = self._now
+        if transaction is None:
             with self.guard, uninterrupted():
                 self._check()
-                moment = self._now
-                if moment is None:
-                    with doing("read", self.path):
-                        moment = self._adopt(self._environment.moment())
-        return moment
+                transaction = self._now
+                if transaction is None:
+                    with translating("read", self.path):
+                        transaction = self._adopt(self._environment.transaction())
+        return transaction
 
     def namespaces(self) -> list[str]:
         """The names that exist."""
         self._check()
-        return [name for name in self.moment().handles if name != EMPTY]
+        return [name for name in self.transaction().handles if name != EMPTY]
 
     def namespace(self, name: str) -> LMDBNamespace:
         """The namespace of this name, made where it is missing and this is not read-only.
@@ -126,7 +127,7 @@ class LMDBDatabase(Database):
         with self._writing, uninterrupted():
             self._check()
             if name not in self._namespaces:
-                if name == EMPTY or name not in self.moment().handles:
+                if name == EMPTY or name not in self.transaction().handles:
                     if self.read_only:
                         raise KeyError(name)
                     self._check_name(name)
@@ -162,14 +163,14 @@ class LMDBDatabase(Database):
                 # Opened here, for an attempt in a map that was full has closed it.
                 transaction.drop(native.open_db(key, transaction, create=False))
 
-            # From its drop on the handle is closed: nobody may begin a moment with it in between.
+            # Its drop closes the handle, so no read transaction may begin with it in between.
             with self.guard:
                 try:
                     self._transact(f"drop namespace {name!r}", drop)
                 finally:
                     # It is closed, whether the commit was made or not.
                     self._environment.handles.pop(name, None)
-                    with doing("read", self.path):
+                    with translating("read", self.path):
                         self._adopt(self._environment.look())
             namespace = self._namespaces.pop(name, None)
             if namespace is not None:
@@ -192,7 +193,7 @@ class LMDBDatabase(Database):
     def load(
         self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]
     ) -> int:
-        """Bulk load strictly ascending rows, a transaction every so many."""
+        """Bulk load strictly ascending rows in several transactions."""
         self._check(writing=True)
         self.namespace(namespace)
         count = 0
@@ -202,16 +203,15 @@ class LMDBDatabase(Database):
         return count
 
     def snapshot(self) -> LMDBSnapshot:
-        """One moment of all namespaces."""
+        """A snapshot of all namespaces."""
         self._check()
-        return LMDBSnapshot(self.path, self.guard, self.moment())
+        return LMDBSnapshot(self.path, self.guard, self.transaction())
 
     def checkpoint(self, target: Path) -> None:
         """A compact copy in ``target``, of what is committed or, for a reader, of what it sees."""
         self._check()
-        if os.path.lexists(target):
-            raise FileExistsError(f"checkpoint target {target} exists; name a new directory")
-        with self._writing, doing(f"make a checkpoint in {target}", self.path):
+        check_target(target)
+        with self._writing, translating(f"make a checkpoint in {target}", self.path):
             self._check()
             target.parent.mkdir(parents=True, exist_ok=True)
             place(target, self._copy)
@@ -220,18 +220,18 @@ class LMDBDatabase(Database):
         """Make all that was written durable against a power cut."""
         self._check()
         if not self.read_only:
-            with self._writing, doing("sync", self.path):
+            with self._writing, translating("sync", self.path):
                 self._check()
                 self._environment.native.sync(True)
 
     def close(self) -> None:
         """End scans and snapshots, then let go of the files."""
-        living.notice_fork()
+        DATABASES.notice_fork()
         with self._writing, uninterrupted():
             if self._ended is None:
                 with self.guard:
-                    self._end(closed(self.path), Moment.end)
-                with doing("close", self.path):
+                    self._end(closed(self.path), ReadTransaction.end)
+                with translating("close", self.path):
                     environment.release(self._environment)
                     if self._lock is not None:
                         self._lock.release()
@@ -240,10 +240,10 @@ class LMDBDatabase(Database):
         """After a fork: end everything, free nothing."""
         if self._ended is None:
             self._writing = threading.RLock()  # whoever held it is not in this process
-            self._end(forked(self.path), Moment.abandon)
+            self._end(forked(self.path), ReadTransaction.abandon)
 
     def _check(self, *, writing: bool = False) -> None:
-        living.notice_fork()
+        DATABASES.notice_fork()
         if self._ended is not None:
             raise self._ended()
         if writing and self.read_only:
@@ -256,22 +256,22 @@ class LMDBDatabase(Database):
         if not 0 < size < self._max_key_bytes or "\0" in name or name == EMPTY:
             raise SpecError(f"lmdb database {self.path} cannot have a namespace named {name!r}")
 
-    def _end(self, reason: Reason, end: Callable[[Moment, Reason], None]) -> None:
+    def _end(self, reason: Reason, end: Callable[[ReadTransaction, Reason], None]) -> None:
         self._ended = reason
         for namespace in self._namespaces.values():
             namespace.end(reason)
-        for moment in list(self._moments):
-            end(moment, reason)
+        for transaction in list(self._transactions):
+            end(transaction, reason)
         self._namespaces = {}
         self._now = None
 
-    def _adopt(self, moment: Moment) -> Moment:
-        """Read as of this moment from now on."""
-        self._moments.add(moment)
-        self._now = moment
+    def _adopt(self, transaction: ReadTransaction) -> ReadTransaction:
+        """Make this the current read transaction."""
+        self._transactions.add(transaction)
+        self._now = transaction
         for namespace in self._namespaces.values():
             namespace.renew()
-        return moment
+        return transaction
 
     def _create(self, name: str) -> None:
         def create(transaction: lmdb.Transaction[bytes]) -> Any:
@@ -282,11 +282,11 @@ class LMDBDatabase(Database):
             self._environment.handles[name] = handle
 
     def _transact(self, action: str, work: Callable[[lmdb.Transaction[bytes]], Result]) -> Result:
-        """Do ``work`` in a transaction, again in a larger map where this one was full."""
+        """Do ``work`` in a write transaction; after a full map, again in a larger one."""
         assert self._lock is not None
         assert self._lock.fd is not None
         native = self._environment.native
-        with doing(action, self.path):
+        with translating(action, self.path):
             while True:
                 try:
                     with native.begin(write=True) as transaction:
@@ -303,8 +303,8 @@ class LMDBDatabase(Database):
         return result
 
     def _copy(self, directory: Path) -> None:
-        moment = self.moment()
-        with moment.lock:
-            (moment.copy or self._environment.native).copy(
-                str(directory), compact=True, txn=moment.read()
+        transaction = self.transaction()
+        with transaction.lock:
+            (transaction.copy or self._environment.native).copy(
+                str(directory), compact=True, txn=transaction.read()
             )

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from kstore_core.engine import (
-    DURABILITY_LEVELS,
     Capabilities,
     Durability,
     Engine,
     EngineOptions,
 )
-from kstore_core.errors import SpecError
+from kstore_core.engine.capabilities import check_durability
+from kstore_core.engine.paths import store_path
 from kstore_core.system.interrupts import uninterrupted
 from kstore_lmdb.database import DEFAULT, LMDBDatabase
 from kstore_lmdb.environment import acquire, release
-from kstore_lmdb.errors import doing
+from kstore_lmdb.errors import translating
 from kstore_lmdb.files import (
     ASIDE,
     DATA,
@@ -32,9 +32,9 @@ from kstore_lmdb.files import (
     page_faults,
 )
 from kstore_lmdb.locks import DataLock
-from kstore_lmdb.moment import EMPTY
 from kstore_lmdb.native import Mode, open_native
 from kstore_lmdb.options import FORMATS, LMDBOptions
+from kstore_lmdb.transaction import EMPTY
 
 __all__ = ["LMDBEngine"]
 
@@ -75,11 +75,8 @@ class LMDBEngine(Engine):
         self, root: Path, store: str, *, durability: Durability = "process", read_only: bool = False
     ) -> LMDBDatabase:
         """Open ``<root>/lmdb/<store>``."""
-        if durability not in DURABILITY_LEVELS:
-            raise SpecError(
-                f"durability is one of {', '.join(DURABILITY_LEVELS)}, not {durability!r}"
-            )
-        path = _inside(root, store)
+        check_durability(durability)
+        path = store_path(root, _FOLDER, store, reserved=ASIDE)
         if read_only:
             return self._open_for_reading(path)
         return self._open_for_writing(path, Mode(writable=True, synced=durability == "power"))
@@ -90,11 +87,11 @@ class LMDBEngine(Engine):
             if is_remains(path):
                 raise lost(path)
             raise FileNotFoundError(errno.ENOENT, "no LMDB environment here", str(path))
-        with doing("open it for reading", path):
+        with translating("open it for reading", path):
             return _opened(path, self.options, Mode(writable=False), None)
 
     def _open_for_writing(self, path: Path, mode: Mode) -> LMDBDatabase:
-        with doing("open it", path):
+        with translating("open it", path):
             if not is_database(path):
                 make(path, self._fill)
             check_format(path, self.options.format)
@@ -108,8 +105,8 @@ class LMDBEngine(Engine):
 
     def file_faults(self, root: Path, store: str, child: str | None = None) -> Iterator[str]:
         """What is wrong with pages and how they hang together, without LMDB, which it may end."""
-        path = _inside(root, store)
-        with doing("look at its pages", path):
+        path = store_path(root, _FOLDER, store, reserved=ASIDE)
+        with translating("look at its pages", path):
             return iter(page_faults(path) if is_database(path) else ())
 
     def _fill(self, directory: Path) -> None:
@@ -139,16 +136,3 @@ def _opened(path: Path, options: LMDBOptions, mode: Mode, lock: DataLock | None)
             database.close()
         raise
     return database
-
-
-def _inside(root: Path, store: str) -> Path:
-    """The path of a store, which must lie where it says."""
-    if store in ("", ".", "..") or any(mark in store for mark in ("/", "\0", ASIDE)):
-        raise SpecError(f"{store!r} cannot be the name of a store: it is not one directory")
-    path = root / _FOLDER / store
-    if not path.resolve().is_relative_to(root.resolve()):
-        raise SpecError(
-            f"{path} is a link to {path.resolve()}, outside of the state directory; move the "
-            "store into it, or open the directory that the store lies in"
-        )
-    return path

@@ -2,7 +2,7 @@
 
 LMDB's locks belong to the process, so it must not open an environment twice. A handle that wants to
 read takes the environment as it is; one that wants to write may have it opened anew, and all
-moments that are read go on as if nothing had happened.
+transactions that are read go on as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from typing import Any, TypeVar
 
 import lmdb
 
+from kstore_core.engine.handles import leak
 from kstore_core.errors import StorageFullError
-from kstore_lmdb import living
 from kstore_lmdb.errors import foreign, forked
 from kstore_lmdb.files import DATA, LOCKS, check_length, stored_format
+from kstore_lmdb.forks import DATABASES
 from kstore_lmdb.locks import DataLock
-from kstore_lmdb.moment import Moment
 from kstore_lmdb.native import Mode, added_bytes, database_names, open_native
 from kstore_lmdb.options import LMDBOptions
+from kstore_lmdb.transaction import ReadTransaction
 
 __all__ = ["Environment", "acquire", "release"]
 
@@ -42,7 +43,7 @@ class Environment:
     handles : dict
         Its named databases, by name.
     guard : RLock
-        Held while moments are made, and while they move.
+        Held while transactions are made, and while they move.
     users : int
         How many handles share it.
     """
@@ -54,7 +55,7 @@ class Environment:
         self.handles: dict[str, Any] = {}
         self._options = options
         self._mode = mode
-        self._moments: weakref.WeakSet[Moment] = weakref.WeakSet()
+        self._transactions: weakref.WeakSet[ReadTransaction] = weakref.WeakSet()
         self._format = stored_format(path)
         self._registered = mode.writable or os.access(path / LOCKS, os.W_OK)
         # LMDB does without its lock file where that cannot be written: then nobody may write.
@@ -65,24 +66,24 @@ class Environment:
             self._unlock()
             raise
 
-    def moment(self) -> Moment:
+    def transaction(self) -> ReadTransaction:
         """What is committed now, seen through the handles that are known."""
         with self.guard:
-            moment = self._begun(lambda: Moment(self.native, self.handles))
-            self._moments.add(moment)
-            return moment
+            transaction = self._begun(lambda: ReadTransaction(self.native, self.handles))
+            self._transactions.add(transaction)
+            return transaction
 
-    def look(self) -> Moment:
+    def look(self) -> ReadTransaction:
         """What is committed now, with databases that another process has made or dropped."""
         with self.guard:
             while True:
-                transaction = self._begun(self.native.begin)
-                number, names = transaction.id(), database_names(transaction)
-                del transaction  # opening handles may take a transaction of its own
+                native = self._begun(self.native.begin)
+                number, names = native.id(), database_names(native)
+                del native  # opening handles may take a transaction of its own
                 if names == self.handles.keys():
-                    moment = self.moment()
-                    if moment.read().id() == number:
-                        return moment
+                    transaction = self.transaction()
+                    if transaction.read().id() == number:
+                        return transaction
                 else:
                     self._open_handles(names)
 
@@ -102,7 +103,7 @@ class Environment:
             try:
                 self._options, self._mode = options, mode
                 self.native = self._open()
-            except Exception as error:  # noqa: BLE001 - raised once the moments go on
+            except Exception as error:  # noqa: BLE001 - raised once the read transactions go on
                 failure = error
                 self._options, self._mode = before
                 self.native = self._open()
@@ -146,7 +147,7 @@ class Environment:
 
     def abandon(self) -> None:
         """After a fork: keep the native environment, whose end would free the parent's readers."""
-        living.leak(self.native)
+        leak(self.native)
         self.guard = threading.RLock()
 
     def _open(self) -> lmdb.Environment:
@@ -162,22 +163,22 @@ class Environment:
         return native
 
     def _move(self, change: Callable[[], object]) -> None:
-        """Do what ends all transactions, and have every moment survive it."""
+        """Make a change that ends LMDB's transactions, and keep every read transaction alive."""
         with self.guard, ExitStack() as stack:
-            moments = [m for m in self._moments if m.ended is None and m.copy is None]
-            for moment in moments:
-                stack.enter_context(moment.lock)
+            transactions = [m for m in self._transactions if m.ended is None and m.copy is None]
+            for transaction in transactions:
+                stack.enter_context(transaction.lock)
             newest = self.native.info()["last_txnid"]
-            for moment in moments:
-                if moment.read().id() != newest:
-                    moment.copy_aside(self.native)
-                moment.generation += 1
+            for transaction in transactions:
+                if transaction.read().id() != newest:
+                    transaction.copy_aside(self.native)
+                transaction.generation += 1
             change()
             names, self.handles = set(self.handles), {}
             self._open_handles(names)
-            for moment in moments:
-                if moment.copy is None:
-                    moment.begin(self.native, self.handles)
+            for transaction in transactions:
+                if transaction.copy is None:
+                    transaction.begin(self.native, self.handles)
 
     def _begun(self, begin: Callable[[], Begun]) -> Begun:
         """What ``begin`` begins, whatever other processes have done to the map and its readers."""
@@ -250,7 +251,7 @@ def release(environment: Environment) -> None:
             environment.close()
 
 
-@living.forget_with
+@DATABASES.after_fork
 def _forget() -> None:
     """Drop what belongs to the process that this one was forked from."""
     global _guard

@@ -7,12 +7,13 @@ import os
 import resource
 import shlex
 import tempfile
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import NoReturn
 
 import lmdb
 
+from kstore_core.engine import handles
+from kstore_core.engine.handles import Reason, Translating
 from kstore_core.errors import (
     CorruptionError,
     EngineError,
@@ -21,23 +22,19 @@ from kstore_core.errors import (
     InconsistentStateError,
     KStoreError,
     StorageFullError,
-    StoreClosedError,
 )
 
 __all__ = [
     "Reason",
     "closed",
-    "doing",
     "dropped",
     "foreign",
     "forked",
     "locked",
     "reraise",
     "translate",
+    "translating",
 ]
-
-Reason = Callable[[], EngineError]
-"""Why a handle may not be used any more, made anew for each use."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _LITTLE_BYTES = 1 << 20
@@ -97,28 +94,16 @@ def translate(error: Exception, action: str, path: Path) -> Exception:
     return EngineError(f"{what}. Close the store and look at it with: {_inspect(path)}")
 
 
-def reraise(error: Exception, action: str, path: Path) -> NoReturn:
-    """Raise :func:`translate` of a native error ``from`` it."""
-    translated = translate(error, action, path)
-    if translated is error:
-        raise error
-    raise translated from error
+class translating(Translating):  # noqa: N801
+    """``with translating("write a batch", path):`` translates errors of the binding."""
+
+    __slots__ = ()
+    translate = staticmethod(translate)
 
 
-class doing:  # noqa: N801
-    """``with doing("write a batch", path):`` translates what the binding raises in it."""
-
-    __slots__ = ("_action", "_path")
-
-    def __init__(self, action: str, path: Path) -> None:
-        self._action = action
-        self._path = path
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, Exception):
-            reraise(error, self._action, self._path)
+reraise = translating.reraise
+closed = partial(handles.closed, "lmdb")
+dropped = partial(handles.dropped, "lmdb")
 
 
 def locked(path: Path, pid: int | None, why: str) -> EngineLockedError:
@@ -128,19 +113,6 @@ def locked(path: Path, pid: int | None, why: str) -> EngineLockedError:
     else:
         holder = "another process" if pid is None else f"process {pid}"
     return EngineLockedError(f"lmdb database {path} is open in {holder}; {why}", pid=pid)
-
-
-def closed(path: Path) -> Reason:
-    """For handles of a database that was closed."""
-    return lambda: StoreClosedError(f"lmdb database {path} has been closed; open it again")
-
-
-def dropped(path: Path, name: str) -> Reason:
-    """For handles of a namespace that was dropped."""
-    return lambda: StoreClosedError(
-        f"namespace {name!r} of lmdb database {path} was dropped; "
-        f"namespace({name!r}) makes a new one"
-    )
 
 
 def forked(path: Path) -> Reason:

@@ -21,7 +21,7 @@ from lmdb import Environment
 from lmdb.verify import VerifyError, verify
 
 from kstore_core.errors import CorruptionError, SpecError
-from kstore_core.system.interrupts import uninterrupted
+from kstore_core.system.directories import sync_directory
 from kstore_lmdb.errors import locked
 from kstore_lmdb.options import FORMATS, LMDBFormat
 
@@ -40,7 +40,6 @@ __all__ = [
     "page_faults",
     "place",
     "stored_format",
-    "sync_directory",
 ]
 
 DATA = "data.mdb"
@@ -148,7 +147,7 @@ def page_faults(path: Path) -> list[str]:
     Raises
     ------
     EngineLockedError
-        A writer commits again and again meanwhile, so that no moment can be looked at.
+        A writer commits again and again meanwhile, so that no transaction can be looked at.
     """
     for _ in range(_ATTEMPTS):
         before = _metas(path)
@@ -229,13 +228,3 @@ def clean_up(path: Path) -> None:
 def _aside(path: Path) -> str:
     """How directories are named that become ``path``; its own name may be as long as one can be."""
     return f"{ASIDE}{hashlib.sha1(path.name.encode()).hexdigest()}-"
-
-
-def sync_directory(directory: Path) -> None:
-    """Make the names in a directory durable."""
-    with uninterrupted():
-        fd = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)

@@ -14,13 +14,12 @@ import os
 import weakref
 from pathlib import Path
 
+from kstore_core.engine.handles import lock_holder
 from kstore_core.system.interrupts import uninterrupted
-from kstore_lmdb import living
 from kstore_lmdb.errors import locked
+from kstore_lmdb.forks import DATABASES
 
 __all__ = ["DataLock"]
-
-_KERNEL_LOCKS = Path("/proc/locks")
 
 
 class DataLock:
@@ -53,7 +52,7 @@ class DataLock:
             try:
                 fcntl.flock(self.fd, kind | fcntl.LOCK_NB)
             except BlockingIOError:
-                pid = _holder(self.fd)
+                _, pid = lock_holder(os.fstat(self.fd), "FLOCK")
                 self.abandon()
                 raise locked(path, pid, _SHARED if shared else _EXCLUSIVE) from None
             except OSError:
@@ -89,24 +88,10 @@ _SHARED = (
 _held: weakref.WeakSet[DataLock] = weakref.WeakSet()
 
 
-@living.forget_with
+@DATABASES.after_fork
 def _forget() -> None:
     """Let go of what was inherited over a fork, or a child would keep its dead parent's locks."""
     for lock in list(_held):
         with contextlib.suppress(OSError):
             lock.abandon()
     _held.clear()
-
-
-def _holder(fd: int) -> int | None:
-    """The process that holds a lock on an open file, as far as the kernel tells."""
-    status = os.fstat(fd)
-    file = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
-    with contextlib.suppress(OSError):
-        for line in _KERNEL_LOCKS.read_text().splitlines():
-            # "1: FLOCK  ADVISORY  WRITE 4711 fe:00:262158 0 EOF"; a waiting one has "->" second
-            fields = line.split()
-            if len(fields) >= 8 and fields[1] == "FLOCK" and fields[5] == file:
-                pid = int(fields[4])
-                return pid if pid > 0 else None
-    return None

@@ -1,4 +1,4 @@
-"""Namespaces: named databases, seen as of a moment that may be followed by another."""
+"""Namespaces: named databases, read by the current transaction of a source."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import lmdb
 
 from kstore_core.engine import Chunk, Namespace
 from kstore_core.engine.ordered import take
-from kstore_lmdb import living
-from kstore_lmdb.errors import Reason, doing
-from kstore_lmdb.moment import Moment
+from kstore_lmdb.errors import Reason, translating
+from kstore_lmdb.forks import DATABASES
 from kstore_lmdb.scan import LARGER_CHUNK, Scan
+from kstore_lmdb.transaction import ReadTransaction
 
 __all__ = ["LMDBNamespace", "Source"]
 
@@ -23,16 +23,16 @@ Lookup = Callable[[bytes], bytes | None]
 
 
 class Source(Protocol):
-    """Where a namespace finds its moment: a database, or a snapshot."""
+    """A database or a snapshot, which gives a namespace its read transaction."""
 
     path: Path
 
     @property
     def guard(self) -> AbstractContextManager[Any]:
-        """Held while a namespace binds itself to the moment, and while that becomes the past."""
+        """The lock for binding a namespace to the transaction, and for replacing that."""
 
-    def moment(self) -> Moment:
-        """The moment to read now; raises where there is none any more."""
+    def transaction(self) -> ReadTransaction:
+        """The current read transaction; raises once the source has ended."""
 
 
 def rebindable(first: Callable[..., Any]) -> tuple[Lookup, Callable[..., None]]:
@@ -48,7 +48,7 @@ def rebindable(first: Callable[..., Any]) -> tuple[Lookup, Callable[..., None]]:
 
     def bind(other: Callable[..., Any] = first, its: Any = None) -> None:
         nonlocal call, handle
-        if its is not None:  # first: a lookup in between may use it with the transaction of before
+        if its is not None:  # first: a lookup in between may use the earlier transaction
             handle = its
         call = other
 
@@ -56,12 +56,12 @@ def rebindable(first: Callable[..., Any]) -> tuple[Lookup, Callable[..., None]]:
 
 
 class LMDBNamespace(Namespace):
-    """A named database of a source's moments."""
+    """A named database in the transactions of a source."""
 
     def __init__(self, name: str, source: Source) -> None:
         self.name = name
         self._source = source
-        self._guard = doing(f"read from {name!r}", source.path)
+        self._guard = translating(f"read from {name!r}", source.path)
         self._ended: Reason | None = None
         self._lookup, self._bind = rebindable(self._look_up_first)
 
@@ -79,10 +79,10 @@ class LMDBNamespace(Namespace):
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of ``keys``, in their order."""
-        moment = self._moment()
+        transaction = self._transaction()
         try:
-            handle = moment.handles[self.name]
-            return list(map(moment.read().get, keys, repeat(None), repeat(handle)))
+            handle = transaction.handles[self.name]
+            return list(map(transaction.read().get, keys, repeat(None), repeat(handle)))
         except lmdb.Error:
             return list(map(self.get, keys))
 
@@ -90,7 +90,7 @@ class LMDBNamespace(Namespace):
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> Scan:
         """Chunks of the rows with ``lo <= key < hi``, as of this call."""
-        return Scan(self.name, self._moment(), lo, hi, reverse, self._guard)
+        return Scan(self.name, self._transaction(), lo, hi, reverse, self._guard)
 
     def start(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
@@ -108,10 +108,10 @@ class LMDBNamespace(Namespace):
         if reverse:
             return None
         begun: list[tuple[Chunk | None, Iterator[Chunk] | None]] = []
-        moment = self._moment()
+        transaction = self._transaction()
         try:
-            with moment.lock:
-                cursor = moment.read().cursor(moment.handles[self.name])
+            with transaction.lock:
+                cursor = transaction.read().cursor(transaction.handles[self.name])
                 for lo, hi in ranges:
                     if not lo:
                         return None
@@ -121,7 +121,9 @@ class LMDBNamespace(Namespace):
                     keys, values, more = take(cursor.iternext(), LARGER_CHUNK, hi)
                     rest = None
                     if more:
-                        rest = Scan(self.name, moment, keys[-1] + b"\0", hi, reverse, self._guard)
+                        rest = Scan(
+                            self.name, transaction, keys[-1] + b"\0", hi, reverse, self._guard
+                        )
                     begun.append(((keys, values) if keys else None, rest))
         except Exception:  # noqa: BLE001
             return None  # a scan meets the same fault and explains it
@@ -135,13 +137,13 @@ class LMDBNamespace(Namespace):
 
     def approximate_count(self) -> int:
         """How many rows there are, exactly."""
-        moment = self._moment()
-        with moment.lock, self._guard:
-            rows = moment.read().stat(moment.handles[self.name])["entries"]
-            return rows + (moment.empty_row(self.name) is not None)
+        transaction = self._transaction()
+        with transaction.lock, self._guard:
+            rows = transaction.read().stat(transaction.handles[self.name])["entries"]
+            return rows + (transaction.empty_row(self.name) is not None)
 
     def renew(self) -> None:
-        """Look at the source's moment again with the next lookup."""
+        """Bind the next lookup to the source's current transaction."""
         self._bind()
 
     def end(self, reason: Reason) -> None:
@@ -149,27 +151,27 @@ class LMDBNamespace(Namespace):
         self._ended = reason
         self._bind()
 
-    def _moment(self) -> Moment:
+    def _transaction(self) -> ReadTransaction:
         if self._ended is not None:
             raise self._ended()
-        return self._source.moment()
+        return self._source.transaction()
 
     def _look_up_first(self, key: bytes, *_: object) -> bytes | None:
-        """Bind the lookup to the moment that is now, and look ``key`` up."""
+        """Bind the lookup to the current transaction, and look ``key`` up."""
         with self._source.guard:
-            moment = self._moment()
-            get, handle = moment.read().get, moment.handles[self.name]
+            transaction = self._transaction()
+            get, handle = transaction.read().get, transaction.handles[self.name]
             self._bind(get, handle)
         return get(key, None, handle)
 
     def _look_up(self, key: bytes) -> bytes | None:
         """The long way, for what the short one raised on."""
-        living.notice_fork()
+        DATABASES.notice_fork()
         if type(key) is not bytes:
             raise TypeError(f"a key is bytes, not {type(key).__name__}")
-        moment = self._moment()
+        transaction = self._transaction()
         self.renew()
-        with moment.lock, self._guard:
+        with transaction.lock, self._guard:
             if not key:
-                return moment.empty_row(self.name)
-            return moment.read().get(key, None, moment.handles[self.name])
+                return transaction.empty_row(self.name)
+            return transaction.read().get(key, None, transaction.handles[self.name])

@@ -52,7 +52,7 @@ def open_native(
 
 
 def database_names(transaction: lmdb.Transaction[bytes]) -> set[str]:
-    """The named databases of a moment; LMDB 1.0 ends their names with a zero byte."""
+    """The named databases of a transaction; LMDB 1.0 ends their names with a zero byte."""
     return {name.rstrip(b"\0").decode() for name in transaction.cursor().iternext(values=False)}
 
 

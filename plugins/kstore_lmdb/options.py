@@ -58,7 +58,7 @@ class LMDBOptions(EngineOptions):
     max_namespaces : int
         Namespaces that a store can have.
     max_readers : int
-        Moments (scans, snapshots, read-only handles) that all processes together can have open.
+        Read transactions (scans, snapshots, read-only handles) of all processes together.
     """
 
     map_size_bytes: int = 1 << 40 if sys.maxsize > 1 << 32 else 1 << 30

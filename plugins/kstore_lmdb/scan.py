@@ -1,4 +1,4 @@
-"""Scans: chunks of rows of one moment."""
+"""Scans: chunks of rows in key order, as of one read transaction."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from weakref import ref
 
 from kstore_core.engine import Chunk
 from kstore_core.engine.ordered import take
-from kstore_lmdb.errors import Reason, doing
-from kstore_lmdb.moment import Moment
+from kstore_lmdb.errors import Reason, translating
+from kstore_lmdb.transaction import ReadTransaction
 
 __all__ = ["Scan"]
 
@@ -21,12 +21,12 @@ _GROWTH = 4
 class Scan:
     """An iterator of chunks over ``lo <= key < hi``.
 
-    A cursor dies when its moment moves; the scan then goes on with another, behind the last row
-    that it gave. Either bound moves on with the rows for that.
+    A cursor dies when its transaction moves. The scan then continues with a new cursor behind its
+    last row, so one of its bounds advances with the rows.
 
     Parameters
     ----------
-    guard : doing
+    guard : translating
         Explains native errors.
     """
 
@@ -37,26 +37,26 @@ class Scan:
         "_guard",
         "_hi",
         "_lo",
-        "_moment",
         "_name",
         "_reading",
         "_reason",
         "_reverse",
         "_rows",
         "_size",
+        "_transaction",
     )
 
     def __init__(
         self,
         name: str,
-        moment: Moment,
+        transaction: ReadTransaction,
         lo: bytes | None,
         hi: bytes | None,
         reverse: bool,
-        guard: doing,
+        guard: translating,
     ) -> None:
         self._name = name
-        self._moment = moment
+        self._transaction = transaction
         self._lo = lo or b""
         self._hi = hi
         self._reverse = reverse
@@ -68,14 +68,14 @@ class Scan:
         self._reason: Reason | None = None
         self._size = SMALLEST_CHUNK
         if self._reading:
-            moment.scans[id(self)] = ref(self)
+            transaction.scans[id(self)] = ref(self)
 
     def __iter__(self) -> Scan:
         return self
 
     def __next__(self) -> Chunk:
-        moment = self._moment
-        with moment.lock:
+        transaction = self._transaction
+        with transaction.lock:
             if not self._reading:
                 if self._reason is not None:
                     raise self._reason()
@@ -100,7 +100,7 @@ class Scan:
 
     def close(self) -> None:
         """End the scan and free what it holds. Closing twice is fine."""
-        with self._moment.lock:
+        with self._transaction.lock:
             self._reason = None
             self._stop()
 
@@ -112,7 +112,7 @@ class Scan:
 
     def _take(self) -> Chunk:
         """The next rows; the last ones stop the scan."""
-        if self._generation != self._moment.generation:
+        if self._generation != self._transaction.generation:
             self._position()
         assert self._rows is not None
         keys, values, more = take(self._rows, self._size, None if self._reverse else self._hi)
@@ -126,7 +126,7 @@ class Scan:
                 del keys[kept:], values[kept:]
         if self._at_empty and (over or not self._reverse):
             self._at_empty = False
-            value = self._moment.empty_row(self._name)
+            value = self._transaction.empty_row(self._name)
             if value is not None:
                 at = len(keys) if self._reverse else 0
                 keys.insert(at, b"")
@@ -143,8 +143,8 @@ class Scan:
 
     def _position(self) -> None:
         """Stand before the first row of what is left."""
-        moment = self._moment
-        cursor = moment.read().cursor(moment.handles[self._name])
+        transaction = self._transaction
+        cursor = transaction.read().cursor(transaction.handles[self._name])
         if self._reverse:
             if self._hi is not None and cursor.set_range(self._hi):
                 found = cursor.prev()
@@ -153,12 +153,12 @@ class Scan:
             self._rows = cursor.iterprev() if found else iter(())
         else:
             self._rows = cursor.iternext() if cursor.set_range(self._lo) else iter(())
-        self._generation = moment.generation
+        self._generation = transaction.generation
 
     def _stop(self) -> None:
         self._reading = False
         self._rows = None
-        self._moment.scans.pop(id(self), None)
+        self._transaction.scans.pop(id(self), None)
 
     def __del__(self) -> None:
-        self._moment.scans.pop(id(self), None)
+        self._transaction.scans.pop(id(self), None)

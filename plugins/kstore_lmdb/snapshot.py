@@ -1,4 +1,4 @@
-"""One moment of a whole database, for as long as somebody wants it."""
+"""Snapshots: one read transaction for all namespaces of a database."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 from weakref import WeakSet
 
 from kstore_core.engine import Snapshot
-from kstore_lmdb import living
 from kstore_lmdb.errors import Reason, closed
-from kstore_lmdb.moment import EMPTY, Moment
+from kstore_lmdb.forks import DATABASES
 from kstore_lmdb.namespace import LMDBNamespace, Source
 from kstore_lmdb.scan import Scan
+from kstore_lmdb.transaction import EMPTY, ReadTransaction
 
 __all__ = ["LMDBSnapshot"]
 
 
 class SnapshotNamespace(LMDBNamespace):
-    """A namespace as it was. Its scans end with the snapshot, others of the moment go on."""
+    """A namespace of a snapshot, whose scans end with the snapshot."""
 
     def __init__(self, name: str, source: Source) -> None:
         super().__init__(name, source)
@@ -42,33 +42,35 @@ class SnapshotNamespace(LMDBNamespace):
 class LMDBSnapshot(Snapshot):
     """The namespaces of a database as they were together."""
 
-    def __init__(self, path: Path, guard: AbstractContextManager[Any], moment: Moment) -> None:
+    def __init__(
+        self, path: Path, guard: AbstractContextManager[Any], transaction: ReadTransaction
+    ) -> None:
         self.path = path
         self.guard = guard
-        self._moment: Moment | None = moment
+        self._transaction: ReadTransaction | None = transaction
         self._namespaces: dict[str, SnapshotNamespace] = {}
 
-    def moment(self) -> Moment:
-        """The moment; raises once the snapshot is closed."""
-        if self._moment is None:
+    def transaction(self) -> ReadTransaction:
+        """The read transaction; raises once the snapshot is closed."""
+        if self._transaction is None:
             reason = closed(self.path)
             raise reason()
-        return self._moment
+        return self._transaction
 
     def namespace(self, name: str) -> SnapshotNamespace:
         """The namespace as it was; raises KeyError where there was none."""
-        living.notice_fork()
-        moment = self.moment()
-        moment.read()
-        if name == EMPTY or name not in moment.handles:
+        DATABASES.notice_fork()
+        transaction = self.transaction()
+        transaction.read()
+        if name == EMPTY or name not in transaction.handles:
             raise KeyError(name)
         return self._namespaces.setdefault(name, SnapshotNamespace(name, self))
 
     def close(self) -> None:
-        """Let go of the moment. Closing twice is fine."""
-        moment, self._moment = self._moment, None
-        if moment is not None:
-            with moment.lock:
+        """Release the transaction. Closing twice is fine."""
+        transaction, self._transaction = self._transaction, None
+        if transaction is not None:
+            with transaction.lock:
                 for namespace in self._namespaces.values():
                     namespace.end(closed(self.path))
             self._namespaces = {}

@@ -1,4 +1,4 @@
-"""What a batch does to an environment, within one transaction."""
+"""Batches: their deletes and puts within one write transaction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import lmdb
 
 from kstore_core.engine import Rows
 from kstore_core.errors import KeyTooLongError
-from kstore_lmdb.moment import EMPTY
+from kstore_lmdb.transaction import EMPTY
 
 __all__ = ["apply", "ascending"]
 
@@ -29,7 +29,7 @@ def apply(
     max_key_bytes: int,
     batch: Mapping[str, Rows],
 ) -> None:
-    """Write a batch; where this raises, the transaction is to be aborted.
+    """Write a batch; after an error the caller aborts the transaction.
 
     Raises
     ------

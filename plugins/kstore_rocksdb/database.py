@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import warnings
@@ -15,11 +14,21 @@ from pathlib import Path
 from rocksdict import Checkpoint, DbClosedError, IngestExternalFileOptions, Rdict
 
 from kstore_core.engine import Database, Durability, Rows
+from kstore_core.engine.handles import leak
+from kstore_core.engine.paths import check_target
 from kstore_core.errors import UnsupportedError
 from kstore_core.system.interrupts import interruptible, uninterrupted
-from kstore_rocksdb import living
 from kstore_rocksdb.batch import native_batch
-from kstore_rocksdb.errors import Reason, closed, doing, dropped, exists_already, forked, reraise
+from kstore_rocksdb.errors import (
+    Reason,
+    closed,
+    dropped,
+    exists_already,
+    forked,
+    reraise,
+    translating,
+)
+from kstore_rocksdb.forks import DATABASES
 from kstore_rocksdb.loading import load
 from kstore_rocksdb.namespace import FamilyNamespace
 from kstore_rocksdb.options import OFFSETS, NativeOptions, write_options
@@ -81,7 +90,7 @@ class RocksDBDatabase(Database):
         self._is_closed = False  # from here on there is something to close
         for name in families:
             self._adopt(name)
-        living.add(self)
+        DATABASES.add(self)
 
     def __repr__(self) -> str:
         kind = "read-only" if self.read_only else self._durability
@@ -112,7 +121,7 @@ class RocksDBDatabase(Database):
         with self._lock, uninterrupted():
             self._check()
             if name not in self._namespaces:
-                with doing(f"create namespace {name!r}", self.path):
+                with translating(f"create namespace {name!r}", self.path):
                     self._create(name)
                     self._adopt(name)
             return self._namespaces[name]
@@ -135,7 +144,7 @@ class RocksDBDatabase(Database):
         with self._lock, uninterrupted():
             self._check()
             namespace = self._namespaces[name]
-            with doing(f"drop namespace {name!r}", self.path):
+            with translating(f"drop namespace {name!r}", self.path):
                 self._root.drop_column_family(name)
             del self._namespaces[name]
             namespace.end(dropped(self.path, name))
@@ -147,7 +156,7 @@ class RocksDBDatabase(Database):
             self._check()
             namespaces = [self._namespaces[name] for name in batch]
             try:
-                with doing("write a batch", self.path):
+                with translating("write a batch", self.path):
                     attempt = 0
                     while not self._write_unless_stalled(namespaces, batch.values()):
                         with interruptible():  # nothing of it was written
@@ -169,7 +178,7 @@ class RocksDBDatabase(Database):
             self.path,
             write=lambda rows: self.write({namespace: rows}),
             ingest=partial(self._ingest, namespace),
-            guard=doing(f"load {namespace!r}", self.path),
+            guard=translating(f"load {namespace!r}", self.path),
         )
 
     def snapshot(self) -> RocksDBSnapshot:
@@ -190,12 +199,11 @@ class RocksDBDatabase(Database):
     def checkpoint(self, target: Path) -> None:
         """A consistent copy in ``target``: table files are linked where the file system can."""
         self._check()
-        if os.path.lexists(target):
-            raise FileExistsError(f"checkpoint target {target} exists; name a new directory")
+        check_target(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         with self._lock:
             self._check()
-            with doing(f"make a checkpoint in {target}", self.path):
+            with translating(f"make a checkpoint in {target}", self.path):
                 if self._scratch is not None:
                     copy_scratch(self._scratch, target)
                 else:
@@ -206,7 +214,7 @@ class RocksDBDatabase(Database):
         self._check()
         with self._lock:
             self._check()
-            with doing("sync", self.path):
+            with translating("sync", self.path):
                 if self._durability == "changelog":
                     self._flush()
                     for namespace in self._namespaces.values():  # what they pin is on disk now
@@ -216,7 +224,7 @@ class RocksDBDatabase(Database):
 
     def close(self) -> None:
         """Flush, then free iterators, snapshots, families and the database, in this order."""
-        living.notice_fork()
+        DATABASES.notice_fork()
         failure: Exception | None = None
         with self._lock, uninterrupted():
             if self._is_closed:
@@ -240,12 +248,12 @@ class RocksDBDatabase(Database):
         """After a fork: end everything, free nothing."""
         if self._ended is None:
             self._lock = threading.RLock()  # whoever held it is not in this process
-            living.leak(self._root)
+            leak(self._root)
             self._is_closed = True
             self._end(forked(self.path), leaked=True)
 
     def _check(self, *, writing: bool = False) -> None:
-        living.notice_fork()
+        DATABASES.notice_fork()
         if self._ended is not None:
             raise self._ended()
         if writing and self.read_only:
@@ -309,7 +317,7 @@ class RocksDBDatabase(Database):
             self._check()
             options = IngestExternalFileOptions()
             options.set_move_files(True)
-            with doing(f"load {name!r}", self.path):
+            with translating(f"load {name!r}", self.path):
                 self.namespace(name).native.ingest_external_file(files, options)
             self.namespace(name).renew()
 

@@ -19,17 +19,19 @@ from kstore_core.engine import (
     Engine,
     EngineOptions,
 )
+from kstore_core.engine.capabilities import check_durability
+from kstore_core.engine.paths import store_path
 from kstore_core.errors import EngineError, SpecError
+from kstore_core.system.directories import sync_directory
 from kstore_core.system.interrupts import uninterrupted
 from kstore_rocksdb import locks
 from kstore_rocksdb.database import RocksDBDatabase
-from kstore_rocksdb.errors import doing
+from kstore_rocksdb.errors import translating
 from kstore_rocksdb.manifest import file_faults
 from kstore_rocksdb.opening import (
     is_database,
     open_for_reading,
     open_for_writing,
-    sync_directory,
     was_database,
 )
 from kstore_rocksdb.options import RocksDBOptions
@@ -87,12 +89,12 @@ class RocksDBEngine(Engine):
         self, root: Path, store: str, *, durability: Durability = "process", read_only: bool = False
     ) -> RocksDBDatabase:
         """Open ``<root>/rocksdb/<store>``."""
-        path = _inside(root, _FOLDER, store)
+        path = store_path(root, _FOLDER, store)
         return self.open_directory(path, durability=durability, read_only=read_only)
 
     def file_faults(self, root: Path, store: str, child: str | None = None) -> Iterator[str]:
         """Files that the manifest does not fit, and a manifest that has lost its end."""
-        path = _inside(root, _FOLDER, store) if child is None else _child(root, store, child)
+        path = store_path(root, _FOLDER, store) if child is None else _child(root, store, child)
         return iter(file_faults(path) if is_database(path) else ())
 
     def parents(self, root: Path) -> list[str]:
@@ -114,7 +116,7 @@ class RocksDBEngine(Engine):
     def make_parent(self, root: Path, store: str, *, durability: Durability = "process") -> bool:
         """Make the directory ``<root>/<store>``."""
         folder = _parent(root, store)
-        with doing("make its directory", folder):
+        with translating("make its directory", folder):
             is_new = not folder.is_dir()
             folder.mkdir(parents=True, exist_ok=True)
             if durability == "power":
@@ -190,10 +192,7 @@ class RocksDBEngine(Engine):
 
         Raises what :meth:`open` raises.
         """
-        if durability not in DURABILITY_LEVELS:
-            raise SpecError(
-                f"durability is one of {', '.join(DURABILITY_LEVELS)}, not {durability!r}"
-            )
+        check_durability(durability)
         opener = open_for_reading if read_only else open_for_writing
         return opener(path, self.options, self._cache, durability)
 
@@ -252,23 +251,9 @@ def _parent(root: Path, store: str) -> Path:
             f"named by it and by when the segment begins; {store!r} has {len(store)}. Give it a "
             "shorter one"
         )
-    return _inside(root, store)
+    return store_path(root, "", store)
 
 
 def _child(root: Path, store: str, child: str) -> Path:
     _parent(root, store)
-    return _inside(root, store, child)
-
-
-def _inside(root: Path, *names: str) -> Path:
-    """The path of a store or its child, which must lie where it says."""
-    for name in names:
-        if name in ("", ".", "..") or "/" in name or "\0" in name:
-            raise SpecError(f"{name!r} cannot be the name of a store: it is not one directory")
-    path = root.joinpath(*names)
-    if not path.resolve().is_relative_to(root.resolve()):
-        raise SpecError(
-            f"{path} is a link to {path.resolve()}, outside of the state directory; move the "
-            "store into it, or open the directory that the store lies in"
-        )
-    return path
+    return store_path(root, "", store, child)

@@ -9,12 +9,13 @@ import os
 import re
 import resource
 import shlex
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import NoReturn
 
 from rocksdict import DbClosedError
 
+from kstore_core.engine import handles
+from kstore_core.engine.handles import Reason, Translating
 from kstore_core.errors import (
     CorruptionError,
     EngineError,
@@ -28,7 +29,6 @@ from kstore_core.errors import (
 __all__ = [
     "Reason",
     "closed",
-    "doing",
     "dropped",
     "exists_already",
     "forked",
@@ -37,15 +37,13 @@ __all__ = [
     "locked",
     "reraise",
     "translate",
+    "translating",
 ]
 
 _SCRATCH = re.compile(r"\S*/kstore-read-[a-z0-9_]{8}\b")
 """Where a database is opened for reading; nobody knows that directory, and it is gone soon."""
 
 _SEGMENT = re.compile(r"[.:-][0-9]+")
-
-Reason = Callable[[], EngineError]
-"""Why a handle may not be used any more, made anew for each use."""
 
 _DAMAGED = ("Corruption", "file is too short", "No such file or directory")
 _FULL = ("No space left", "Disk quota exceeded", "File too large")
@@ -101,28 +99,16 @@ def translate(error: Exception, action: str, path: Path) -> Exception:
     return EngineError(f"{what}. Close the store and look at it with: {inspect_command(path)}")
 
 
-def reraise(error: Exception, action: str, path: Path) -> NoReturn:
-    """Raise :func:`translate` of a native error ``from`` it."""
-    if isinstance(error, KStoreError):
-        raise error
-    raise translate(error, action, path) from error
+class translating(Translating):  # noqa: N801
+    """``with translating("write a batch", path):`` translates errors of the binding."""
+
+    __slots__ = ()
+    translate = staticmethod(translate)
 
 
-class doing:  # noqa: N801
-    """``with doing("write a batch", path):`` translates what the binding raises in it."""
-
-    __slots__ = ("_action", "_path")
-
-    def __init__(self, action: str, path: Path) -> None:
-        self._action = action
-        self._path = path
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
-        del trace  # or this frame would hold what translate lets go of
-        if isinstance(error, Exception):
-            reraise(error, self._action, self._path)
+reraise = translating.reraise
+closed = partial(handles.closed, "rocksdb")
+dropped = partial(handles.dropped, "rocksdb")
 
 
 def exists_already(error: BaseException) -> bool:
@@ -145,19 +131,6 @@ def locked(path: Path, pid: int | None) -> EngineLockedError:
         f"rocksdb database {path} is open for writing by {holder}; one handle at a time may write. "
         "Close it there, or open it with read_only=True",
         pid=pid,
-    )
-
-
-def closed(path: Path) -> Reason:
-    """For handles of a database that was closed."""
-    return lambda: StoreClosedError(f"rocksdb database {path} has been closed; open it again")
-
-
-def dropped(path: Path, name: str) -> Reason:
-    """For handles of a namespace that was dropped."""
-    return lambda: StoreClosedError(
-        f"namespace {name!r} of rocksdb database {path} was dropped; "
-        f"namespace({name!r}) makes a new one"
     )
 
 

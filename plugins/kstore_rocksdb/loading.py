@@ -12,7 +12,7 @@ from pathlib import Path
 from rocksdict import Options, SstFileWriter
 
 from kstore_core.engine import Rows
-from kstore_rocksdb.errors import doing
+from kstore_rocksdb.errors import translating
 
 __all__ = ["clean_up", "load"]
 
@@ -32,7 +32,7 @@ def load(
     directory: Path,
     write: Callable[[Rows], None],
     ingest: Callable[[list[str]], None],
-    guard: doing,
+    guard: translating,
 ) -> int:
     """Load strictly ascending rows; returns how many.
 
@@ -48,7 +48,7 @@ def load(
         that they can be moved in.
     write, ingest
         Write one batch; move files in.
-    guard : doing
+    guard : translating
         Explains native errors.
 
     Raises
@@ -94,7 +94,7 @@ def clean_up(directory: Path) -> None:
 class TableFiles:
     """Ascending rows in table files, one after the other."""
 
-    def __init__(self, directory: Path, options: Options, guard: doing) -> None:
+    def __init__(self, directory: Path, options: Options, guard: translating) -> None:
         self.rows = 0
         self._directory = directory
         self._options = options

@@ -11,9 +11,10 @@ import threading
 from pathlib import Path
 from weakref import WeakValueDictionary
 
+from kstore_core.engine.handles import lock_holder
 from kstore_rocksdb.errors import locked
 
-__all__ = ["Claim", "claim", "forget", "holder"]
+__all__ = ["Claim", "claim", "forget"]
 
 
 class Claim:
@@ -34,7 +35,6 @@ class Claim:
                 del _claims[self._name]
 
 
-_KERNEL_LOCKS = Path("/proc/locks")
 _claims: WeakValueDictionary[str, Claim] = WeakValueDictionary()
 _guard = threading.RLock()  # the collector may end a claim while it is held
 
@@ -51,7 +51,7 @@ def claim(path: Path) -> Claim:
     with _guard:
         if name in _claims:
             raise locked(path, os.getpid())
-        held, pid = holder(path / "LOCK")
+        held, pid = _holder(path / "LOCK")
         if held:
             raise locked(path, pid)
         claimed = _claims[name] = Claim(name)
@@ -65,21 +65,12 @@ def forget() -> None:
     _claims.clear()
 
 
-def holder(lock_file: Path) -> tuple[bool, int | None]:
-    """Whether a process holds ``lock_file``, and which, as far as the kernel tells.
+def _holder(lock_file: Path) -> tuple[bool, int | None]:
+    """Return whether a process holds ``lock_file``, and its pid where the kernel gives it.
 
-    Where it does not tell (no ``/proc``), RocksDB finds out when it tries to lock.
+    Without ``/proc`` RocksDB finds out when it tries to lock.
     """
     try:
-        status = lock_file.stat()
-        lines = _KERNEL_LOCKS.read_text().splitlines()
+        return lock_holder(lock_file.stat(), "POSIX")
     except OSError:
         return False, None
-    device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
-    for line in lines:
-        # "1: POSIX  ADVISORY  WRITE 4711 fe:00:262158 0 EOF"; a waiting one has "->" second
-        fields = line.split()
-        if len(fields) >= 8 and fields[1] == "POSIX" and fields[5] == device:
-            pid = int(fields[4])
-            return True, pid if pid > 0 else None
-    return False, None

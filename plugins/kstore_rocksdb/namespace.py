@@ -11,8 +11,8 @@ from typing import Any
 from rocksdict import ColumnFamily, Rdict, RdictIter
 
 from kstore_core.engine import Chunk
-from kstore_rocksdb import living
-from kstore_rocksdb.errors import Reason, doing, reraise
+from kstore_core.engine.handles import leak
+from kstore_rocksdb.errors import Reason, reraise, translating
 from kstore_rocksdb.reader import Reader
 from kstore_rocksdb.scan import (
     GROWTH,
@@ -192,14 +192,14 @@ class FamilyNamespace(Reader):
     def approximate_count(self) -> int:
         """RocksDB's estimate, which counts a row again for each time it was written or deleted."""
         self.check()
-        with doing(f"count {self.name!r}", self._path):
+        with translating(f"count {self.name!r}", self._path):
             count = self.native.property_int_value("rocksdb.estimate-num-keys")
         return min(count or 0, _LARGEST_COUNT)
 
     def snapshot(self) -> SnapshotNamespace:
         """This family as it is now."""
         native = self.native
-        with doing(f"take a snapshot of {self.name!r}", self._path):
+        with translating(f"take a snapshot of {self.name!r}", self._path):
             return SnapshotNamespace(
                 self.name, self._path, native.snapshot(), native.iter(), self.approximate_count()
             )
@@ -208,7 +208,7 @@ class FamilyNamespace(Reader):
         """End scans and lookups and let go of the handles, without closing them."""
         if leaked:
             for native in (self._native, self._handle, *self._idle):
-                living.leak(native)
+                leak(native)
         super().end(reason, leaked=leaked)
         self._replace_get(self._refuse)
         self._replace_get_list(self._refuse)

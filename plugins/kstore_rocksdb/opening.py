@@ -12,18 +12,19 @@ from rocksdict import AccessType, Cache, Rdict
 
 from kstore_core.engine import Durability
 from kstore_core.errors import CorruptionError
+from kstore_core.system.directories import sync_directory
 from kstore_core.system.interrupts import uninterrupted
 from kstore_core.system.scratch import Scratch
-from kstore_rocksdb import living, locks
+from kstore_rocksdb import forks, locks
 from kstore_rocksdb.database import DEFAULT, RocksDBDatabase
-from kstore_rocksdb.errors import doing, is_locked, reraise
+from kstore_rocksdb.errors import is_locked, reraise, translating
 from kstore_rocksdb.loading import clean_up
 from kstore_rocksdb.manifest import check_manifest
 from kstore_rocksdb.options import NativeOptions, RocksDBOptions
 from kstore_rocksdb.readonly import with_scratch
 from kstore_rocksdb.wal import logs_beyond_gap, set_aside
 
-__all__ = ["is_database", "open_for_reading", "open_for_writing", "sync_directory", "was_database"]
+__all__ = ["is_database", "open_for_reading", "open_for_writing", "was_database"]
 
 _CURRENT = "CURRENT"
 
@@ -57,7 +58,7 @@ def open_for_writing(
     CorruptionError
         Its files cannot be trusted, or ``CURRENT`` is missing beside files that hold rows.
     """
-    living.begin()
+    forks.begin()
     claimed = locks.claim(path)
     made: list[Path] = []
     root = database = None
@@ -103,7 +104,7 @@ def open_for_reading(
     CorruptionError
         Its files cannot be trusted, or ``CURRENT`` is missing beside files that hold rows.
     """
-    living.begin()
+    forks.begin()
     if not is_database(path):
         with suppress(FileNotFoundError):  # it has just been dropped
             _refuse_remains(path)
@@ -126,21 +127,12 @@ def open_for_reading(
         )
 
     try:
-        with doing("open it for reading", path):
+        with translating("open it for reading", path):
             return with_scratch(path, use)
     except CorruptionError as error:
         if path.exists():
             raise
         raise _none_at(path) from error  # files were missing because it was being dropped
-
-
-def sync_directory(directory: Path) -> None:
-    """Make the names in a directory durable."""
-    fd = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _none_at(path: Path) -> FileNotFoundError:

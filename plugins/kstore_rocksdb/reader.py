@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from kstore_core.engine import Namespace
-from kstore_rocksdb import living
 from kstore_rocksdb.errors import Reason, translate
+from kstore_rocksdb.forks import DATABASES
 from kstore_rocksdb.scan import OpenScans, Scan
 
 __all__ = ["Reader"]
@@ -37,7 +37,7 @@ class Reader(Namespace):
 
     def check(self) -> None:
         """Raise where this namespace may not be used any more."""
-        living.notice_fork()
+        DATABASES.notice_fork()
         if self._ended is not None:
             raise self._ended()
 

@@ -11,8 +11,8 @@ from weakref import ref
 from rocksdict import RdictIter, ReadOptions
 
 from kstore_core.engine import Chunk
+from kstore_core.engine.handles import leak
 from kstore_rocksdb.errors import Reason
-from kstore_rocksdb.living import leak
 
 __all__ = [
     "GROWTH",

@@ -15,8 +15,9 @@ from weakref import ref
 import rocksdict
 
 from kstore_core.engine import Snapshot
-from kstore_rocksdb import living
+from kstore_core.engine.handles import leak
 from kstore_rocksdb.errors import Reason, reraise
+from kstore_rocksdb.forks import DATABASES
 from kstore_rocksdb.reader import Reader
 from kstore_rocksdb.scan import (
     SMALLEST_CHUNK,
@@ -133,8 +134,8 @@ class SnapshotNamespace(Reader):
     def end(self, reason: Reason, *, leaked: bool = False) -> None:
         """End scans and lookups and let go of the moment."""
         if leaked:
-            living.leak(self._native)
-            living.leak(self._shared.native)
+            leak(self._native)
+            leak(self._shared.native)
         super().end(reason, leaked=leaked)
         self._native = None
         self._shared.native = None
@@ -154,14 +155,14 @@ class RocksDBSnapshot(Snapshot):
 
     def namespace(self, name: str) -> SnapshotNamespace:
         """The namespace as it was; raises KeyError where there was none."""
-        living.notice_fork()
+        DATABASES.notice_fork()
         if self._ended is not None:
             raise self._ended()
         return self._namespaces[name]
 
     def close(self) -> None:
         """Let go of the moment. Closing twice is fine."""
-        living.notice_fork()
+        DATABASES.notice_fork()
         if self._ended is None:
             self.end(self._closed)
 

@@ -16,7 +16,15 @@ from tests.support.places import DOCS, ROOT, TESTS
 CORE = ROOT / "kstore_core"
 PLUGINS = ROOT / "plugins"
 SOURCES = {".py", ".pyx", ".pxd", ".pyi"}
-FOR_PLUGINS = {"engine", "hookspecs", "types", "errors", "system.interrupts", "system.scratch"}
+FOR_PLUGINS = {
+    "engine",
+    "hookspecs",
+    "types",
+    "errors",
+    "system.directories",
+    "system.interrupts",
+    "system.scratch",
+}
 """What an engine's package may import, below kstore_core."""
 MOST_MODULES = 15
 """In a folder, its ``__init__`` aside."""

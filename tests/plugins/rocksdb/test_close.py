@@ -11,8 +11,8 @@ import pytest
 
 from kstore_core.engine import Namespace, Rows
 from kstore_core.errors import EngineError, StorageFullError, StoreClosedError, UnsupportedError
-from kstore_rocksdb import living
 from kstore_rocksdb.database import RocksDBDatabase
+from kstore_rocksdb.forks import DATABASES
 from tests.plugins.rocksdb.conftest import OpenDatabase
 from tests.plugins.rocksdb.support import every_use, flat, numbered, put, reopened, scanned
 
@@ -266,12 +266,12 @@ def test_a_close_that_fails_frees_the_files_all_the_same(
 
 
 def test_closed_databases_are_not_remembered(open_database: OpenDatabase, tmp_path: Path) -> None:
-    before = len(living._living)
+    before = len(DATABASES)
     for _ in range(3):
         open_database().close()
         open_database(read_only=True).close()
     import gc
 
     gc.collect()
-    assert len(living._living) <= before + 6
+    assert len(DATABASES) <= before + 6
     assert flat([]) == []

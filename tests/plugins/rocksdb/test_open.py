@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from rocksdict import Rdict
 
-from kstore_core.engine import DURABILITY_LEVELS
+from kstore_core.engine import DURABILITY_LEVELS, handles
 from kstore_core.errors import CorruptionError, EngineError, EngineLockedError, SpecError
-from kstore_rocksdb import RocksDBEngine, locks
+from kstore_rocksdb import RocksDBEngine
 from tests.plugins.rocksdb.conftest import OpenDatabase
 from tests.plugins.rocksdb.support import put, python, reopened, scanned
 
@@ -192,7 +192,7 @@ def test_one_process_a_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel_tells: bool
 ) -> None:
     if not kernel_tells:
-        monkeypatch.setattr(locks, "_KERNEL_LOCKS", tmp_path / "no such file")
+        monkeypatch.setattr(handles, "KERNEL_LOCKS", tmp_path / "no such file")
     elif not sys.platform.startswith("linux"):
         pytest.skip("only Linux tells who holds a lock")
     holder = python(

@@ -1,8 +1,8 @@
-"""A moment of an environment: one read transaction, for lookups and scans of any thread.
+"""Read transactions of an environment, for lookups and scans of any thread.
 
-LMDB keeps the pages of every moment that is open, so a moment that nobody wants is let go of at
-once. It is never ended while another thread may be inside it: the last reference ends it, or the
-environment does, which waits for those threads.
+LMDB keeps the pages of every open transaction, so one without users ends at once. It never ends
+while another thread may be inside it: the last reference ends it, or the environment does, which
+waits for those threads.
 """
 
 from __future__ import annotations
@@ -10,17 +10,14 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import lmdb
 
 from kstore_core.system.scratch import Scratch
 from kstore_lmdb.errors import Reason
 
-if TYPE_CHECKING:
-    from kstore_lmdb.scan import Scan
-
-__all__ = ["EMPTY", "Moment"]
+__all__ = ["EMPTY", "ReadTransaction"]
 
 EMPTY = ".empty"
 """The database where the rows of the empty key are, by namespace: LMDB's own keys have a byte."""
@@ -28,19 +25,26 @@ EMPTY = ".empty"
 _NO_KEY = b"\0"
 
 
-class Moment:
-    """What was committed when it was made.
+class OpenScan(Protocol):
+    """A scan that ends with its transaction."""
 
-    It survives what ends transactions, the growth of the map above all: the newest moment is begun
-    again before anything else is written, an older one moves to a copy of itself.
+    def end(self, reason: Reason) -> None:
+        """Raise ``reason`` from now on. The caller holds the lock."""
+
+
+class ReadTransaction:
+    """A read transaction that survives what ends LMDB's own, above all the growth of the map.
+
+    The newest one is begun again before anything else is written. An older one moves to a copy of
+    its data.
 
     Attributes
     ----------
     lock : RLock
-        Held by whoever uses a cursor, and while the moment moves.
+        Held by whoever uses a cursor, and while the transaction moves.
     generation : int
         How often it moved; cursors of earlier generations are dead.
-    transaction : lmdb.Transaction[bytes]
+    native : lmdb.Transaction[bytes]
     handles : dict
         The databases that existed, by name.
     scans : dict
@@ -50,28 +54,28 @@ class Moment:
     def __init__(self, native: lmdb.Environment, handles: Mapping[str, Any]) -> None:
         self.lock = RLock()
         self.generation = 0
-        self.scans: dict[int, weakref.ref[Scan]] = {}
+        self.scans: dict[int, weakref.ref[OpenScan]] = {}
         self.ended: Reason | None = None
         self.copy: lmdb.Environment | None = None
         self._discard: weakref.finalize[Any, Any] | None = None
         self.begin(native, handles)
 
     def begin(self, native: lmdb.Environment, handles: Mapping[str, Any]) -> None:
-        """Be what is committed now."""
-        transaction = native.begin()
+        """Begin with the data that is committed now."""
+        reading = native.begin()
         for handle in handles.values():
             # Loads the database's root, so that threads find nothing left to write in here.
-            transaction.get(_NO_KEY, None, handle)
+            reading.get(_NO_KEY, None, handle)
         self.handles = dict(handles)
-        self.transaction: lmdb.Transaction[bytes] | None = transaction
+        self.native: lmdb.Transaction[bytes] | None = reading
         self.generation += 1
 
     def read(self) -> lmdb.Transaction[bytes]:
-        """The transaction; raises where the moment has ended."""
-        if self.transaction is None:
+        """LMDB's transaction; raises once this one has ended."""
+        if self.native is None:
             assert self.ended is not None
             raise self.ended()
-        return self.transaction
+        return self.native
 
     def empty_row(self, name: str) -> bytes | None:
         """The value of the empty key in a namespace; the caller holds the lock."""
@@ -79,11 +83,11 @@ class Moment:
         return None if handle is None else self.read().get(name.encode(), None, handle)
 
     def copy_aside(self, native: lmdb.Environment) -> None:
-        """Move to a copy of the environment as of this moment, in a temporary directory."""
+        """Move to a copy of the environment as of this transaction, in a temporary directory."""
         scratch = Scratch()
         place = str(scratch.path)
         try:
-            native.copy(place, compact=True, txn=self.transaction)
+            native.copy(place, compact=True, txn=self.native)
             self.copy = lmdb.Environment(
                 place, readonly=True, lock=False, max_dbs=len(self.handles)
             )
@@ -97,14 +101,14 @@ class Moment:
         self.begin(self.copy, handles)
 
     def end(self, reason: Reason) -> None:
-        """Let go of the pages; from now on everything raises ``reason``."""
+        """Release the pages; every later use raises ``reason``."""
         with self.lock:
             self.ended = reason
             for scan in list(self.scans.values()):
                 alive = scan()
                 if alive is not None:
                     alive.end(reason)
-            self.transaction = None
+            self.native = None
             if self._discard is not None:
                 self._discard()
 

@@ -1,0 +1,101 @@
+"""The properties of an engine as data: durability levels, capabilities and options."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Literal, Self, get_args
+
+from kstore_core.errors import SpecError
+
+__all__ = ["DURABILITY_LEVELS", "Capabilities", "Durability", "EngineOptions", "check_durability"]
+
+Durability = Literal["process", "power", "changelog"]
+"""What a commit survives: SIGKILL, a power cut, or what Kafka's own stores survive."""
+
+DURABILITY_LEVELS: tuple[Durability, ...] = get_args(Durability)
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What an engine can do, as data. What it cannot is refused when a store is built.
+
+    Attributes
+    ----------
+    persistent : bool
+        Rows survive the process.
+    process_local : bool
+        A database can be seen only by the process that opened it, so no other process, such as a
+        Spark worker, can read it.
+    max_key_bytes : int or None
+        The longest key that the engine holds; None for no limit. A longer one is refused before it
+        is staged.
+    empty_keys : bool
+        The empty key can be stored. Where it cannot, a write of it is refused before it is staged.
+    durability : tuple of Durability
+        The levels that differ here; any other is treated as ``"process"``.
+    checkpoint : bool
+        :meth:`Database.checkpoint` makes a consistent copy of a live database.
+    bulk_load : bool
+        :meth:`Database.load` is faster than writing the same rows in batches.
+    children : bool
+        A store can have databases of its own beside each other, one a segment; see
+        :meth:`Engine.open_child`. Where it cannot, segments share a database under key prefixes.
+    """
+
+    persistent: bool
+    process_local: bool
+    max_key_bytes: int | None = None
+    empty_keys: bool = True
+    durability: tuple[Durability, ...] = ("process",)
+    checkpoint: bool = True
+    bulk_load: bool = False
+    children: bool = False
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """Base of an engine's options: a frozen dataclass whose every field has a default."""
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any] | EngineOptions | None) -> Self:
+        """Options from a mapping, refusing a name that the engine does not know.
+
+        Raises
+        ------
+        SpecError
+            An unknown name (the text gives the nearest one), a value of another type, or the
+            options of another engine.
+        """
+        if given is None:
+            return cls()
+        if isinstance(given, EngineOptions):
+            if not isinstance(given, cls):
+                raise SpecError(f"{type(given).__name__} given where {cls.__name__} is wanted")
+            return given
+        if not isinstance(given, Mapping):
+            raise SpecError(f"options are a mapping or a {cls.__name__}, not {given!r}")
+        known = {f.name: f for f in dataclasses.fields(cls)}
+        for name, value in given.items():
+            if not isinstance(name, str):
+                raise SpecError(f"the name of an option of {cls.__name__} is a str, not {name!r}")
+            if name not in known:
+                near = get_close_matches(name, known, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"
+                raise SpecError(f"{cls.__name__} has no option {name!r}; {hint}")
+            default = known[name].default
+            if default is not dataclasses.MISSING and default is not None:
+                wanted = type(default)
+                if type(value) is not wanted:
+                    raise SpecError(
+                        f"option {name!r} takes {wanted.__name__}, not {type(value).__name__}"
+                    )
+        return cls(**given)
+
+
+def check_durability(given: str) -> None:
+    """Raise SpecError unless ``given`` is a durability level."""
+    if given not in DURABILITY_LEVELS:
+        raise SpecError(f"durability is one of {', '.join(DURABILITY_LEVELS)}, not {given!r}")

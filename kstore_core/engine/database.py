@@ -1,0 +1,225 @@
+"""The databases of an engine: namespaces, batches, scans and snapshots.
+
+A :class:`Database` has :class:`Namespace` objects, ordered maps of bytes (RocksDB: column families;
+LMDB: named databases), and writes to several of them in one atomic batch. Order is unsigned
+lexicographic everywhere. Ranges are half-open, ``lo <= key < hi``; None leaves an end open.
+
+These rules hold for all handles. Several threads may use a handle at once, and a scan or a snapshot
+sees each batch whole or not at all. In a fork of the process every use but ``close`` raises
+ForkedHandleError. Messages name the store.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+__all__ = ["Chunk", "Database", "Namespace", "Rows", "Snapshot"]
+
+Chunk = tuple[list[bytes], list[bytes]]
+"""Keys and their values, parallel, in scan order, never empty."""
+
+
+@dataclass(slots=True)
+class Rows:
+    """What one batch does to one namespace: ranges are deleted first, then rows are written.
+
+    Attributes
+    ----------
+    keys, values : list
+        Parallel and sorted by key without repeats; a value of None deletes its key.
+    deleted_ranges : list of (lo, hi)
+        Half-open; ``hi`` None reaches to the end.
+    """
+
+    keys: list[bytes] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
+    deleted_ranges: list[tuple[bytes, bytes | None]] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.keys or self.deleted_ranges)
+
+
+class Namespace(ABC):
+    """An ordered map of bytes inside a database."""
+
+    name: str
+
+    @abstractmethod
+    def get(self, key: bytes) -> bytes | None:
+        """The value of ``key``, or None."""
+
+    @property
+    def fast_get(self) -> Callable[[bytes], bytes | None]:
+        """The shortest way to :meth:`get`, such as the binding's own bound method.
+
+        It may raise anything, and is not called after a close or a fork; whoever meets an error
+        calls :meth:`get`, which explains it.
+        """
+        return self.get
+
+    @abstractmethod
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of ``keys``, in their order; fastest when they are sorted."""
+
+    @abstractmethod
+    def scan(
+        self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[Chunk]:
+        """Chunks of the rows with ``lo <= key < hi``, as of this call, whatever is written later.
+
+        A scan reads everything or raises: it never ends early on a fault. The iterator may offer
+        ``close()``; dropping it frees what it holds. Chunks start small and grow, so that a reader
+        who wants one row does not pay for a thousand.
+        """
+
+    def start(
+        self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
+    ) -> tuple[Chunk | None, Iterator[Chunk] | None]:
+        """The first chunk of a scan, or None where it is empty, and a scan of what follows it.
+
+        None for that where nothing follows, so that a short read need not make an iterator.
+        """
+        chunks = self.scan(lo, hi, reverse=reverse)
+        chunk = next(chunks, None)
+        return chunk, None if chunk is None else chunks
+
+    def starts(
+        self, ranges: Sequence[tuple[bytes, bytes]], *, reverse: bool = False
+    ) -> list[tuple[Chunk | None, Iterator[Chunk] | None]] | None:
+        """The :meth:`start` of each range ``(lo, hi)``, all as of one moment, this call's.
+
+        None, as here, where nothing is saved by taking them together, or they are of several
+        moments.
+        """
+        return None
+
+    def first(
+        self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
+    ) -> tuple[bytes, bytes] | None:
+        """The first row of a scan, or None where it is empty."""
+        for keys, values in self.scan(lo, hi, reverse=reverse):
+            return keys[0], values[0]
+        return None
+
+    @abstractmethod
+    def approximate_count(self) -> int:
+        """How many rows there are, about."""
+
+
+class Snapshot(ABC):
+    """One moment of a whole database, all its namespaces together."""
+
+    @abstractmethod
+    def namespace(self, name: str) -> Namespace:
+        """The namespace as it was; raises KeyError where there was none."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the moment. Closing twice is fine."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Database(ABC):
+    """One store's rows: namespaces that are written to together."""
+
+    path: Path
+
+    @abstractmethod
+    def namespaces(self) -> list[str]:
+        """The names that exist, ``"default"`` among them, in no particular order."""
+
+    @abstractmethod
+    def namespace(self, name: str) -> Namespace:
+        """The namespace of this name, made where it is missing.
+
+        Raises
+        ------
+        KeyError
+            It is missing and the database is read-only.
+        """
+
+    @abstractmethod
+    def drop_namespace(self, name: str) -> None:
+        """Remove a namespace and its rows; snapshots of before keep them.
+
+        A scan of it that is open goes on or raises StoreClosedError; a handle of it finds nothing
+        or raises that.
+
+        Raises
+        ------
+        KeyError
+            There is none of this name.
+        UnsupportedError
+            It is ``"default"``, or the database is read-only.
+        """
+
+    @abstractmethod
+    def write(self, batch: Mapping[str, Rows]) -> None:
+        """Write to several namespaces at once: all of it or nothing, as durable as the level says.
+
+        The rows are not kept: the caller may change its lists afterwards.
+
+        Raises
+        ------
+        KeyError
+            A namespace does not exist.
+        TypeError, ValueError
+            A key or value is not bytes, or the lists differ in length.
+        KeyTooLongError
+            A key exceeds ``max_key_bytes``.
+        UnsupportedError
+            The database is read-only.
+        StorageFullError
+            There is no room. Whatever is raised, nothing was written.
+        """
+
+    @abstractmethod
+    def load(
+        self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]
+    ) -> int:
+        """Bulk load ascending rows; returns how many.
+
+        Not atomic: for filling a store whose offsets are committed afterwards. Existing rows of
+        the same keys are replaced.
+
+        Raises
+        ------
+        ValueError
+            The keys are not strictly ascending.
+        """
+
+    @abstractmethod
+    def snapshot(self) -> Snapshot:
+        """One moment of all namespaces."""
+
+    @abstractmethod
+    def checkpoint(self, target: Path) -> None:
+        """A consistent copy in ``target``, which must not exist yet, openable as a database.
+
+        Raises
+        ------
+        FileExistsError
+            ``target`` exists.
+        UnsupportedError
+            The engine makes none (``capabilities.checkpoint``).
+        """
+
+    @abstractmethod
+    def sync(self) -> None:
+        """Make all that was written durable against a power cut."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the files; scans and snapshots still open end with StoreClosedError.
+
+        So does every use from now on. Closing twice is fine.
+        """
