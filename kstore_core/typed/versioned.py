@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast, get_args
 
 from kstore_core.checks import check_choice
-from kstore_core.clock import StreamClock
 from kstore_core.errors import RetentionExceededError
+from kstore_core.query.parts import StoreParts
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import Bounds
 from kstore_core.tables.scan import Scan
@@ -71,9 +71,7 @@ class VersionedStore(Store[K], Generic[K, R]):
         self._record_of = values.record
         self._item = values.item
         self._table_of = values.table
-
-    def _clock(self) -> StreamClock:
-        return self.clock
+        self.parts = StoreParts(repr(self), spec, context, table, values, self.clock)
 
     def put(self, key: K, value: Any, *, timestamp: Time | None = None, headers: Any = None) -> int:
         """Put the version of ``key`` that begins at ``timestamp``; None is a tombstone.
