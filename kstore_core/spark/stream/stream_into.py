@@ -118,7 +118,7 @@ def epoch_runner(
     emit: Emit | None = None,
 ) -> EpochRunner:
     """Check the arguments of :func:`stream_into`; nothing is written."""
-    from kstore_core.spark.shards.frames import check_columns
+    from kstore_core.spark.shards.frames import check_log_columns
 
     if not df.isStreaming:
         raise SpecError("stream_into takes a streaming DataFrame; write_store takes a batch")
@@ -133,5 +133,5 @@ def epoch_runner(
         checkpoint=os.fspath(checkpoint),
         publish_every=publish_every,
     )
-    check_columns(df.schema, versions.spec, partition_time=partition_time)
+    check_log_columns(df.schema, versions.spec, partition_time=partition_time)
     return EpochRunner(versions, emit, partition_time)
