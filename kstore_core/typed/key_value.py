@@ -38,7 +38,7 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
     def __init__(self, spec: StoreSpec, table: Table, context: StoreContext) -> None:
         super().__init__(spec, context)
         self.table = table
-        values = values_of(spec, context.slot)
+        values = values_of(spec, context.current_record)
         self._raw_key = values.raw_key
         self._row = values.row
         self._read = values.read
@@ -66,7 +66,7 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
 
     def put_all(self, pairs: Iterable[tuple[K, Any]] | Mapping[K, Any]) -> None:
         """Put many: all of them, or none where one is refused."""
-        record = self._slot.of_a_write()
+        record = self._current_record.of_a_write()
         # All of them first: what makes the pairs may work on records of its own.
         given = list(pairs.items() if isinstance(pairs, Mapping) else pairs)
         writes = [Write(*self._row(key, value, None, None)) for key, value in given]
@@ -76,7 +76,7 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
 
     def delete(self, key: K) -> V | None:
         """Delete ``key``; returns the value that it had, or None."""
-        record = self._slot.of_a_write()
+        record = self._current_record.of_a_write()
         old = self.get(key)
         self.table.put_one(self._raw_key(key), None)
         if record is not None:

@@ -60,7 +60,7 @@ class SegmentedStore(Store[K]):
     @property
     def late(self) -> int:
         """Writes that were refused since the store was opened, for their segment has expired."""
-        return self.clock.late
+        return self.clock.dropped_late
 
     def _change(self, row: bytes, raw: bytes) -> tuple[Any, Any]:
         found: tuple[Any, Any] = self._item(row, raw)

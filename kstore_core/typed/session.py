@@ -39,7 +39,7 @@ class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
         self, spec: StoreSpec, table: ExpiringTable, context: StoreContext, clock: StreamClock
     ) -> None:
         super().__init__(spec, table, context, clock)
-        values = values_of(spec, context.slot)
+        values = values_of(spec, context.current_record)
         self._rows = SessionRows(values, self._keys)
         self._item = self._rows.item
         self._raw_key = values.raw_key

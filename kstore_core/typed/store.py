@@ -32,7 +32,7 @@ class StoreContext:
 
     Attributes
     ----------
-    slot : CurrentRecord
+    current_record : CurrentRecord
         The directory's.
     record : StoreRecord
         What is committed.
@@ -56,7 +56,7 @@ class StoreContext:
         The position below the cache, as long as it has been flushed ``flushes`` times.
     """
 
-    slot: CurrentRecord
+    current_record: CurrentRecord
     record: StoreRecord
     position: dict[str, dict[int, int]] = field(default_factory=dict)
     moved: bool = False
@@ -104,7 +104,7 @@ class Store(Generic[K]):
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         self._spec = spec
         self._context = context
-        self._slot = context.slot
+        self._current_record = context.current_record
         self._touch = context.touch
 
     def _for_user(self, state: object) -> Self:

@@ -60,12 +60,12 @@ class VersionedStore(Store[K], Generic[K, R]):
 
     def __init__(self, spec: StoreSpec, table: VersionedTable, context: StoreContext) -> None:
         super().__init__(spec, context)
-        self._record_now = context.slot.of_a_write
+        self._record_now = context.current_record.of_a_write
         self.table = table
         self.clock = table.clock
         turn = self.clock.turn  # of a write, which looks before it writes
         self._take_turn, self._end_turn = turn.acquire, turn.release
-        values = cast("VersionedValues", values_of(spec, context.slot))
+        values = cast("VersionedValues", values_of(spec, context.current_record))
         self._raw_key = values.raw_key
         self._row = values.row
         self._record_of = values.record

@@ -47,7 +47,7 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
     ) -> None:
         super().__init__(spec, table, context, clock)
         assert spec.window_size_ms is not None
-        values = values_of(spec, context.slot)
+        values = values_of(spec, context.current_record)
         self._rows = WindowRows(values, self._keys, spec.window_size_ms)
         self._item = self._rows.item
         self._raw_key = values.raw_key
