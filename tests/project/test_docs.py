@@ -124,7 +124,9 @@ def terminated_as_before():
     signal.signal(signal.SIGTERM, before)
 
 
-@pytest.mark.parametrize("page", ["errors", "options", "embedding", "index", "versioning"])
+@pytest.mark.parametrize(
+    "page", ["errors", "options", "embedding", "engines/index", "index", "verify", "versioning"]
+)
 @pytest.mark.usefixtures("in_empty_directory", "terminated_as_before")
 def test_the_examples_of_a_page_run_and_print_what_it_shows(page):
     _, printed = run(f"docs/{page}.md")
