@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from kstore_core.errors import SpecError
+from kstore_core.checks import check_choice
 from kstore_core.spark.read.plan import Plan
 from kstore_core.spark.read.tasks import batches
 from kstore_core.spark.root.finding import roots_at
@@ -84,8 +84,7 @@ def metadata_table(roots: Sequence[Root], what: str, version: int | None = None)
     """What the manifests at some roots say."""
     import pyarrow as pa
 
-    if what not in _ROWS:
-        raise SpecError(f"metadata={what!r}; there are: {', '.join(_ROWS)}")
+    check_choice("metadata", what, _ROWS)
     found = [row for root in roots for row in _ROWS[what](root, version)]
     return pa.Table.from_pylist(found, _schema(what))
 

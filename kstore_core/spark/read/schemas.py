@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kstore_core import arrow
+from kstore_core.checks import check_choice
 from kstore_core.errors import SpecError
 
 if TYPE_CHECKING:
@@ -33,8 +34,7 @@ def record_schema(
     """
     import pyarrow as pa
 
-    if timestamps not in ("timestamp", "millis"):
-        raise ValueError(f"timestamps={timestamps!r}; there are: 'timestamp', 'millis'")
+    check_choice("timestamps", timestamps, ("timestamp", "millis"))
     if headers and not spec.format.headers:
         raise SpecError(
             f"headers are asked for, and the store {spec.name!r} keeps none in its format "

@@ -14,11 +14,11 @@ from kstore_core.spark.root.root import Root
 from kstore_core.spark.source.options import (
     CHANGES,
     META,
-    STORAGE,
     STREAMS,
     ReadOptions,
     read_options,
 )
+from kstore_core.spark.source.parsing import STORAGE
 from kstore_core.spark.source.texts import key_of, key_of_json, prefix_of
 from kstore_core.spec import StoreSpec
 

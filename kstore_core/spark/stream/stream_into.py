@@ -89,7 +89,7 @@ def stream_into(
     UnsupportedError
         The engine keeps its data in one process, or the root is on an object store.
     """
-    from kstore_core.spark.shards.frames import check_columns
+    from kstore_core.spark.shards.frames import check_log_columns
 
     if not df.isStreaming:
         raise SpecError("stream_into takes a streaming DataFrame; write_store takes a batch")
@@ -104,6 +104,6 @@ def stream_into(
         checkpoint=os.fspath(checkpoint),
         publish_every=publish_every,
     )
-    check_columns(df.schema, versions.spec, partition_time=partition_time)
+    check_log_columns(df.schema, versions.spec, partition_time=partition_time)
     runner = EpochRunner(versions, emit, partition_time)
     return runner.start(df, trigger=trigger, name=name)

@@ -219,7 +219,7 @@ def test_batches_have_limits(root: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         ({"keys": [b"a"], "prefix": b"a"}, ValueError, "two choices of keys; make one"),
         ({"from_ts": 1}, UnsupportedError, "key-value store 's' have no span of time"),
         ({"headers": True}, SpecError, "the store 's' keeps none in its format 'plain'"),
-        ({"timestamps": "s"}, ValueError, "timestamps='s'; there are: 'timestamp', 'millis'"),
+        ({"timestamps": "s"}, SpecError, "timestamps must be 'timestamp' or 'millis', not 's'"),
     ],
 )
 def test_questions_that_make_no_sense(

@@ -17,7 +17,7 @@ from kstore_core.spark import spec_json
 from kstore_core.spark.columns.partition_headers import NOTHING, told_times
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.shards.applying import apply_log
-from kstore_core.spark.shards.frames import check_columns, spark_schema
+from kstore_core.spark.shards.frames import check_log_columns, spark_schema
 from kstore_core.spark.shards.log import ShardLog
 from kstore_core.spark.source.sink import StreamSink
 from kstore_core.spark.source.write_options import write_options
@@ -197,13 +197,13 @@ def test_a_header_that_tells_no_time_is_refused_before_anything_is_written(tmp_p
 def test_partition_time_where_there_is_none_is_refused() -> None:
     schema = spark_schema(log_table([]).schema)
     with pytest.raises(SpecError, match="'kv' has no stream time that partition_time=True"):
-        check_columns(schema, stores.key_value("kv"), partition_time=True)
+        check_log_columns(schema, stores.key_value("kv"), partition_time=True)
     bare = spark_schema(log_table([]).drop_columns(["headers"]).schema)
     with pytest.raises(SpecError, match="'headers' is missing"):
-        check_columns(bare, VERSIONS, partition_time=True)
-    check_columns(bare, VERSIONS)
+        check_log_columns(bare, VERSIONS, partition_time=True)
+    check_log_columns(bare, VERSIONS)
     wrong: Any = "headers"
     with pytest.raises(SpecError, match="partition_time='headers'; it is True or False"):
-        check_columns(schema, VERSIONS, partition_time=wrong)
+        check_log_columns(schema, VERSIONS, partition_time=wrong)
     with pytest.raises(SpecError, match="partition_time='headers' is not true or false"):
         write_options({"path": "/x", "partition_time": "headers"})
