@@ -14,7 +14,7 @@ cdef class Cached:
     cdef readonly unsigned long long flushes
     cdef FlushListener _telling
     cdef Staging _staging
-    cdef CurrentRecord _slot
+    cdef CurrentRecord _current_record
     cdef object _segment_of
     cdef object _below_get
     cdef Py_ssize_t _max_key_bytes

@@ -16,7 +16,7 @@ class Cached:
         cls,
         below: Table,
         budget: CacheBudget,
-        slot: CurrentRecord,
+        current_record: CurrentRecord,
         *,
         segment_of: Callable[[bytes], int] | None = None,
         key_overhead: int = 0,

@@ -69,7 +69,7 @@ class OpenStore:
         root: Path,
         engine: Engine,
         staging: Staging,
-        slot: CurrentRecord,
+        current_record: CurrentRecord,
         shared_cache: CacheBudget,
         tags: Mapping[str, str],
         *,
@@ -105,7 +105,7 @@ class OpenStore:
             position: dict[str, dict[int, int]] = {}
             merge_positions(position, record.position or {})
             self.context = StoreContext(
-                slot, record, position, partition=partition_of(root), read_only=read_only
+                current_record, record, position, partition=partition_of(root), read_only=read_only
             )
             self._clock = self._make_clock(record)
             self._written_stream_time = None if self._clock is None else self._clock.observed
@@ -119,7 +119,7 @@ class OpenStore:
             restored, left_out = Restored(), None
             if log is not None:
                 restored, left_out = self._restore(log, on_restore)
-                self._journal = Journal(log, spec.format, staging, slot, layers.schema)
+                self._journal = Journal(log, spec.format, staging, current_record, layers.schema)
                 if left_out is not None:
                     self._take_back(self._journal, left_out)
                 elif restored.offsets is not None:
@@ -127,7 +127,7 @@ class OpenStore:
             self.store = layers.store(self._journal, None if read_only else shared_cache)
             if spec.metrics is not None:
                 self.context.measures = StoreMeasures(
-                    self.store, engine.name, self.context.cache, slot, tags
+                    self.store, engine.name, self.context.cache, current_record, tags
                 )
                 if restored.records:
                     spent = time.perf_counter_ns() - begun
@@ -304,7 +304,7 @@ class OpenStore:
     @property
     def late(self) -> int:
         """Records that were refused since the store was opened."""
-        return 0 if self._clock is None else self._clock.late
+        return 0 if self._clock is None else self._clock.dropped_late
 
     def _commit(
         self,

@@ -108,7 +108,7 @@ class StoreLayers:
             self._context.cache = table = Cached(
                 table,
                 shared if size == "shared" else CacheBudget(size),
-                self._context.slot,
+                self._context.current_record,
                 segment_of=getattr(self._stored, "segment_of", None),
                 key_overhead=getattr(self._stored, "key_overhead", 0),
                 pairs=self._pairs,

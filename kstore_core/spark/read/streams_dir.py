@@ -15,7 +15,7 @@ from kstore_core.errors import SpecError, StateError
 from kstore_core.spark.read.plan import Part, ReadPlan, chosen_partitions, plan_records
 from kstore_core.spark.read.read_store import Timestamps, frame_of
 from kstore_core.spark.read.selection import keys_of, prefix_bytes, select
-from kstore_core.spark.root.storage.base import local_path
+from kstore_core.spark.root.storage.addresses import local_path
 from kstore_core.spec import StoreSpec
 from kstore_core.types import Time
 

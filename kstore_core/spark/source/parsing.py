@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kstore_core.errors import SpecError
-from kstore_core.spark.root.storage.base import is_relative
+from kstore_core.spark.root.storage.addresses import is_relative
 
 __all__ = ["STORAGE", "Option", "ParsedOptions", "by_name", "parse_options"]
 

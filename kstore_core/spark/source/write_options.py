@@ -11,7 +11,14 @@ from kstore_core.spark.source.parsing import Option, by_name, parse_options
 from kstore_core.spark.source.texts import count_of, flag_of, one_of, spec_of, text_of
 from kstore_core.spec import StoredSpec, StoreSpec
 
-__all__ = ["WRITE_OPTIONS", "WriteOptions", "sink_options", "spec_json", "write_options"]
+__all__ = [
+    "SINK_OPTIONS",
+    "WRITE_OPTIONS",
+    "WriteOptions",
+    "sink_options",
+    "spec_json",
+    "write_options",
+]
 
 
 def spec_json(spec: StoreSpec) -> str:
@@ -66,7 +73,7 @@ WRITE_OPTIONS = by_name(
 
 _CHECKPOINT = "checkpointlocation"
 _OF_SPARK = (_CHECKPOINT, "queryname", "outputmode")
-_SINK_OPTIONS = WRITE_OPTIONS | by_name(
+SINK_OPTIONS = WRITE_OPTIONS | by_name(
     Option("publish_every", count_of, "a number from 1 on", "epochs from one version to the next")
 )
 
@@ -118,6 +125,6 @@ def sink_options(given: Mapping[str, str]) -> WriteOptions:
     """
     texts = {name.lower(): text for name, text in given.items()}
     of_sink = {name: text for name, text in texts.items() if name not in _OF_SPARK}
-    parsed = parse_options(of_sink, _SINK_OPTIONS, "write")
+    parsed = parse_options(of_sink, SINK_OPTIONS, "write")
     checkpoint = texts.get(_CHECKPOINT, "")
     return WriteOptions(parsed.path, parsed.storage, **parsed.values, checkpoint=checkpoint)
