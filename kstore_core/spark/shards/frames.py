@@ -65,12 +65,7 @@ def headers_type() -> DataType:
 
 
 def check_columns(df: DataFrame, allowed: Mapping[str, tuple[str, ...]]) -> None:
-    """Refuse a DataFrame in which a column is missing, duplicate, or of a type not allowed.
-
-    Raises
-    ------
-    SpecError
-    """
+    """Refuse a DataFrame in which a column is missing, duplicate, or of a type not allowed."""
     names = df.columns
     for name, kinds in allowed.items():
         if names.count(name) != 1:
