@@ -1,4 +1,4 @@
-"""What a store keeps beside its rows: offsets, position, its spec, stream time, notes."""
+"""The entries beside a store's rows: offsets, position, spec, stream time, notes."""
 
 from kstore_core.offsets.entries import (
     CLOSED,
