@@ -9,7 +9,7 @@ from typing import Any, cast
 from kstore_core import formats, serdes
 from kstore_core.errors import FormatDowngradeError, SpecError
 from kstore_core.formats import ValueFormat
-from kstore_core.spec.describing import SAID, SPEC_VERSION, TIMES, Shape, described, family
+from kstore_core.spec.describing import FLAGS, SPEC_VERSION, TIMES, Shape, described, family
 from kstore_core.spec.store_spec import StoreSpec
 
 __all__ = ["StoredSpec"]
@@ -21,7 +21,7 @@ _FIXED = {
     "time_ordered": "its rows lie in the order of the former",
     "indexed": "its rows were written with the former",
 }
-"""What does not change while a store lives, and why."""
+"""The fields that do not change while a store lives, and the reasons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class StoredSpec:
                 key=_typed(stored, "key", str),
                 value=_typed(stored, "value", str),
                 **{name: _typed(stored, name, int, None) for name in TIMES},
-                **{name: _typed(stored, name, bool, False) for name in SAID},
+                **{name: _typed(stored, name, bool, False) for name in FLAGS},
             )
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise SpecError(
@@ -76,8 +76,8 @@ class StoredSpec:
 
     @classmethod
     def of(cls, spec: StoreSpec) -> StoredSpec:
-        """What a state directory holds once ``spec`` is committed there."""
-        kept = {name: getattr(spec, name) for name in (*TIMES, *SAID)}
+        """The description that a commit of ``spec`` stores."""
+        kept = {name: getattr(spec, name) for name in (*TIMES, *FLAGS)}
         return cls(spec.name, spec.shape, spec.format, spec.key.name, spec.value.name, **kept)
 
     @property
@@ -121,7 +121,7 @@ class StoredSpec:
         return replace(known, key=key, value=value)
 
     def describes(self, spec: StoreSpec) -> bool:
-        """Whether ``spec`` says the same."""
+        """Return True if ``spec`` says the same."""
         return self.describe() == spec.describe()
 
     def check(self, spec: StoreSpec, where: str) -> None:

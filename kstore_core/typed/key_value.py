@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from kstore_core.query.parts import StoreParts
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import Bounds, Table, Write
 from kstore_core.tables.scan import Scan
@@ -45,6 +46,7 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
         self._item = values.item
         self._table_of = values.table
         self._bind(values, table, context.touch)
+        self.parts = StoreParts(repr(self), spec, context, table, values)
 
     def get_many(self, keys: Iterable[K]) -> list[V | None]:
         """The values of ``keys``, in their order; None where there is none."""

@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from kstore_core.clock import StreamClock
 from kstore_core.keys import MAX_TIME
+from kstore_core.query.parts import StoreParts
 from kstore_core.spec import StoreSpec
 from kstore_core.tables.scan import Scan
 from kstore_core.typed.segmented import ExpiringTable, SegmentedStore
@@ -46,6 +47,9 @@ class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
         self._write = SessionWriter(
             values, table, clock, self._interval, context.touch, self._keys.make
         ).put
+        self.parts = StoreParts(
+            repr(self), spec, context, table, values, clock, self._rows, self._fetch
+        )
         self._bind(self._rows, self._reads)
 
     def put(self, session: Windowed[K], aggregate: Any, *, headers: Any = None) -> None:

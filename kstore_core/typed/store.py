@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 
-from kstore_core.clock import StreamClock
 from kstore_core.errors import UnsupportedError
 from kstore_core.layers import Cached, StoreMeasures
 from kstore_core.layers.current_record import CurrentRecord
 from kstore_core.offsets import Partition, StoreRecord
 from kstore_core.offsets.position import Position, copy_position
+from kstore_core.query.parts import StoreParts
 from kstore_core.spec import StoreSpec
 from kstore_core.types import RecordContext
 
@@ -28,7 +28,7 @@ K = TypeVar("K")
 
 @dataclass(slots=True)
 class StoreContext:
-    """What a store knows of the state directory that it lives in.
+    """The part of a state directory that its stores share with it.
 
     Attributes
     ----------
@@ -99,6 +99,7 @@ class StoreContext:
 class Store(Generic[K]):
     """A store as its user sees it. Opened by ``state.open(spec)``, closed with the state."""
 
+    parts: StoreParts
     _inner: Self | None = None
 
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
@@ -110,8 +111,7 @@ class Store(Generic[K]):
     def _for_user(self, state: object) -> Self:
         """The same store, which keeps its state directory from being collected.
 
-        The state directory has the store without it, so that both go together, and at once, when
-        nobody holds either.
+        The state directory has the store without it, so that there is no reference cycle.
         """
         face = type(self).__new__(type(self))
         # One by one: attributes of an object whose __dict__ was asked for are found more slowly.
@@ -156,7 +156,7 @@ class Store(Generic[K]):
     @property
     def stream_time(self) -> int | None:
         """The greatest record time seen, ms; -1 before the first; None for a store without time."""
-        clock = self._clock()
+        clock = self.parts.clock
         return None if clock is None else clock.observed
 
     def offsets(self) -> dict[Partition, int]:
@@ -206,7 +206,7 @@ class Store(Generic[K]):
         from kstore_core.query.answering import answer
 
         return answer(
-            self,
+            self.parts,
             query,
             bound,
             isolation,
@@ -219,8 +219,8 @@ class Store(Generic[K]):
 
         Values are what a get gives, None where there is none; of a versioned store the latest
         versions. While it is called ``state.record`` is the record of the change's last write. What
-        it raises is raised by the commit, or the write, that flushed, and the change is told again.
-        See docs/caching.md.
+        it raises is raised by the commit, or the write, that flushed, and the listener is
+        called again for the change. See docs/caching.md.
 
         Parameters
         ----------
@@ -259,8 +259,5 @@ class Store(Generic[K]):
             )
 
     def _change(self, row: bytes, raw: bytes) -> tuple[K, Any] | None:
-        """A row as its key and value; None where it is no change that anybody asks for."""
+        """A row as its key and value; None where the user sees no change."""
         raise NotImplementedError
-
-    def _clock(self) -> StreamClock | None:
-        return None

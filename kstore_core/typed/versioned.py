@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast, get_args
 
 from kstore_core.checks import check_choice
-from kstore_core.clock import StreamClock
 from kstore_core.errors import RetentionExceededError
+from kstore_core.query.parts import StoreParts
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import Bounds
 from kstore_core.tables.scan import Scan
@@ -35,7 +35,7 @@ R = TypeVar("R")
 V = TypeVar("V")
 
 OnExpired = Literal["none", "raise"]
-"""What a read before the history that is kept does: answer as Kafka does, or raise."""
+"""The outcome of a read before the retained history: an answer as Kafka's, or an error."""
 
 _MAX_TIME = 2**63 - 1
 
@@ -71,9 +71,7 @@ class VersionedStore(Store[K], Generic[K, R]):
         self._record_of = values.record
         self._item = values.item
         self._table_of = values.table
-
-    def _clock(self) -> StreamClock:
-        return self.clock
+        self.parts = StoreParts(repr(self), spec, context, table, values, self.clock)
 
     def put(self, key: K, value: Any, *, timestamp: Time | None = None, headers: Any = None) -> int:
         """Put the version of ``key`` that begins at ``timestamp``; None is a tombstone.
@@ -141,7 +139,7 @@ class VersionedStore(Store[K], Generic[K, R]):
         return old
 
     def _wait_for_turn(self) -> None:
-        self.table.get(b"")  # in a fork whoever had the turn may be gone for good, and this raises
+        self.table.get(b"")  # raises in a fork, where the owner of the turn may be gone
         self._take_turn()
 
     def _put(self, raw_key: bytes, raw: bytes | None, millis: int) -> int:

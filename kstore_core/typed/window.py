@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from kstore_core.clock import StreamClock
 from kstore_core.keys import MAX_TIME
+from kstore_core.query.parts import StoreParts
 from kstore_core.spec import StoreSpec
 from kstore_core.tables.scan import Scan
 from kstore_core.typed.duplicates import DuplicateNumbers
@@ -56,6 +57,9 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
         self._write = WindowWriter(
             values, table, clock, self._interval, context.touch, self._keys.make, numbers
         ).put
+        self.parts = StoreParts(
+            repr(self), spec, context, table, values, clock, self._rows, self._fetch
+        )
 
     def put(
         self,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from kstore_core.changelog import Changelog, check_changelog
+from kstore_core.changelog import Changelog
+from kstore_core.changelog.protocol import check_changelog
 from kstore_core.changelog.whole import whole_end
 from kstore_core.codec import decode_latest
 from kstore_core.engine import Chunk

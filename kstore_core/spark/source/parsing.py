@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kstore_core.errors import SpecError
-from kstore_core.spark.root.storage.base import is_relative
+from kstore_core.spark.root.storage.addresses import is_relative
 
 __all__ = ["STORAGE", "Option", "ParsedOptions", "by_name", "parse_options"]
 
@@ -24,12 +24,10 @@ class Option:
 
     Attributes
     ----------
-    name : str
     parse : callable
         From its text to its value; a ValueError says what is wrong.
     wants : str
         The form of the text, for messages and for the documentation.
-    meaning : str
     modes : tuple of str
         Of reads only: the kinds of read that take it.
     """
