@@ -7,7 +7,6 @@ its own under names that begin with ``kstore.``; Kafka reads past them.
 from __future__ import annotations
 
 import json
-import operator
 import re
 import struct
 import zlib
@@ -32,13 +31,10 @@ __all__ = [
     "SEGMENTS",
     "SPEC",
     "STATUS",
+    "UNKNOWN",
     "Entries",
     "Partition",
     "StoreRecord",
-    "check_integer",
-    "check_offsets",
-    "check_partition",
-    "commit_rows",
     "common_offsets",
     "kafka_digest",
     "merged_record",
@@ -117,7 +113,7 @@ class Entries:
     position : mapping or None
     stream_time : int or None
         Milliseconds.
-    spec : StoreSpec or None
+    spec : StoreSpec, StoredSpec or None
     notes : mapping or None
         A note of None removes one; those that are not named stay.
     """
@@ -125,7 +121,7 @@ class Entries:
     offsets: Mapping[Partition, int | None] | None = None
     position: Mapping[str, Mapping[int, int]] | None = None
     stream_time: int | None = None
-    spec: StoreSpec | None = None
+    spec: StoreSpec | StoredSpec | None = None
     notes: Mapping[str, bytes | None] | None = None
 
     def __bool__(self) -> bool:
@@ -133,15 +129,24 @@ class Entries:
         return any(entry is not None for entry in given)
 
     def rows(self, record: StoreRecord) -> Rows:
-        """The rows that are written over those of ``record``."""
-        return commit_rows(
-            record,
-            offsets=self.offsets,
-            position=self.position,
-            stream_time=self.stream_time,
-            spec=self.spec,
-            notes=self.notes,
-        )
+        """The rows that are written over those of ``record``, sorted.
+
+        An offset of None clears one, empty ``offsets`` clear all, as Kafka's commit does.
+        """
+        entries: dict[bytes, bytes | None] = {}
+        if self.offsets is not None:
+            if not self.offsets:
+                entries |= dict.fromkeys(map(_offset_key, record.offsets))
+            for partition, offset in self.offsets.items():
+                entries[_offset_key(partition)] = None if offset is None else _LONG.pack(offset)
+        if self.position is not None:
+            entries[POSITION] = encode_position(self.position)
+        if self.stream_time is not None:
+            entries[STREAM_TIME] = _LONG.pack(self.stream_time)
+        if self.spec is not None:
+            described = json.dumps(self.spec.describe(), separators=(",", ":"), sort_keys=True)
+            entries[SPEC] = described.encode()
+        return sorted_rows(entries | note_entries(self.notes or {}))
 
     @property
     def forgets(self) -> bool:
@@ -273,34 +278,6 @@ def _partition(key: bytes) -> Partition | None:
     return topic, int(number)
 
 
-def commit_rows(
-    record: StoreRecord,
-    *,
-    offsets: Mapping[Partition, int | None] | None,
-    position: Mapping[str, Mapping[int, int]] | None,
-    stream_time: int | None,
-    spec: StoreSpec | StoredSpec | None,
-    notes: Mapping[str, bytes | None] | None = None,
-) -> Rows:
-    """The entries that a commit writes, sorted. What is None stays as it is.
-
-    Empty ``offsets`` clear what is stored, an offset of None clears one, as Kafka's commit does.
-    """
-    entries: dict[bytes, bytes | None] = {}
-    if offsets is not None:
-        if not offsets:
-            entries |= dict.fromkeys(map(_offset_key, record.offsets))
-        for partition, offset in offsets.items():
-            entries[_offset_key(partition)] = None if offset is None else _LONG.pack(offset)
-    if position is not None:
-        entries[POSITION] = encode_position(position)
-    if stream_time is not None:
-        entries[STREAM_TIME] = _LONG.pack(stream_time)
-    if spec is not None:
-        entries[SPEC] = json.dumps(spec.describe(), separators=(",", ":"), sort_keys=True).encode()
-    return sorted_rows(entries | note_entries(notes or {}))
-
-
 def sorted_rows(entries: Mapping[bytes, bytes | None]) -> Rows:
     """Entries as they are written."""
     keys = sorted(entries)
@@ -310,61 +287,6 @@ def sorted_rows(entries: Mapping[bytes, bytes | None]) -> Rows:
 def _offset_key(partition: Partition) -> bytes:
     topic, number = partition
     return f"{topic}-{number}".encode()
-
-
-def check_offsets(offsets: Mapping[Partition, int | None] | None) -> None:
-    """Refuse what could not be read back as it was given.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
-    if offsets is None:
-        return
-    if not isinstance(offsets, Mapping):
-        raise TypeError(
-            f"offsets map (topic, partition) to an offset; they are not a {type(offsets).__name__}"
-        )
-    for partition, offset in offsets.items():
-        if not (isinstance(partition, tuple) and len(partition) == 2):
-            raise TypeError(f"a partition is (topic, number), not {partition!r}")
-        check_partition(*partition)
-        if offset is not None:
-            check_integer("an offset", offset, -(2**63), 2**63)
-            if operator.index(offset) < 0 and offset != UNKNOWN:
-                raise ValueError(
-                    f"the offset of {partition[0]}-{partition[1]} is {offset}; a committed offset "
-                    "is that of the last record that was applied, 0 or more. Leave the partition "
-                    "out where there is none, or pass None to forget one; Kafka's own "
-                    f"{UNKNOWN} stands for an unknown offset"
-                )
-
-
-def check_partition(topic: object, number: object) -> None:
-    """Refuse what is no topic and partition number.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
-    if not isinstance(topic, str):
-        raise TypeError(f"a topic is str, not {type(topic).__name__}")
-    if not topic or any("\ud800" <= letter <= "\udfff" for letter in topic):
-        raise ValueError(f"{topic!r} is no topic's name: it is empty, or not to be encoded")
-    check_integer("a partition number", number, 0, 2**31)
-
-
-def check_integer(what: str, number: object, least: int, beyond: int) -> None:
-    """Refuse what is no integer in ``[least, beyond)``.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
-    if isinstance(number, bool) or not hasattr(number, "__index__"):
-        raise TypeError(f"{what} is int, not {type(number).__name__}")
-    if not least <= operator.index(number) < beyond:
-        raise ValueError(f"{what} is {number}; it lies outside {least} to {beyond - 1}")
 
 
 def common_offsets(records: Mapping[str, StoreRecord]) -> dict[Partition, int]:
