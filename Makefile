@@ -1,7 +1,8 @@
 # The commands:
 #
 #   make demo   27 years of exchange rates, restored by Spark, joined as of each transaction's time
-#   make test   every test
+#   make test   tests of every module, within minutes; docs/contributing.md says which
+#   make test-all  every test; REST=1 leaves out those of make test
 #   make crash  kill writers, and look at what they leave: ROUNDS=, SEED=, ENGINE=
 #   make interrupt  raise KeyboardInterrupt in calls, and see that the process goes on: ROUNDS=, SEED=
 #   make fuzz   feed decoders with bytes that nobody wrote: RUNS=, SEED=
@@ -18,12 +19,14 @@ ROUNDS ?= 2000
 RUNS ?= 10000000
 SEED ?= 1
 ENGINE ?= lmdb rocksdb
+REST ?=
 
 BIN := .venv/bin
 READY := .venv/.ready
+PYTEST = $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 SOURCES := pyproject.toml setup.py $(shell find kstore_core \( -name '*.pyx' -o -name '*.pxd' \))
 
-.PHONY: usage demo test crash interrupt fuzz
+.PHONY: usage demo test test-all crash interrupt fuzz
 usage:
 	@sed -n 's/^#   make /  make /p' Makefile
 
@@ -31,8 +34,10 @@ demo: $(READY)
 	$(BIN)/kstore demo $(ARGS)
 
 test: $(READY)
-	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile \
-	  --no-loadscope-reorder $(ARGS)
+	$(PYTEST) -m selected $(ARGS)
+
+test-all: $(READY)
+	$(PYTEST) $(if $(REST),-m 'not selected') $(ARGS)
 
 crash: $(READY)
 	$(BIN)/python -m kstore_core.testing.killer --rounds $(ROUNDS) --seed $(SEED) \

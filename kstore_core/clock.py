@@ -75,11 +75,11 @@ class StreamClock:
         The horizon stays where it is; see :meth:`hold`.
     turn : RLock
         Of the thread that looks at the times above and then writes, or moves them on.
-    late : int
+    dropped_late : int
         Records refused since the store was opened.
     """
 
-    __slots__ = ("held", "horizon", "late", "observed", "retention_ms", "turn")
+    __slots__ = ("dropped_late", "held", "horizon", "observed", "retention_ms", "turn")
 
     def __init__(self, retention_ms: int, observed: int = START) -> None:
         self.retention_ms = retention_ms
@@ -87,7 +87,7 @@ class StreamClock:
         self.horizon = observed - retention_ms
         self.held = False
         self.turn = threading.RLock()
-        self.late = 0
+        self.dropped_late = 0
 
     def hold(self) -> None:
         """Judge all that comes by the horizon of now, until the store is closed.
@@ -113,7 +113,7 @@ class StreamClock:
     def accepts(self, timestamp: int) -> bool:
         """Whether a record of this time is in time; one that is not is counted."""
         if timestamp < self.horizon:
-            self.late += 1
+            self.dropped_late += 1
             return False
         return True
 
@@ -126,6 +126,6 @@ class StreamClock:
         if timestamp >= self.horizon:
             return True
         if segment_id(timestamp, interval_ms) < segment_id(self.horizon, interval_ms):
-            self.late += 1
+            self.dropped_late += 1
             return False
         return True

@@ -19,6 +19,7 @@ MOVED = {
     "ordered": "engine.ordered",
     "position": "offsets.position",
     "registry": "plugins.registry",
+    "spark.streaming_epochs": "spark.live.epochs",
     "staging": "tables.staging",
     "upgrade": "maintenance.upgrade",
     "verify": "maintenance.verify",
@@ -35,11 +36,13 @@ class _Finder:
         cls, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         package, _, rest = name.partition(".")
-        first, dot, below = rest.partition(".")
-        if package != "kstore_core" or first not in MOVED:
+        if package != "kstore_core":
             return None
-        target_path = f"{package}.{MOVED[first]}{dot}{below}"
-        return ModuleSpec(name, _Loader(target_path))  # type: ignore[arg-type]
+        for earlier, today in MOVED.items():
+            if f"{rest}.".startswith(f"{earlier}."):
+                below = rest.removeprefix(earlier)
+                return ModuleSpec(name, _Loader(f"{package}.{today}{below}"))  # type: ignore[arg-type]
+        return None
 
 
 class _Loader:

@@ -17,6 +17,8 @@ import pytest
 
 from tests.support.engines import ENGINES, Home, MakeHome
 from tests.support.installing import fresh, install, sample
+from tests.support.selection import select
+from tests.support.slowest import SlowestFiles
 from tests.support.sound import assert_left_sound
 
 __all__ = ["engine", "fresh", "home", "install", "left_sound", "make_home", "sample"]
@@ -46,6 +48,8 @@ def pytest_configure(config: pytest.Config) -> None:
         ]
     )
     config.pluginmanager.register(_Swept())
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(SlowestFiles())
     if "TMPDIR" in os.environ or not _SHARED_MEMORY.is_dir():
         return
     if shutil.disk_usage(_SHARED_MEMORY).free >= _ROOM_BYTES:
@@ -64,11 +68,14 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         Finalize(None, shutil.rmtree, args=(scratch, True), exitpriority=-1000)
 
 
+@pytest.hookimpl(tryfirst=True)  # before ``-m selected`` looks at the marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where processes share the tests, begin with files that have slow ones, then with large files.
+    """Mark the selection; where processes share the tests, begin with slow files, then large ones.
 
     Whichever file is begun last should be short: one process does it, and the others are idle.
     """
+    for item in select(items):
+        item.add_marker("selected")
     if not hasattr(config, "workerinput"):
         return
     slow = {item.path for item in items if item.get_closest_marker("slow")}

@@ -13,10 +13,10 @@ from typing import Any
 
 import click
 
-from kstore_core.cli.advice import running, spoken
 from kstore_core.cli.contributed import contributed_commands
-from kstore_core.cli.errors import CLOSED_PIPE, exit_code
-from kstore_core.cli.rendering import json_text, printable
+from kstore_core.cli.output.advice import running, spoken
+from kstore_core.cli.output.exit_codes import CLOSED_PIPE, exit_code
+from kstore_core.cli.output.rendering import json_text, printable
 from kstore_core.errors import KStoreError
 from kstore_core.hints import install_module
 from kstore_core.plugins import PluginWarning

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kstore_core import formats
-from kstore_core.cli.errors import DAMAGE, NotFoundError
+from kstore_core.cli.output.exit_codes import DAMAGE, NotFoundError
 from kstore_core.cli.segments import SeenSegment, shared_segments
 from kstore_core.engine import Database, Engine, Namespace
 from kstore_core.errors import SpecError

@@ -13,7 +13,7 @@ import click
 from kstore_core import serdes
 from kstore_core.cli.describing import Described, describe, worded
 from kstore_core.cli.looking import look, open_to_read
-from kstore_core.cli.rendering import (
+from kstore_core.cli.output.rendering import (
     decoded,
     json_headers,
     json_value,

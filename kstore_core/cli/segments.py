@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from kstore_core.cli.advice import spoken
+from kstore_core.cli.output.advice import spoken
 from kstore_core.clock import segment_id
 from kstore_core.engine import Database
 from kstore_core.errors import FormatError

@@ -58,9 +58,9 @@ def spec_html(spec: Any) -> Markup:
 def store_html(store: Any) -> Markup:
     """A store: its description, how far it has read and, while it is open, its first rows."""
     known = _described(store.spec)
-    is_open = store._context.open
+    is_open = store.parts.context.open
     known["open"] = (
-        ("read-only" if store._context.read_only else "yes") if is_open else "no: closed"
+        ("read-only" if store.parts.context.read_only else "yes") if is_open else "no: closed"
     )
     if store.stream_time is not None:
         known["stream time"] = moment(

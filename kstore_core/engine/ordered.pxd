@@ -44,5 +44,6 @@ cdef class OrderedScan:
     cpdef tuple next_chunk(self)
 
 
+cpdef int close_chunks(object chunks) except -1
 cdef int compare(bytes a, bytes b) noexcept
 cdef Py_ssize_t bisect_left(list keys, bytes key) noexcept

@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 from typing import final
 
-__all__ = ["OrderedRows", "OrderedScan", "OrderedView", "take"]
+__all__ = ["OrderedRows", "OrderedScan", "OrderedView", "close_chunks", "take"]
 
 @final
 class OrderedRows:
@@ -26,6 +26,7 @@ class OrderedScan:
     def __next__(self) -> tuple[list[bytes], list[bytes]]: ...
     def next_chunk(self) -> tuple[list[bytes], list[bytes]] | None: ...
 
+def close_chunks(chunks: object) -> int: ...
 def take(
     pairs: Iterator[tuple[bytes, bytes]], size: int, hi: bytes | None = None
 ) -> tuple[list[bytes], list[bytes], bool]: ...

@@ -16,10 +16,18 @@ from libc.stdint cimport uint8_t, uint64_t
 from libc.stdlib cimport qsort
 from libc.string cimport memcmp
 
-__all__ = ["OrderedRows", "OrderedScan", "OrderedView", "take"]
+__all__ = ["OrderedRows", "OrderedScan", "OrderedView", "close_chunks", "take"]
 
 cdef object _GONE = object()
 cdef Py_ssize_t _CHUNK = 256  # rows in a chunk after a rebuild; a chunk of twice as many is split
+
+
+cpdef int close_chunks(object chunks) except -1:
+    """Close an iterator of chunks that is not read to its end; one without a close needs none."""
+    close = getattr(chunks, "close", None)
+    if close is not None:
+        close()
+    return 0
 
 
 cdef int compare(bytes a, bytes b) noexcept:

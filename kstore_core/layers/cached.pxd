@@ -15,7 +15,7 @@ cdef class Cached(PointTable):
     cdef readonly unsigned long long flushes
     cdef FlushListener _telling
     cdef Staging _staging
-    cdef CurrentRecord _slot
+    cdef CurrentRecord _current_record
     cdef readonly object segment_of
     cdef readonly Py_ssize_t key_overhead
     cdef object _below_get

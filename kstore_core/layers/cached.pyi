@@ -17,7 +17,7 @@ class Cached(PointTable):
         cls,
         below: Table,
         budget: CacheBudget,
-        slot: CurrentRecord,
+        current_record: CurrentRecord,
         *,
         pairs: RowPairs | None = None,
     ) -> Self: ...

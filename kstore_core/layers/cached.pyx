@@ -17,9 +17,9 @@ from cpython.object cimport PyObject
 from kstore_core.codec.keys.row_pairs cimport RowPairs
 from kstore_core.layers.lru cimport ByUse, CacheBudget, Entry, Part, context_bytes
 from kstore_core.layers.flush_listener cimport FlushListener
-from kstore_core.engine.ordered cimport OrderedRows, compare
+from kstore_core.engine.ordered cimport OrderedRows, close_chunks, compare
 from kstore_core.layers.current_record cimport CurrentRecord
-from kstore_core.tables.staging cimport StagedNamespace, Staging, close_scan
+from kstore_core.tables.staging cimport StagedNamespace, Staging
 
 from kstore_core.errors import KeyTooLongError
 from kstore_core.system.interrupts import uninterrupted
@@ -48,7 +48,7 @@ cdef class Cached(PointTable):
     budget : CacheBudget
         Of this cache, or shared with others. Where it is exceeded, it is this cache that makes room
         when it is written to.
-    slot : CurrentRecord
+    current_record : CurrentRecord
         The record that a write comes from which does not say so itself.
     pairs : RowPairs, optional
         Where ``below`` has an index, which is scanned: what makes its rows. Those of rows that are
@@ -66,7 +66,7 @@ cdef class Cached(PointTable):
         self,
         below not None,
         CacheBudget budget not None,
-        CurrentRecord slot not None,
+        CurrentRecord current_record not None,
         *,
         RowPairs pairs=None,
     ):
@@ -74,7 +74,7 @@ cdef class Cached(PointTable):
         self.budget = budget
         self.rows = below.rows
         self._staging = self.rows._staging
-        self._slot = slot
+        self._current_record = current_record
         self.segment_of = below.segment_of
         self.key_overhead = below.key_overhead
         self._below_get = below.get
@@ -83,7 +83,7 @@ cdef class Cached(PointTable):
         self._whole = Part.__new__(Part)
         self._parts = {} if self.segment_of is not None else {0: self._whole}
         self._by_use = ByUse.__new__(ByUse)
-        self._telling = FlushListener(slot)
+        self._telling = FlushListener(current_record)
         self._turn = RLock()
 
     @property
@@ -221,7 +221,7 @@ cdef class Cached(PointTable):
             dirty.append((number, rows))
         lower = self.below.scan(bounds)
         if settles != self._settles:  # what was written since may be below, and is not in the views
-            close_scan(lower)
+            close_chunks(lower)
             return self.scan(bounds)
         if self.segment_of is not None:
             return merged_segments(dirty, lower, self.segment_of, bounds.reverse)
@@ -286,7 +286,7 @@ cdef class Cached(PointTable):
         if self._staging._grow(growth):
             entry = self._find(key)
             growth = self._growth(entry, key, value)
-        self._set(entry, key, value, self._slot.now(), growth)
+        self._set(entry, key, value, self._current_record.now(), growth)
         if self.budget.used_bytes > self.budget.max_bytes:
             self._evict()
 
@@ -303,7 +303,7 @@ cdef class Cached(PointTable):
         for key, value in last.items():
             growth += self._growth(self._find(key), key, value)
         self._staging._grow(growth)
-        current = self._slot.now()
+        current = self._current_record.now()
         for key, value, context in given:
             entry = self._find(key)
             growth = self._growth(entry, key, value)

@@ -14,7 +14,7 @@ cdef enum Stage:
 
 
 cdef class OpenRecord:
-    cdef CurrentRecord _slot
+    cdef CurrentRecord _current_record
     cdef OpenRecord _below
     cdef object _context
     cdef object _token

@@ -65,7 +65,7 @@ cdef class CurrentRecord:
         )
 
 
-# Its references are never cleared one by one: what is counted at the end must find the slot.
+# Its references are not cleared one by one: the count at the end needs its CurrentRecord.
 @cython.final
 @cython.no_gc_clear
 cdef class OpenRecord:
@@ -73,28 +73,28 @@ cdef class OpenRecord:
 
     Parameters
     ----------
-    slot : CurrentRecord
+    current_record : CurrentRecord
     context : RecordContext or None
         None stands for no record, whatever record is around it.
     """
 
-    def __cinit__(self, CurrentRecord slot not None, context):
-        self._slot = slot
+    def __cinit__(self, CurrentRecord current_record not None, context):
+        self._current_record = current_record
         self._context = context
-        slot._alive += 1
+        current_record._alive += 1
 
     def __dealloc__(self):
-        self._slot._alive -= 1
+        self._current_record._alive -= 1
 
     def enter(self):
         """Have it be the record of the calling task or thread, and of those that it starts."""
-        self._below = self._slot._top()
+        self._below = self._current_record._top()
         self._stage = OPEN
-        self._token = self._slot._var.set(self)
+        self._token = self._current_record._var.set(self)
 
     def leave(self):
         """Have the record around it be the one again. One that was never entered is left, too."""
-        cdef object var = self._slot._var
+        cdef object var = self._current_record._var
         cdef OpenRecord last
         if self._stage != OPEN:
             return
@@ -108,4 +108,4 @@ cdef class OpenRecord:
             self._stage = ENDED
         last = var.get()
         if last is not None and last._stage == PASSED:
-            var.set(self._slot._top())
+            var.set(self._current_record._top())

@@ -3,7 +3,7 @@ from kstore_core.layers.current_record cimport CurrentRecord
 
 cdef class FlushListener:
     cdef readonly object listener
-    cdef CurrentRecord _slot
+    cdef CurrentRecord _current_record
     cdef object _untold
     cdef bint _telling
 

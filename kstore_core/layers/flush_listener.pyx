@@ -13,7 +13,7 @@ cdef class FlushListener:
 
     Parameters
     ----------
-    slot : CurrentRecord
+    current_record : CurrentRecord
         Where the record of a change is while it is told.
 
     Attributes
@@ -22,8 +22,8 @@ cdef class FlushListener:
         ``listener(key, new, old)``.
     """
 
-    def __cinit__(self, CurrentRecord slot not None):
-        self._slot = slot
+    def __cinit__(self, CurrentRecord current_record not None):
+        self._current_record = current_record
         self._untold = deque()
 
     def listen(self, listener):
@@ -56,7 +56,7 @@ cdef class FlushListener:
                 left -= 1
                 change = self._untold.popleft()
                 key, new, old, context = change
-                told = OpenRecord(self._slot, context)
+                told = OpenRecord(self._current_record, context)
                 try:
                     told.enter()
                     self.listener(key, new, old)

@@ -47,7 +47,7 @@ class Journal:
     staging : Staging
         Whose limit holds for what is noted, too: of a row that is written again and again only the
         last is staged, but all are noted.
-    slot : CurrentRecord
+    current_record : CurrentRecord
         The record that a write comes from which does not say so itself.
     schema : KeySchema, optional
         Of a window or session store: how its rows are keyed.
@@ -55,7 +55,7 @@ class Journal:
     Attributes
     ----------
     log : Changelog
-    slot : CurrentRecord
+    current_record : CurrentRecord
     schema : KeySchema or None
     noted_bytes : int
         Keys and values that wait.
@@ -70,7 +70,7 @@ class Journal:
         log: Changelog,
         value_format: ValueFormat,
         staging: Staging,
-        slot: Any,
+        current_record: Any,
         schema: KeySchema | None = None,
     ) -> None:
         self.log = log
@@ -80,7 +80,7 @@ class Journal:
         self.schema = schema
         self._staging = staging
         self._max_bytes = staging.max_bytes if staging.max_bytes >= 0 else sys.maxsize
-        self.slot = slot
+        self.current_record = current_record
         self._changes: list[tuple[bytes, bytes | None, int, Any]] = []
         self._is_sent = True
         self._sending = RLock()
@@ -110,7 +110,7 @@ class Journal:
 
     def note(self, key: bytes, row: bytes | None, context: RecordContext | None) -> None:
         """Note a row that was staged; `context` None stands for the current record."""
-        record = context or self.slot.current
+        record = context or self.current_record.current
         timestamp = None if record is None else record.timestamp
         self.note_version(key, row, _UNKNOWN_TIME if timestamp is None else timestamp, record)
 
@@ -275,5 +275,5 @@ class LoggedVersions(VersionedTable):
         self._journal.make_room(len(key) + (0 if value is None else len(value)))
         code = super().put(key, value, timestamp)
         if code != NOT_PUT:
-            self._journal.note_version(key, value, timestamp, self._journal.slot.current)
+            self._journal.note_version(key, value, timestamp, self._journal.current_record.current)
         return code

@@ -66,7 +66,7 @@ class StoreMeasures:
     engine : str
         Its engine's name.
     cache : Cached or None
-    slot : CurrentRecord
+    current_record : CurrentRecord
     tags : mapping of str to str
         Those of its state directory.
 
@@ -77,7 +77,12 @@ class StoreMeasures:
     """
 
     def __init__(
-        self, store: Any, engine: str, cache: Cached | None, slot: Any, tags: Mapping[str, str]
+        self,
+        store: Any,
+        engine: str,
+        cache: Cached | None,
+        current_record: Any,
+        tags: Mapping[str, str],
     ) -> None:
         spec = store.spec
         self._count_keys = store.table.approximate_count if _has_keys(engine, spec) else None
@@ -86,7 +91,7 @@ class StoreMeasures:
         self._cache_tags = {**tags, "record-cache-id": spec.name}
         self._operations: dict[str, Operation] = {"commit": Operation(), "restore": Operation()}
         self._iterators = OpenIterators()
-        self._lateness = Lateness(slot)
+        self._lateness = Lateness(current_record)
         self._query_counts_as = "fetch" if spec.shape in _SCOPES else "get"
         self._ratios = Window()
         self._seen = (0, 0)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from kstore_core.engine import Chunk
-from kstore_core.engine.ordered import OrderedScan
+from kstore_core.engine.ordered import OrderedScan, close_chunks
 from kstore_core.tables.merged import MergedScan
 
 __all__ = ["merged_segments"]
@@ -44,9 +44,7 @@ def merged_segments(
         while waiting:
             yield from MergedScan(waiting.pop()[1], (), (), reverse)
     finally:
-        close = getattr(lower, "close", None)
-        if close is not None:
-            close()
+        close_chunks(lower)
 
 
 def _number(pair: tuple[int, object]) -> int:

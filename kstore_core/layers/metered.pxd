@@ -26,7 +26,7 @@ cdef class Call:
 
 cdef class Lateness:
     cdef readonly Latency latency
-    cdef CurrentRecord _slot
+    cdef CurrentRecord _current_record
 
 
 cdef class OpenIterators:

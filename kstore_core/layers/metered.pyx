@@ -122,12 +122,12 @@ cdef class Lateness:
 
     Parameters
     ----------
-    slot : CurrentRecord
+    current_record : CurrentRecord
         Where the record is.
     """
 
-    def __cinit__(self, CurrentRecord slot not None):
-        self._slot = slot
+    def __cinit__(self, CurrentRecord current_record not None):
+        self._current_record = current_record
         self.latency = Latency()
 
 
@@ -173,7 +173,7 @@ cdef int sample(Call this, long long begun) except -1:
     this.operation.latency.add(now - begun, now)
     if isinstance(this, LateCall):
         lateness = (<LateCall>this).lateness
-        context = lateness._slot.now()
+        context = lateness._current_record.now()
         if context is not None and context.timestamp is not None:
             lateness.latency.add(wall_millis() - <long long>context.timestamp, now)
     return 0

@@ -1,4 +1,4 @@
-"""A query from the call to the result: who may answer, how far it has read, what went wrong."""
+"""The way of a query from the call to the result."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from kstore_core.offsets.position import Position
 from kstore_core.query.bound import PositionBound
 from kstore_core.query.forms import Unanswered
 from kstore_core.query.handlers import SCANS, reading
+from kstore_core.query.parts import StoreParts
 from kstore_core.query.requests import Query
 from kstore_core.query.result import FailureReason, QueryResult
 from kstore_core.tables.scan import Scan
@@ -22,11 +23,11 @@ from kstore_core.tables.scan import Scan
 __all__ = ["Isolation", "answer"]
 
 Isolation = Literal["uncommitted", "committed"]
-"""Whether a reader sees what the writer has not committed."""
+"""Reads see uncommitted writes, or the last commit only."""
 
 
 def answer(
-    store: Any,
+    store: StoreParts,
     query: Query,
     bound: PositionBound | None,
     isolation: Isolation,
@@ -34,7 +35,7 @@ def answer(
     require_active: bool,
     collect_execution_info: bool,
 ) -> QueryResult[Any]:
-    """What ``store.query`` returns; its arguments are told there."""
+    """Answer a query, as ``store.query`` does."""
     if not isinstance(query, Query):
         raise TypeError(f"a query is one of kstore_core.query, not {query!r}")
     if bound is None:
@@ -43,7 +44,7 @@ def answer(
         raise TypeError(f"a bound is a PositionBound, not {bound!r}")
     check_choice("isolation", isolation, get_args(Isolation))
     begun = time.perf_counter_ns()
-    context = store._context
+    context = store.context
     if require_active and context.read_only:
         why = "it is opened read-only; ask the state that writes it"
         result = _failed(store, FailureReason.NOT_ACTIVE, why, context.position_now())
@@ -55,14 +56,14 @@ def answer(
         return result
     spent = time.perf_counter_ns() - begun
     how = " below its cache" if getattr(query, "skip_cache", False) and context.cache else ""
-    told = f"Handled in {store!r}{how}, {isolation}, in {spent}ns"
-    return replace(result, execution_info=(*result.execution_info, told))
+    info = f"Handled in {store.label}{how}, {isolation}, in {spent}ns"
+    return replace(result, execution_info=(*result.execution_info, info))
 
 
-def _from(store: Any, query: Query, bound: PositionBound) -> QueryResult[Any]:
-    context = store._context
+def _from(store: StoreParts, query: Query, bound: PositionBound) -> QueryResult[Any]:
+    context = store.context
     if not context.open:
-        raise StoreClosedError(f"the store {store.name!r} has been closed")
+        raise StoreClosedError(f"the store {store.spec.name!r} has been closed")
     # Before anything is read, so that the position never claims more than the result has.
     position = context.position_now(below_cache=getattr(query, "skip_cache", False))
     try:
@@ -84,40 +85,41 @@ def _from(store: Any, query: Query, bound: PositionBound) -> QueryResult[Any]:
         return _failed(store, FailureReason.STORE_EXCEPTION, message, position, error)
 
 
-def _counted(store: Any, query: Query, read: Callable[[], Any]) -> Any:
-    measures = store._context.measures
+def _counted(store: StoreParts, query: Query, read: Callable[[], Any]) -> Any:
+    measures = store.context.measures
     return read() if measures is None else measures.queried(read, scans=type(query) in SCANS)
 
 
 def _failed(
-    store: Any,
+    store: StoreParts,
     reason: FailureReason,
     message: str,
     position: Position,
     cause: Exception | None = None,
 ) -> QueryResult[Any]:
-    told = f"the store {store.name!r} ({store.spec.shape}, {store.spec.format.name}): {message}"
-    return QueryResult(position, failure_reason=reason, failure_message=told, cause=cause)
+    text = (
+        f"the store {store.spec.name!r} ({store.spec.shape}, {store.spec.format.name}): {message}"
+    )
+    return QueryResult(position, failure_reason=reason, failure_message=text, cause=cause)
 
 
-def _from_committed(store: Any, query: Query, bound: PositionBound) -> QueryResult[Any]:
-    """The answer of the last commit, whose moment is kept as long as the result is read."""
+def _from_committed(store: StoreParts, query: Query, bound: PositionBound) -> QueryResult[Any]:
+    """Answer from the last commit, under a lease that lasts as long as the result is read."""
     with ExitStack() as open_until_here:
-        held = store._context.view()()
-        open_until_here.callback(held.release)
-        view = held.view
-        seen = view.open(replace(store.spec, cache=None, metrics=None))
-        result = _from(seen, query, bound)
+        lease = store.context.view()()
+        open_until_here.callback(lease.release)
+        committed = lease.view.open(replace(store.spec, cache=None, metrics=None))
+        result = _from(committed.parts, query, bound)
         if isinstance(result.result, Scan):
             result.result.watch(_Closing(open_until_here.pop_all()))
         return result
 
 
 class _Closing:
-    """Closes what it holds when nobody holds it any more."""
+    """Closes a stack when it is collected."""
 
-    def __init__(self, held: ExitStack) -> None:
-        self._held = held
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
 
     def __del__(self) -> None:
-        self._held.close()
+        self._stack.close()

@@ -1,7 +1,7 @@
-"""Which store answers which query, and how: Kafka Streams' table.
+"""Handlers of queries by shape: Kafka Streams' table.
 
-A handler checks the query, serialises its key and gives what is then to be read. So what is wrong
-with the question is raised to who asks, and what is wrong with the store is part of the answer.
+A handler checks the query, serialises its key and returns the read. So an error in the query is
+raised to the caller, and an error of the store becomes part of the result.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from kstore_core.errors import UnsupportedError
-from kstore_core.query import requests as asked
+from kstore_core.query import requests
 from kstore_core.query.forms import (
     Form,
     Unanswered,
@@ -19,6 +19,7 @@ from kstore_core.query.forms import (
     timed,
     timed_where_kept,
 )
+from kstore_core.query.parts import StoreParts
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import Bounds
 from kstore_core.tables.scan import Scan
@@ -26,21 +27,21 @@ from kstore_core.tables.scan import Scan
 __all__ = ["SCANS", "reading"]
 
 _Read = Callable[[], Any]
-_Handler = Callable[[Any, Any], _Read]
+_Handler = Callable[[StoreParts, Any], _Read]
 _FormOf = Callable[[StoreSpec], Form]
 
 _MAX_TIME = 2**63 - 1
 
 
-def reading(store: Any, query: asked.Query) -> _Read:
-    """What answers a query when it is called.
+def reading(store: StoreParts, query: requests.Query) -> _Read:
+    """The read that answers a query.
 
     Raises
     ------
     Unanswered
         The store knows no such query.
     UnsupportedError
-        It is one that is kept free for later, as in Kafka Streams.
+        The query is reserved, as in Kafka Streams.
     """
     handler = _HANDLERS[store.spec.shape].get(type(query))
     if handler is None:
@@ -49,14 +50,14 @@ def reading(store: Any, query: asked.Query) -> _Read:
 
 
 def _key(form_of: _FormOf) -> _Handler:
-    def handler(store: Any, query: Any) -> _Read:
+    def handler(store: StoreParts, query: Any) -> _Read:
         form = form_of(store.spec)
-        raw_key = store._raw_key(query.key)
-        table = store._context.cache.below if _skips_cache(store, query) else store.table
+        raw_key = store.values.raw_key(query.key)
+        table = store.context.cache.below if _skips_cache(store, query) else store.table
 
         def read() -> Any:
             raw = table.get(raw_key)
-            value = None if raw is None else store._read(raw, query.key)
+            value = None if raw is None else store.values.read(raw, query.key)
             return None if value is None else form.make(query.key, value)
 
         return read
@@ -64,41 +65,45 @@ def _key(form_of: _FormOf) -> _Handler:
     return handler
 
 
-def _skips_cache(store: Any, query: Any) -> bool:
-    return query.skip_cache and store._context.cache is not None
+def _skips_cache(store: StoreParts, query: Any) -> bool:
+    return query.skip_cache and store.context.cache is not None
 
 
 def _range(form_of: _FormOf) -> _Handler:
-    def handler(store: Any, query: Any) -> _Read:
+    def handler(store: StoreParts, query: Any) -> _Read:
         form = form_of(store.spec)
-        first = None if query.lo is None else store._raw_key(query.lo)
-        last = None if query.hi is None else store._raw_key(query.hi) + b"\0"
+        first = None if query.lo is None else store.values.raw_key(query.lo)
+        last = None if query.hi is None else store.values.raw_key(query.hi) + b"\0"
         bounds = Bounds(first, last, query.order == "descending")
-        table, item, columns = store.table, form.item(store._item), form.table(store._table_of)
+        table, item, columns = (
+            store.table,
+            form.item(store.values.item),
+            form.table(store.values.table),
+        )
         return lambda: Scan(table.rows, table.scan(bounds), item, columns)
 
     return handler
 
 
 def _window_key(form_of: _FormOf, *, whole: bool = False) -> _Handler:
-    def handler(store: Any, query: Any) -> _Read:
+    def handler(store: StoreParts, query: Any) -> _Read:
         earliest, latest = _closed(query)
-        form, rows, raw = form_of(store.spec), store._rows, store._raw_key(query.key)
+        form, rows, raw = form_of(store.spec), store.rows, store.values.raw_key(query.key)
         item = form.item(rows.item if whole else rows.timed)
         columns = form.table(rows.table if whole else rows.timed_table)
-        return lambda: store._fetch(item, columns, raw, raw, earliest, latest)
+        return lambda: store.fetch(item, columns, raw, raw, earliest, latest)
 
     return handler
 
 
 def _window_range(form_of: _FormOf) -> _Handler:
-    def handler(store: Any, query: Any) -> _Read:
+    def handler(store: StoreParts, query: Any) -> _Read:
         if query.key is not None:
             raise Unanswered("window stores know it with_window_start_range only")
         earliest, latest = _closed(query)
-        form, rows = form_of(store.spec), store._rows
+        form, rows = form_of(store.spec), store.rows
         item, columns = form.item(rows.item), form.table(rows.table)
-        return lambda: store._fetch(item, columns, None, None, earliest, latest)
+        return lambda: store.fetch(item, columns, None, None, earliest, latest)
 
     return handler
 
@@ -110,28 +115,28 @@ def _closed(query: Any) -> tuple[int, int]:
 
 
 def _sessions(form_of: _FormOf) -> _Handler:
-    def handler(store: Any, query: Any) -> _Read:
+    def handler(store: StoreParts, query: Any) -> _Read:
         if query.key is None:
             raise Unanswered("session stores know it with_key only")
-        form, rows, raw = form_of(store.spec), store._rows, store._raw_key(query.key)
+        form, rows, raw = form_of(store.spec), store.rows, store.values.raw_key(query.key)
         item, columns = form.item(rows.item), form.table(rows.table)
-        return lambda: store._fetch(item, columns, raw, raw, 0, _MAX_TIME)
+        return lambda: store.fetch(item, columns, raw, raw, 0, _MAX_TIME)
 
     return handler
 
 
-def _version(store: Any, query: asked.VersionedKeyQuery[Any]) -> _Read:
-    raw_key, as_of, table = store._raw_key(query.key), query.as_of, store.table
+def _version(store: StoreParts, query: requests.VersionedKeyQuery[Any]) -> _Read:
+    raw_key, as_of, table = store.values.raw_key(query.key), query.as_of, store.table
 
     def read() -> Any:
         version = table.get(raw_key) if as_of is None else table.get_as_of(raw_key, as_of)
-        return store._record(version, query.key)
+        return None if version is None else store.values.record(*version, query.key)
 
     return read
 
 
-def _versions(store: Any, query: asked.MultiVersionedKeyQuery[Any]) -> _Read:
-    raw_key, table, rows = store._raw_key(query.key), store.table, store.table.rows.rows
+def _versions(store: StoreParts, query: requests.MultiVersionedKeyQuery[Any]) -> _Read:
+    raw_key, table, rows = store.values.raw_key(query.key), store.table, store.table.rows.rows
 
     def read() -> Any:
         versions = table.history(
@@ -139,51 +144,54 @@ def _versions(store: Any, query: asked.MultiVersionedKeyQuery[Any]) -> _Read:
         )
         chunks = iter([([raw_key] * len(versions), versions)] if versions else ())
         return Scan(
-            rows, chunks, lambda _, version: store._record(version, query.key), store._table_of
+            rows,
+            chunks,
+            lambda _, version: store.values.record(*version, query.key),
+            store.values.table,
         )
 
     return read
 
 
-def _kept_free(store: Any, query: asked.Query) -> NoReturn:
+def _reserved(store: StoreParts, query: requests.Query) -> NoReturn:
     raise UnsupportedError(
-        f"the versioned store {store.name!r} does not answer a {type(query).__name__}; use "
+        f"the versioned store {store.spec.name!r} does not answer a {type(query).__name__}; use "
         "VersionedKeyQuery(key), MultiVersionedKeyQuery(key), or store.range(lo, hi, as_of=…)"
     )
 
 
 _HANDLERS: Mapping[str, Mapping[type, _Handler]] = {
     "key_value": {
-        asked.KeyQuery: _key(plain),
-        asked.RangeQuery: _range(plain),
-        asked.TimestampedKeyQuery: _key(timed),
-        asked.TimestampedRangeQuery: _range(timed),
-        asked.TimestampedKeyWithHeadersQuery: _key(read_only),
-        asked.TimestampedRangeWithHeadersQuery: _range(read_only),
+        requests.KeyQuery: _key(plain),
+        requests.RangeQuery: _range(plain),
+        requests.TimestampedKeyQuery: _key(timed),
+        requests.TimestampedRangeQuery: _range(timed),
+        requests.TimestampedKeyWithHeadersQuery: _key(read_only),
+        requests.TimestampedRangeWithHeadersQuery: _range(read_only),
     },
     "versioned": {
-        asked.KeyQuery: _kept_free,
-        asked.RangeQuery: _kept_free,
-        asked.VersionedKeyQuery: _version,
-        asked.MultiVersionedKeyQuery: _versions,
+        requests.KeyQuery: _reserved,
+        requests.RangeQuery: _reserved,
+        requests.VersionedKeyQuery: _version,
+        requests.MultiVersionedKeyQuery: _versions,
     },
     "window": {
-        asked.WindowKeyQuery: _window_key(timed_where_kept),
-        asked.WindowRangeQuery: _window_range(timed_where_kept),
-        asked.TimestampedWindowKeyWithHeadersQuery: _window_key(read_only, whole=True),
-        asked.TimestampedWindowRangeWithHeadersQuery: _window_range(read_only),
+        requests.WindowKeyQuery: _window_key(timed_where_kept),
+        requests.WindowRangeQuery: _window_range(timed_where_kept),
+        requests.TimestampedWindowKeyWithHeadersQuery: _window_key(read_only, whole=True),
+        requests.TimestampedWindowRangeWithHeadersQuery: _window_range(read_only),
     },
     "session": {
-        asked.WindowRangeQuery: _sessions(plain),
-        asked.TimestampedWindowRangeWithHeadersQuery: _sessions(read_only),
+        requests.WindowRangeQuery: _sessions(plain),
+        requests.TimestampedWindowRangeWithHeadersQuery: _sessions(read_only),
     },
 }
 
 _POINTS = (
-    asked.KeyQuery,
-    asked.TimestampedKeyQuery,
-    asked.TimestampedKeyWithHeadersQuery,
-    asked.VersionedKeyQuery,
+    requests.KeyQuery,
+    requests.TimestampedKeyQuery,
+    requests.TimestampedKeyWithHeadersQuery,
+    requests.VersionedKeyQuery,
 )
 SCANS = {kind for handlers in _HANDLERS.values() for kind in handlers} - set(_POINTS)
 """The queries whose result is a scan."""

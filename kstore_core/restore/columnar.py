@@ -53,7 +53,7 @@ def restore(
     """
     begun = time.perf_counter_ns()
     restored = _restore(store, keys, values, timestamps, headers)
-    measures = store._context.measures
+    measures = store.parts.context.measures
     if measures is not None:
         measures.restored_records(restored.records, time.perf_counter_ns() - begun)
     return restored
@@ -78,5 +78,5 @@ def _restore(
         if versions.is_empty and not isinstance(store.table, LoggedVersions):
             return versions.load_at_once(records)
         return versions.put(records)
-    rows = RowRestorer(store.spec, store.table, store._clock())
+    rows = RowRestorer(store.spec, store.table, store.parts.clock)
     return rows.load(records) if rows.is_empty else rows.put(records)

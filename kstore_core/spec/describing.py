@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    from kstore_core.spec.store_spec import StoreSpec
-    from kstore_core.spec.stored_spec import StoredSpec
-
-__all__ = ["SAID", "SPEC_VERSION", "TIMES", "Shape", "described", "family"]
+__all__ = ["FLAGS", "SPEC_VERSION", "TIMES", "Shape", "described", "family"]
 
 SPEC_VERSION = 2
 """Of the JSON under ``kstore.spec``. A directory with a higher one is refused.
 
-Version 2 has time-ordered stores; whatever is none is described in version 1, as before.
+Version 2 has time-ordered stores; all others are described in version 1.
 """
 
 Shape = Literal["key_value", "versioned", "window", "session"]
 
 TIMES = ("history_retention_ms", "retention_ms", "window_size_ms", "segment_interval_ms")
-"""What is described where the shape has it."""
+"""The times, of which a shape has some."""
 
-SAID = ("retain_duplicates", "time_ordered", "indexed")
-"""What is described only where it is so."""
+FLAGS = ("retain_duplicates", "time_ordered", "indexed")
+"""The flags, described only where they are True."""
 
 
-def described(spec: StoreSpec | StoredSpec, key: str, value: str) -> dict[str, Any]:
-    """What is kept of a spec, whose serdes have these names."""
-    said: dict[str, Any] = {
+def described(spec: Any, key: str, value: str) -> dict[str, Any]:
+    """The JSON of a StoreSpec or StoredSpec whose serdes have these names."""
+    fields: dict[str, Any] = {
         "version": SPEC_VERSION if spec.time_ordered else 1,
         "name": spec.name,
         "shape": spec.shape,
@@ -38,10 +34,10 @@ def described(spec: StoreSpec | StoredSpec, key: str, value: str) -> dict[str, A
     for name in TIMES:
         millis = getattr(spec, name)
         if millis is not None:
-            said[name] = millis
-    return said | {name: True for name in SAID if getattr(spec, name)}
+            fields[name] = millis
+    return fields | {name: True for name in FLAGS if getattr(spec, name)}
 
 
-def family(spec: StoreSpec | StoredSpec) -> str:
+def family(spec: Any) -> str:
     """The shape, with ``"time_ordered_"`` before it where the store is."""
     return f"time_ordered_{spec.shape}" if spec.time_ordered else spec.shape

@@ -9,7 +9,7 @@ from typing import Any, cast
 from kstore_core import formats, serdes
 from kstore_core.errors import FormatDowngradeError, SpecError
 from kstore_core.formats import ValueFormat
-from kstore_core.spec.describing import SAID, SPEC_VERSION, TIMES, Shape, described, family
+from kstore_core.spec.describing import FLAGS, SPEC_VERSION, TIMES, Shape, described, family
 from kstore_core.spec.store_spec import StoreSpec
 
 __all__ = ["StoredSpec"]
@@ -67,7 +67,7 @@ class StoredSpec:
                 key=_typed(stored, "key", str),
                 value=_typed(stored, "value", str),
                 **{name: _typed(stored, name, int, None) for name in TIMES},
-                **{name: _typed(stored, name, bool, False) for name in SAID},
+                **{name: _typed(stored, name, bool, False) for name in FLAGS},
             )
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise SpecError(
@@ -77,7 +77,7 @@ class StoredSpec:
     @classmethod
     def of(cls, spec: StoreSpec) -> StoredSpec:
         """What a state directory holds once ``spec`` is committed there."""
-        kept = {name: getattr(spec, name) for name in (*TIMES, *SAID)}
+        kept = {name: getattr(spec, name) for name in (*TIMES, *FLAGS)}
         return cls(spec.name, spec.shape, spec.format, spec.key.name, spec.value.name, **kept)
 
     @property

@@ -90,7 +90,7 @@ class StateDirectory(StateHandle):
         self._honours_partition_time = partition_time
         self._logs = logs or StateLogs()
         self._on_restore = on_restore
-        self._slot = CurrentRecord(str(path))
+        self._current_record = CurrentRecord(str(path))
         self._snapshots = (
             CommittedSnapshots() if staging.transactional and not options.read_only else None
         )
@@ -185,7 +185,7 @@ class StateDirectory(StateHandle):
                 self.path,
                 self.engine,
                 self._staging,
-                self._slot,
+                self._current_record,
                 self._cache,
                 self._figures.tags,
                 options,
@@ -330,7 +330,7 @@ class StateDirectory(StateHandle):
         self._check()
         context = context_of(topic, partition, offset, timestamp, headers)
         told = partition_time(context.headers) if self._honours_partition_time else None
-        record = OpenRecord(self._slot, context)
+        record = OpenRecord(self._current_record, context)
         try:
             record.enter()
             if told is not None:

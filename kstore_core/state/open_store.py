@@ -68,7 +68,7 @@ class OpenStore:
         root: Path,
         engine: Engine,
         staging: Staging,
-        slot: CurrentRecord,
+        current_record: CurrentRecord,
         shared_cache: CacheBudget,
         tags: Mapping[str, str],
         options: OpenOptions,
@@ -92,7 +92,11 @@ class OpenStore:
             position: dict[str, dict[int, int]] = {}
             merge_positions(position, record.position or {})
             self.context = StoreContext(
-                slot, record, position, partition=partition_of(root), read_only=options.read_only
+                current_record,
+                record,
+                position,
+                partition=partition_of(root),
+                read_only=options.read_only,
             )
             self._clock = self._make_clock(record)
             self.commits = StoreCommits(spec, self._storage, self.context, self._clock)
@@ -105,7 +109,7 @@ class OpenStore:
             restored, left_out = Restored(), None
             if log is not None:
                 restored, left_out = self._restore(log, on_restore)
-                journal = Journal(log, spec.format, staging, slot, layers.schema)
+                journal = Journal(log, spec.format, staging, current_record, layers.schema)
                 self.commits.journal = journal
                 if left_out is not None:
                     self._void(journal, left_out)
@@ -116,7 +120,7 @@ class OpenStore:
             )
             if spec.metrics is not None:
                 self.context.measures = StoreMeasures(
-                    self.store, engine.name, self.context.cache, slot, tags
+                    self.store, engine.name, self.context.cache, current_record, tags
                 )
                 if restored.records:
                     spent = time.perf_counter_ns() - begun
@@ -258,7 +262,7 @@ class OpenStore:
     @property
     def dropped_late(self) -> int:
         """Late records that were dropped since the store was opened."""
-        return 0 if self._clock is None else self._clock.late
+        return 0 if self._clock is None else self._clock.dropped_late
 
     def checkpoint(self, place: Callable[[Path], Path]) -> None:
         """Copy each database to ``place(path)``."""

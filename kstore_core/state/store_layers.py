@@ -105,7 +105,7 @@ class StoreLayers:
             self._context.cache = table = Cached(
                 table,
                 shared if size == "shared" else CacheBudget(size),
-                self._context.slot,
+                self._context.current_record,
                 pairs=self._pairs,
             )
         return table

@@ -10,7 +10,8 @@ there is no room to move what it found.
 
 from kstore_core.engine import Rows
 from kstore_core.tables.merged import MergedScan
-from kstore_core.tables.staging cimport StagedNamespace, close_scan
+from kstore_core.engine.ordered cimport close_chunks
+from kstore_core.tables.staging cimport StagedNamespace
 
 __all__ = ["DualTable"]
 
@@ -165,8 +166,8 @@ cdef class DualTable(PointTable):
             new = self.rows.scan(bounds.lo, bounds.hi, reverse=bounds.reverse)
             if takes == self._old._takes:
                 return MergedScan(new, old, (), bounds.reverse, self._convert)
-            close_scan(old)  # a commit began in between: a key may be deleted in the one only
-            close_scan(new)
+            close_chunks(old)  # a commit began in between: a key may be deleted in the one only
+            close_chunks(new)
 
     def first(self, bytes lo=None, bytes hi=None, *, bint reverse=False):
         """The first row of a scan, or None where it is empty."""

@@ -2,7 +2,7 @@
 """Two sources of rows read as one, in key order: staged rows over stored ones, new over old."""
 
 from kstore_core.codec.conversions.upgrades import convert_rows
-from kstore_core.engine.ordered cimport compare
+from kstore_core.engine.ordered cimport close_chunks, compare
 
 __all__ = ["MergedScan"]
 
@@ -130,6 +130,4 @@ cdef class MergedScan:
         sources = (self._upper, self._lower)
         self._upper = self._lower = iter(())
         for source in sources:
-            close = getattr(source, "close", None)
-            if close is not None:
-                close()
+            close_chunks(source)

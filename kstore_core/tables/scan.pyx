@@ -1,6 +1,7 @@
 # cython: language_level=3
 """What every range read returns: a lazy iterator of items over chunks of rows."""
 
+from kstore_core.engine.ordered cimport close_chunks
 from kstore_core.errors import StoreClosedError
 from kstore_core.tables.staging cimport StagedNamespace
 
@@ -115,9 +116,7 @@ cdef class Scan:
 
     cdef int _release(self) except -1:
         self._watched = None
-        close = getattr(self._chunks, "close", None)
-        self._chunks = None
-        if close is not None:
-            close()
+        chunks, self._chunks = self._chunks, None
+        close_chunks(chunks)
         self._state = None
         return 0

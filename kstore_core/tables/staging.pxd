@@ -17,7 +17,6 @@ cdef class Staging:
     cdef int _grow(self, long long size) except -1
 
 
-cdef int close_scan(object chunks) except -1
 
 
 cdef class StagedNamespace(PointTable):

@@ -20,7 +20,7 @@ from kstore_core.errors import (
 )
 from kstore_core.tables.merged cimport in_ranges
 from kstore_core.tables.merged import MergedScan
-from kstore_core.engine.ordered cimport OrderedRows, PyGC_Disable, PyGC_Enable
+from kstore_core.engine.ordered cimport OrderedRows, PyGC_Disable, PyGC_Enable, close_chunks
 
 __all__ = ["AbsentNamespace", "StagedNamespace", "Staging", "reserve", "take"]
 
@@ -331,7 +331,7 @@ cdef class StagedNamespace(PointTable):
             if takes == self._takes:
                 return MergedScan(upper, lower, ranges, reverse)
             # A commit began in between, and may have written what was staged after the view.
-            close_scan(lower)
+            close_chunks(lower)
 
     cdef tuple _start(self, bytes lo, bytes hi, bint reverse):
         """The first chunk of a scan, or None, and a scan of what follows it, or None."""
@@ -411,14 +411,6 @@ cdef class StagedNamespace(PointTable):
             self._open = False
             # What still holds the store must not keep the engine's handles alive.
             self._base_get = self.base = self.database = None
-
-
-cdef int close_scan(object chunks) except -1:
-    """Let go of a scan that nobody reads."""
-    close = getattr(chunks, "close", None)
-    if close is not None:
-        close()
-    return 0
 
 
 def reserve(list groups not None):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from kstore_core.query.parts import StoreParts
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import Bounds, Table, Write
 from kstore_core.tables.scan import Scan
@@ -38,13 +39,14 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
     def __init__(self, spec: StoreSpec, table: Table, context: StoreContext) -> None:
         super().__init__(spec, context)
         self.table = table
-        values = values_of(spec, context.slot)
+        values = values_of(spec, context.current_record)
         self._raw_key = values.raw_key
         self._row = values.row
         self._read = values.read
         self._item = values.item
         self._table_of = values.table
         self._bind(values, table, context.touch)
+        self.parts = StoreParts(repr(self), spec, context, table, values)
 
     def get_many(self, keys: Iterable[K]) -> list[V | None]:
         """The values of ``keys``, in their order; None where there is none."""
@@ -66,7 +68,7 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
 
     def put_all(self, pairs: Iterable[tuple[K, Any]] | Mapping[K, Any]) -> None:
         """Put many: all of them, or none where one is refused."""
-        record = self._slot.of_a_write()
+        record = self._current_record.of_a_write()
         # All of them first: what makes the pairs may work on records of its own.
         given = list(pairs.items() if isinstance(pairs, Mapping) else pairs)
         writes = [Write(*self._row(key, value, None, None)) for key, value in given]
@@ -76,7 +78,7 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
 
     def delete(self, key: K) -> V | None:
         """Delete ``key``; returns the value that it had, or None."""
-        record = self._slot.of_a_write()
+        record = self._current_record.of_a_write()
         old = self.get(key)
         self.table.put_one(self._raw_key(key), None)
         if record is not None:

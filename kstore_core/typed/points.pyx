@@ -74,7 +74,7 @@ cdef class Points:
         UncommittedLimitError
             The state is transactional and holds too much.
         """
-        record = self._values.slot.of_write()
+        record = self._values.current_record.of_write()
         cdef tuple row = self._values.row(key, value, timestamp, headers)
         if self._points is not None:
             self._points.set_row(row[0], row[1])

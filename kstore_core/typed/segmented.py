@@ -46,13 +46,10 @@ class SegmentedStore(Store[K]):
         self._reads = Reads(table, clock, self._keys, self._interval)
         self._fetch = self._reads.fetch
 
-    def _clock(self) -> StreamClock:
-        return self.clock
-
     @property
     def late(self) -> int:
         """Writes that were refused since the store was opened, for their segment has expired."""
-        return self.clock.late
+        return self.clock.dropped_late
 
     def _change(self, row: bytes, raw: bytes) -> tuple[Any, Any]:
         found: tuple[Any, Any] = self._item(row, raw)

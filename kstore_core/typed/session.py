@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from kstore_core.clock import StreamClock
 from kstore_core.keys import MAX_TIME
+from kstore_core.query.parts import StoreParts
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import Table
 from kstore_core.tables.scan import Scan
@@ -40,13 +41,16 @@ class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
         self, spec: StoreSpec, table: Table, context: StoreContext, clock: StreamClock
     ) -> None:
         super().__init__(spec, table, context, clock)
-        values = values_of(spec, context.slot)
+        values = values_of(spec, context.current_record)
         self._rows = SessionRows(values, self._keys)
         self._item = self._rows.item
         self._raw_key = values.raw_key
         self._write = SessionWriter(
             values, table, clock, self._interval, context.touch, self._keys.make
         ).put
+        self.parts = StoreParts(
+            repr(self), spec, context, table, values, clock, self._rows, self._fetch
+        )
         self._bind(self._rows, self._reads)
 
     def put(self, session: Windowed[K], aggregate: Any, *, headers: Any = None) -> None:

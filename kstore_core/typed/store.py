@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 
-from kstore_core.clock import StreamClock
 from kstore_core.errors import UnsupportedError
 from kstore_core.layers import Cached, StoreMeasures
 from kstore_core.layers.current_record import CurrentRecord
 from kstore_core.offsets import Partition, StoreRecord
 from kstore_core.offsets.position import Position, copy_position
+from kstore_core.query.parts import StoreParts
 from kstore_core.spec import StoreSpec
 from kstore_core.types import RecordContext
 
@@ -32,7 +32,7 @@ class StoreContext:
 
     Attributes
     ----------
-    slot : CurrentRecord
+    current_record : CurrentRecord
         The directory's.
     record : StoreRecord
         What is committed.
@@ -56,7 +56,7 @@ class StoreContext:
         The position below the cache, as long as it has been flushed ``flushes`` times.
     """
 
-    slot: CurrentRecord
+    current_record: CurrentRecord
     record: StoreRecord
     position: dict[str, dict[int, int]] = field(default_factory=dict)
     moved: bool = False
@@ -99,12 +99,13 @@ class StoreContext:
 class Store(Generic[K]):
     """A store as its user sees it. Opened by ``state.open(spec)``, closed with the state."""
 
+    parts: StoreParts
     _inner: Self | None = None
 
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         self._spec = spec
         self._context = context
-        self._slot = context.slot
+        self._current_record = context.current_record
         self._touch = context.touch
 
     def _for_user(self, state: object) -> Self:
@@ -156,7 +157,7 @@ class Store(Generic[K]):
     @property
     def stream_time(self) -> int | None:
         """The greatest record time seen, ms; -1 before the first; None for a store without time."""
-        clock = self._clock()
+        clock = self.parts.clock
         return None if clock is None else clock.observed
 
     def offsets(self) -> dict[Partition, int]:
@@ -206,7 +207,7 @@ class Store(Generic[K]):
         from kstore_core.query.answering import answer
 
         return answer(
-            self,
+            self.parts,
             query,
             bound,
             isolation,
@@ -261,6 +262,3 @@ class Store(Generic[K]):
     def _change(self, row: bytes, raw: bytes) -> tuple[K, Any] | None:
         """A row as its key and value; None where it is no change that anybody asks for."""
         raise NotImplementedError
-
-    def _clock(self) -> StreamClock | None:
-        return None

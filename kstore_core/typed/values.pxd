@@ -30,7 +30,7 @@ cdef class SerdeAdapter:
 cdef class Values:
     cdef SerdeAdapter key
     cdef SerdeAdapter value
-    cdef readonly CurrentRecord slot
+    cdef readonly CurrentRecord current_record
     cdef bint _blind
     cdef str _with_headers          # the factory of a store of this shape that keeps headers
 

@@ -156,14 +156,14 @@ cdef class Values:
     Parameters
     ----------
     spec : StoreSpec
-    slot : CurrentRecord
+    current_record : CurrentRecord
         Where the input record's time and headers are found when a write does not give them.
     """
 
-    def __cinit__(self, spec, CurrentRecord slot):
+    def __cinit__(self, spec, CurrentRecord current_record):
         self.key = SerdeAdapter(spec.key, "key", spec.name)
         self.value = SerdeAdapter(spec.value, "value", spec.name)
-        self.slot = slot
+        self.current_record = current_record
         self._with_headers = _WITH_HEADERS[spec.shape]
         # The built-in serdes are blind to headers, so theirs need not be made.
         self._blind = self.key.kind != CUSTOM and self.value.kind != CUSTOM
@@ -204,12 +204,12 @@ cdef class Values:
         return raw_key, self.value.write(value, key)
 
     cdef object _context_headers(self):
-        context = self.slot.now()
+        context = self.current_record.now()
         return Headers() if context is None else context.headers.copy()
 
     cdef object _lent_headers(self):
         """The record's headers, which stay its own; None without a record."""
-        context = self.slot.now()
+        context = self.current_record.now()
         return None if context is None else context.headers
 
     cdef int64_t _time(self, object timestamp) except? -1:
@@ -220,7 +220,7 @@ cdef class Values:
             except OverflowError:
                 pass
         if timestamp is None:
-            context = self.slot.now()
+            context = self.current_record.now()
             timestamp = None if context is None else context.timestamp
             if timestamp is None:
                 raise TypeError(
@@ -499,7 +499,7 @@ cdef object _only(object carried, object given):
     return carried
 
 
-def values_of(spec, CurrentRecord slot):
+def values_of(spec, CurrentRecord current_record):
     """The :class:`Values` for ``spec``'s format."""
     return {
         PLAIN.name: PlainValues,
@@ -511,4 +511,4 @@ def values_of(spec, CurrentRecord slot):
         ORDERED_TIMESTAMPED.name: TimestampedValues,
         ORDERED_TIMESTAMPED_HEADERS.name: HeadersValues,
         ORDERED_SESSION_HEADERS.name: SessionHeadersValues,
-    }[spec.format.name](spec, slot)
+    }[spec.format.name](spec, current_record)

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast, get_args
 
 from kstore_core.checks import check_choice
-from kstore_core.clock import StreamClock
 from kstore_core.errors import RetentionExceededError
+from kstore_core.query.parts import StoreParts
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import Bounds
 from kstore_core.tables.scan import Scan
@@ -60,20 +60,18 @@ class VersionedStore(Store[K], Generic[K, R]):
 
     def __init__(self, spec: StoreSpec, table: VersionedTable, context: StoreContext) -> None:
         super().__init__(spec, context)
-        self._record_now = context.slot.of_a_write
+        self._record_now = context.current_record.of_a_write
         self.table = table
         self.clock = table.clock
         turn = self.clock.turn  # of a write, which looks before it writes
         self._take_turn, self._end_turn = turn.acquire, turn.release
-        values = cast("VersionedValues", values_of(spec, context.slot))
+        values = cast("VersionedValues", values_of(spec, context.current_record))
         self._raw_key = values.raw_key
         self._row = values.row
         self._record_of = values.record
         self._item = values.item
         self._table_of = values.table
-
-    def _clock(self) -> StreamClock:
-        return self.clock
+        self.parts = StoreParts(repr(self), spec, context, table, values, self.clock)
 
     def put(self, key: K, value: Any, *, timestamp: Time | None = None, headers: Any = None) -> int:
         """Put the version of ``key`` that begins at ``timestamp``; None is a tombstone.

@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from kstore_core.clock import StreamClock
 from kstore_core.keys import MAX_TIME
+from kstore_core.query.parts import StoreParts
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import Table
 from kstore_core.tables.scan import Scan
@@ -48,7 +49,7 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
     ) -> None:
         super().__init__(spec, table, context, clock)
         assert spec.window_size_ms is not None
-        values = values_of(spec, context.slot)
+        values = values_of(spec, context.current_record)
         self._rows = WindowRows(values, self._keys, spec.window_size_ms)
         self._item = self._rows.item
         self._raw_key = values.raw_key
@@ -57,6 +58,9 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
         self._write = WindowWriter(
             values, table, clock, self._interval, context.touch, self._keys.make, numbers
         ).put
+        self.parts = StoreParts(
+            repr(self), spec, context, table, values, clock, self._rows, self._fetch
+        )
 
     def put(
         self,

@@ -46,7 +46,7 @@ cdef class Writer:
     cdef object end_turn
     cdef object put_one
     cdef object expire
-    cdef CurrentRecord slot
+    cdef CurrentRecord current_record
     cdef object touch
 
     def __init__(
@@ -64,7 +64,7 @@ cdef class Writer:
         self.end_turn = self.turn.release
         self.put_one = table.put_one
         self.expire = table.expire
-        self.slot = values.slot
+        self.current_record = values.current_record
         self.touch = touch
 
     cdef int write(self, bytes row, object raw, int64_t time, object record) except -1:
@@ -124,7 +124,7 @@ cdef class WindowWriter(Writer):
 
     def put(self, key, value, start, timestamp, headers):
         """Set the value of ``key`` in the window from ``start``, or add it; None deletes."""
-        record = self.slot.of_write()
+        record = self.current_record.of_write()
         start = window_start(start)
         raw_key, raw = self.values.row(key, value, timestamp, headers)
         if self.numbers is None:
@@ -144,7 +144,7 @@ cdef class SessionWriter(Writer):
         """Set the aggregate of a session; None removes it."""
         if type(session) is not Windowed:
             raise TypeError(f"a session is a Windowed(key, start, end), not {session!r}")
-        record = self.slot.of_write()
+        record = self.current_record.of_write()
         cdef Windowed times = <Windowed>session
         raw_key, raw = self.values.row(times.key, aggregate, None, headers)
         self.write(self.make(raw_key, times.start, times.end), raw, times.end, record)

@@ -8,7 +8,7 @@ import pytest
 
 from kstore_core import errors, open_state, stores
 from kstore_core.cli.app import COMMANDS, kstore
-from kstore_core.cli.errors import exit_code, spoken
+from kstore_core.cli.output.exit_codes import exit_code, spoken
 
 
 @pytest.mark.parametrize(

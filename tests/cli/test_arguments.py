@@ -2,7 +2,7 @@ import click
 import pytest
 
 from kstore_core import serdes
-from kstore_core.cli.arguments import DURATION, TIME, key_bytes
+from kstore_core.cli.parameters.values import DURATION, TIME, key_bytes
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kstore_core.cli.rendering import json_value
+from kstore_core.cli.output.rendering import json_value
 from tests.support.golden import manifest, unhex, unhex_headers
 
 VERSIONED = ("--shape", "versioned", "--history-retention", "60s", "--segment-interval", "10s")

@@ -131,7 +131,7 @@ def test_an_interrupted_swap_is_finished_by_the_same_command(run, root, monkeypa
             raise KeyboardInterrupt
 
     monkeypatch.setattr(command, "_bar", stop)
-    monkeypatch.setattr("kstore_core.cli.progress.lines", lambda bar: bar)
+    monkeypatch.setattr("kstore_core.cli.output.progress.lines", lambda bar: bar)
     ran = run("migrate", root, "s", "--to", "timestamped", "--lossy")
     assert ran.code == 1
     assert ran.err.startswith("kstore: interrupted; the store 's' is whole")
@@ -198,7 +198,7 @@ def test_a_store_that_spark_wrote_is_refused(run, tmp_path):
 
 
 def test_a_line_now_and_then(run, root, monkeypatch):
-    monkeypatch.setattr("kstore_core.cli.progress.SAY_EVERY_S", 0)
+    monkeypatch.setattr("kstore_core.cli.output.progress.SAY_EVERY_S", 0)
     lines = run("migrate", root, "s", "--to", "plain", "--lossy").err.splitlines()
     assert lines[:2] == [
         "kstore: copy s: 0 of about 5 rows",

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from kstore_core import Windowed, open_state, serdes, stores
 from kstore_core.cli.commands.demo import _Piped
-from kstore_core.cli.rendering import shown_headers, shown_time, shown_value
+from kstore_core.cli.output.rendering import shown_headers, shown_time, shown_value
 from kstore_core.demo.report import _print
 
 MAIN = "from kstore_core.cli import main; main()"

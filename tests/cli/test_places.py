@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from kstore_core import open_state, serdes, stores
-from kstore_core.cli.places import places
+from kstore_core.cli.parameters.places import places
 from kstore_core.codec import partition
 from kstore_core.errors import StateError
 from kstore_core.spark.root.manifest import Manifest, Shard

@@ -4,7 +4,7 @@ import math
 import pytest
 
 from kstore_core import Headers, serdes
-from kstore_core.cli.rendering import (
+from kstore_core.cli.output.rendering import (
     decoded,
     json_headers,
     json_text,

@@ -6,8 +6,8 @@ import pytest
 
 from kstore_core import open_state, serdes, stores
 from kstore_core.changelog import ChangelogDirectory, FileChangelog
-from kstore_core.cli import progress
 from kstore_core.cli.commands import restore as command
+from kstore_core.cli.output import progress
 from kstore_core.restore.replay import RestoreProgress
 from kstore_core.serdes import BuiltInSerde
 

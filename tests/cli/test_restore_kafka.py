@@ -5,7 +5,7 @@ from confluent_kafka import Producer
 
 from kstore_core import open_state, stores
 from kstore_core.changelog import KafkaChangelogs
-from kstore_core.cli.brokers import LOG, client_settings
+from kstore_core.cli.parameters.brokers import LOG, client_settings
 from kstore_core.errors import SpecError
 
 TOPICS = ["app-s-changelog", "app-two-changelog", "other-two-changelog", "app-b-a-changelog"]

@@ -127,7 +127,7 @@ def test_an_interruption_says_how_to_go_on(run, half, monkeypatch, as_json):
 
 
 def test_elsewhere_than_on_a_terminal_there_is_a_line_now_and_then(run, half, monkeypatch):
-    monkeypatch.setattr("kstore_core.cli.progress.SAY_EVERY_S", 0.0)
+    monkeypatch.setattr("kstore_core.cli.output.progress.SAY_EVERY_S", 0.0)
     ran = run("upgrade", half, HALF)
     assert ran.err == "kstore: timestamped → timestamped_headers: 87 of about 87 rows\n"
 

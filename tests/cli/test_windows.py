@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from kstore_core import Windowed, open_state, serdes, stores
-from kstore_core.cli.rendering import json_value
+from kstore_core.cli.output.rendering import json_value
 from kstore_core.plugins.registry import engine_class
 from tests.support.golden import manifest, unhex, unhex_headers
 

@@ -64,12 +64,6 @@ class SegmentRowMachine(RuleBasedStateMachine):
         self.row = segment_rows.insert(self.row, timestamp, value, index)
         self.model.insert(timestamp, value, index)
 
-    @rule(back=st.integers(0, 60))
-    def truncate_to(self, back: int) -> None:
-        timestamp = self.model.end - back
-        self.row = segment_rows.truncate_to(self.row, timestamp)
-        self.model.truncate_to(timestamp)
-
     @rule(low=st.integers(-1100, 1100), width=st.integers(-5, 200))
     def find_all(self, low: int, width: int) -> None:
         found = segment_rows.find_all(self.row, low, low + width)
@@ -107,7 +101,6 @@ def test_the_widest_times() -> None:
     row = segment_rows.new_row(b"v", low, high)
     assert segment_rows.find(row, low) == (0, low, high, b"v")
     assert segment_rows.find_all(row, low, high) == [(low, high, b"v")]
-    assert segment_rows.truncate_to(row, low) == segment_rows.degenerate_row(low)
     assert segment_rows.insert_as_latest(row, low, 5, b"w") == segment_rows.new_row(b"w", low, 5)
 
 
@@ -132,7 +125,6 @@ def test_versions_out_of_place_are_refused() -> None:
         lambda: segment_rows.update(ROW, 40, b"", 0),
         lambda: segment_rows.update(ROW, 20, b"", 0),
         lambda: segment_rows.update(ROW, 20, b"", 2),
-        lambda: segment_rows.truncate_to(ROW, 41),
         lambda: segment_rows.insert(segment_rows.degenerate_row(1), 0, b"", 1),
     ]
     for attempt in attempts:
@@ -171,7 +163,6 @@ def test_corrupt_rows_are_refused_by_everything(row: bytes) -> None:
         lambda: segment_rows.insert_as_earliest(row, 5, b""),
         lambda: segment_rows.insert(row, 35, b"", 0),
         lambda: segment_rows.update(row, 35, b"", 0),
-        lambda: segment_rows.truncate_to(row, 15),
     ):
         with pytest.raises(FormatError, match="segment row: ") as caught:
             operation()

@@ -56,7 +56,6 @@ def check_change(data: bytes) -> None:
         ("insert", (row.versions[index][0] + step, value, index)),
         ("insert_as_latest", (row.end, row.end + step, value)),
         ("insert_as_earliest", (row.start - step, value)),
-        ("truncate_to", (row.versions[index][0] + step,)),
     ]
     name, arguments = changes[data[0] % len(changes)]
     try:

@@ -63,13 +63,13 @@ class Place:
         self.staging = Staging(staging.pop("limit", -1), **staging)
         self.database = MemoryEngine().open(tmp_path, "s")
         self.below = Noting(NamespaceTable(StagedNamespace(self.staging, self.database, "default")))
-        self.slot = CurrentRecord()
+        self.current_record = CurrentRecord()
         self.budget = CacheBudget(max_bytes)
-        self.cache = Cached(self.below, self.budget, self.slot)
+        self.cache = Cached(self.below, self.budget, self.current_record)
 
     def work_on(self, record: RecordContext) -> None:
         """Have writes from now on come from a record."""
-        OpenRecord(self.slot, record).enter()
+        OpenRecord(self.current_record, record).enter()
 
 
 @pytest.fixture
@@ -197,7 +197,7 @@ def test_a_limit_holds_after_two_caches_were_flushed_at_once(
 ) -> None:
     """What is flushed is admitted, until each of the threads has ended."""
     other = Noting(NamespaceTable(StagedNamespace(place.staging, place.database, "other")))
-    cache = Cached(other, place.budget, place.slot)
+    cache = Cached(other, place.budget, place.current_record)
     begun, ended = threading.Event(), threading.Event()
     monkeypatch.setattr(other, "write", lambda writes: begun.set() or ended.wait(10))
     monkeypatch.setattr(
@@ -313,7 +313,7 @@ def test_a_reader_that_was_overtaken_caches_nothing(place: Place) -> None:
         return found
 
     place.below.get = get  # type: ignore[method-assign]
-    cache = Cached(place.below, place.budget, place.slot)
+    cache = Cached(place.below, place.budget, place.current_record)
     assert cache.get(b"a") == b"old"
     place.below.get = below.get  # type: ignore[method-assign]
     assert cache.get(b"a") is None

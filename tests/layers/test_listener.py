@@ -102,7 +102,7 @@ def test_it_is_told_under_the_record_of_the_last_write(home: Home) -> None:
         seen: list[Any] = []
 
         def listener(key: bytes, new: Any, old: Any) -> None:
-            current = state._slot.current
+            current = state._current_record.current
             seen.append(None if current is None else (current.offset, list(current.headers)))
             if current is not None:
                 other.put(key, new)  # takes the record's time and headers

@@ -10,11 +10,13 @@ import griffe
 import pytest
 
 import kstore_core
+from kstore_core import errors
 from tests.support.pages import DOCS, blocks
 
 PAGES = sorted(path.name for path in (DOCS / "api").glob("*.md"))
 TEXTS = {name: (DOCS / "api" / name).read_text(encoding="utf-8") for name in PAGES}
 DIRECTIVE = re.compile(r"^::: (\S+)$", re.MULTILINE)
+TEXTS["errors.md"] = (DOCS / "errors.md").read_text(encoding="utf-8")
 RENDERED = [path for text in TEXTS.values() for path in DIRECTIVE.findall(text)]
 IMPORT = re.compile(r"^\s*from (kstore_core[\w.]*) import ([\w, ]+)", re.MULTILINE)
 EXAMPLES_ONLY = "kstore_core.demo"
@@ -38,6 +40,8 @@ def public_names():
         module = sys.modules[path]
         for name in getattr(module, "__all__", ()):
             shown[path, name] = getattr(module, name)
+    for path in RENDERED:
+        shown[path.rpartition(".")[::2]] = resolve(path)
     return shown
 
 
@@ -45,6 +49,18 @@ def test_nothing_is_rendered_twice():
     assert [path for path, count in Counter(RENDERED).items() if count > 1] == []
     for path in RENDERED:
         resolve(path)
+
+
+def test_every_error_has_a_remedy():
+    parts = DIRECTIVE.split(TEXTS["errors.md"])[1:]
+    assert parts[::2] == [f"kstore_core.errors.{name}" for name in errors_in_tree()]
+    for path, text in zip(parts[::2], parts[1::2], strict=True):
+        assert text.strip().startswith("**Remedy.** "), path
+
+
+def errors_in_tree():
+    """The classes in the order of the module."""
+    return [name for name in vars(errors) if name in errors.__all__]
 
 
 def test_every_name_of_the_package_is_on_the_index_and_a_page():

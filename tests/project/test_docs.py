@@ -1,6 +1,7 @@
 """The code of the README and of the quick start runs, and prints what stands there."""
 
 import re
+import signal
 import tomllib
 from pathlib import Path
 
@@ -114,3 +115,21 @@ def test_the_index_of_decisions_links_every_page():
     folder = Path(ROOT, "docs/decisions")
     pages = {path.relative_to(folder).as_posix() for path in folder.rglob("*.md")}
     assert linked == pages - {"index.md"}
+
+
+@pytest.fixture
+def terminated_as_before():
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize(
+    "page", ["errors", "options", "embedding", "engines/index", "index", "verify", "versioning"]
+)
+@pytest.mark.usefixtures("in_empty_directory", "terminated_as_before")
+def test_the_examples_of_a_page_run_and_print_what_it_shows(page):
+    _, printed = run(f"docs/{page}.md")
+    assert printed
+    for found, promised in printed:
+        assert found == promised

@@ -50,8 +50,8 @@ def root(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     root = tmp_path / "root"
     yield root
     from kstore_core.spark.root.root import Root
-    from kstore_core.spark.verify.files import hold_files
+    from kstore_core.spark.verify.files import check_files
 
     if request.node.get_closest_marker("spoils_root") is None and (root / "_kstore").is_dir():
-        held = hold_files(Root.at(root))
+        held = check_files(Root.at(root))
         assert [found for found in held.findings if found.severity != "note"] == []

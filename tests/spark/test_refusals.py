@@ -96,7 +96,7 @@ def test_records_that_do_not_fit_are_told(
 
 def test_arguments_that_do_not_fit_are_told(spark: SparkSession, root: Path) -> None:
     df = sql_log(spark, GOOD)
-    with pytest.raises(ValueError, match="mode='upsert'; there are: append"):
+    with pytest.raises(SpecError, match=r"mode must be 'append', .* not 'upsert'"):
         write_store(df, root, SPEC, partitions=2, mode="upsert")  # type: ignore[arg-type]
     with pytest.raises(SpecError, match="partitions=0"):
         write_store(df, root, SPEC, partitions=0)
@@ -106,7 +106,7 @@ def test_arguments_that_do_not_fit_are_told(spark: SparkSession, root: Path) -> 
         write_store(df, root, "rates", partitions=2)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"df is a pyarrow\.lib\.Table, not a DataFrame of Spark"):
         write_store(pa.table({"key": []}), root, SPEC, partitions=2)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="partition_by='keys'"):
+    with pytest.raises(SpecError, match="partition_by must be 'key' or 'partition', not 'keys'"):
         write_store(df, root, SPEC, partitions=2, partition_by="keys")  # type: ignore[arg-type]
     with pytest.raises(SpecError, match="has no column 'partition'"):
         write_store(df, root, SPEC, partitions=2, partition_by="partition")

@@ -145,7 +145,7 @@ def test_a_version_whose_segment_has_expired_is_not_put():
     table = make(retention=0, interval=10)
     put(table, b"k", b"new", 100)
     assert put(table, b"k", b"old", 99) == NOT_PUT
-    assert table.clock.late == 1
+    assert table.clock.dropped_late == 1
 
 
 def test_the_greatest_time_is_a_time():

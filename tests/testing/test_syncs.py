@@ -12,7 +12,7 @@ import pytest
 from _pytest.outcomes import Skipped
 
 from kstore_core.testing import EngineSuite
-from kstore_core.testing.engine_suite import power
+from kstore_core.testing.engine_suite.lifetime import power
 from kstore_core.testing.syncs import fail_syncs
 from kstore_memory import MemoryEngine
 

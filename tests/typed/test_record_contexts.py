@@ -188,10 +188,10 @@ def test_records_within_records(work: Work) -> None:
                         work.delete(5 * number + depth)
                         raise ZeroDivisionError
                 except ZeroDivisionError:
-                    assert work.state._slot.current.offset == 5 * number
+                    assert work.state._current_record.current.offset == 5 * number
 
     asyncio.run(at_once(one, 12))
-    assert work.state._slot.current is None
+    assert work.state._current_record.current is None
     work.check(range(60))
 
 
@@ -359,14 +359,14 @@ def test_a_generator_that_is_closed_elsewhere(state: Any) -> None:
     async def main() -> None:
         source = records()
         await reader(source)
-        assert state._slot.current.offset == 1, "as the record is still open"
+        assert state._current_record.current.offset == 1, "as the record is still open"
         await asyncio.create_task(close(source))
-        assert state._slot.current is None
+        assert state._current_record.current is None
         with pytest.raises(TypeError, match="timestamp is missing"):
             store.put(b"k", b"v")
         with state.record(timestamp=77):
             store.put(b"k", b"v")
-        assert state._slot.current is None
+        assert state._current_record.current is None
 
     async def close(source: Any) -> None:
         await source.aclose()
@@ -388,7 +388,7 @@ def test_records_that_are_left_in_another_order_than_entered(state: Any) -> None
             assert store.get(b"k").timestamp == max(inside)
             records[number].__exit__(None, None, None)
             inside.remove(number)
-        assert state._slot.current is None
+        assert state._current_record.current is None
         with pytest.raises(TypeError, match="timestamp is missing"):
             store.put(b"k", b"v")
 
@@ -397,7 +397,7 @@ def test_a_record_that_is_left_in_a_copy_of_its_context(state: Any) -> None:
     record = state.record(timestamp=5)
     record.__enter__()
     contextvars.copy_context().run(record.__exit__, None, None, None)
-    assert state._slot.current is None
+    assert state._current_record.current is None
 
 
 def test_nothing_is_kept_of_records_and_states(tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ def test_history_survives_a_reopen_with_stream_time(home, factory):
         assert store.history(b"k") == before
         assert store.get(b"k", as_of=2010).timestamp == 2000
         assert store.put(b"k", b"late", timestamp=1949) == NOT_PUT
-        assert store.clock.late == 1
+        assert store.clock.dropped_late == 1
 
 
 def test_a_range_reaches_over_all_segments_in_the_order_of_keys(home, factory):
@@ -336,7 +336,7 @@ def test_late_versions_are_counted(fx):
     for _ in range(3):
         fx.put("EUR", b"late", timestamp=1)
     fx.delete("EUR", timestamp=1)
-    assert fx.clock.late == 4
+    assert fx.clock.dropped_late == 4
     assert [version.timestamp for version in fx.history("EUR")] == [5000]
 
 

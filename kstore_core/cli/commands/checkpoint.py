@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from kstore_core.cli.arguments import NEW_DIRECTORY
 from kstore_core.cli.looking import open_to_read
-from kstore_core.cli.options import engine_option, json_option, path_argument
-from kstore_core.cli.output import print_json
-from kstore_core.cli.rendering import printable
+from kstore_core.cli.output.printing import print_json
+from kstore_core.cli.output.rendering import printable
+from kstore_core.cli.parameters.options import engine_option, json_option, path_argument
+from kstore_core.cli.parameters.values import NEW_DIRECTORY
 
 __all__ = ["checkpoint"]
 

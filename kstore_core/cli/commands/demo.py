@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from kstore_core.cli.arguments import NEW_DIRECTORY
-from kstore_core.cli.errors import FINDINGS
+from kstore_core.cli.output.exit_codes import FINDINGS
+from kstore_core.cli.parameters.values import NEW_DIRECTORY
 
 __all__ = ["demo"]
 

@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from kstore_core.cli.commands.verify import findings_document, print_findings
-from kstore_core.cli.options import engine_option, json_option, path_argument
-from kstore_core.cli.output import print_json
-from kstore_core.cli.places import is_root, refuse_shards
-from kstore_core.cli.rendering import printable
+from kstore_core.cli.output.printing import print_json
+from kstore_core.cli.output.rendering import printable
+from kstore_core.cli.parameters.options import engine_option, json_option, path_argument
+from kstore_core.cli.parameters.places import is_root, refuse_shards
 from kstore_core.hints import command
 from kstore_core.maintenance.doctor import SetAside, examine
 from kstore_core.maintenance.doctor import set_aside as set_store_aside

@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 
-from kstore_core.cli.arguments import TIME
-from kstore_core.cli.options import json_option, path_argument, store_options
-from kstore_core.cli.output import print_json, print_table
-from kstore_core.cli.places import places
-from kstore_core.cli.ranges import Range
+from kstore_core.cli.output.printing import print_json, print_table
+from kstore_core.cli.parameters.options import json_option, path_argument, store_options
+from kstore_core.cli.parameters.places import places
+from kstore_core.cli.parameters.ranges import Range
+from kstore_core.cli.parameters.values import TIME
 from kstore_core.cli.reading import Reader, opened, titles
 
 __all__ = ["dump"]

@@ -9,10 +9,10 @@ import click
 
 from kstore_core.cli.app import COMMANDS
 from kstore_core.cli.contributed import gather
-from kstore_core.cli.errors import FINDINGS
-from kstore_core.cli.options import json_option
-from kstore_core.cli.output import print_json, print_table
-from kstore_core.cli.rendering import printable
+from kstore_core.cli.output.exit_codes import FINDINGS
+from kstore_core.cli.output.printing import print_json, print_table
+from kstore_core.cli.output.rendering import printable
+from kstore_core.cli.parameters.options import json_option
 from kstore_core.engine import Capabilities
 from kstore_core.errors import EngineUnavailableError
 from kstore_core.plugins import Announced, installed_plugins

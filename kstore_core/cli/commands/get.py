@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from kstore_core.cli.arguments import TIME, key_bytes
 from kstore_core.cli.describing import worded
-from kstore_core.cli.errors import NotFoundError
-from kstore_core.cli.options import json_option, key_arguments, store_options
-from kstore_core.cli.output import print_fields, print_json
-from kstore_core.cli.places import places
+from kstore_core.cli.output.exit_codes import NotFoundError
+from kstore_core.cli.output.printing import print_fields, print_json
+from kstore_core.cli.output.rendering import printable
+from kstore_core.cli.parameters.options import json_option, key_arguments, store_options
+from kstore_core.cli.parameters.places import places
+from kstore_core.cli.parameters.values import TIME, key_bytes
 from kstore_core.cli.reading import Reader, opened
-from kstore_core.cli.rendering import printable
 from kstore_core.errors import SpecError
 from kstore_core.types import Windowed
 

@@ -8,12 +8,12 @@ from typing import Any
 import click
 
 from kstore_core.cli.describing import worded
-from kstore_core.cli.errors import CORRUPT, NotFoundError, exit_code, spoken
 from kstore_core.cli.looking import Sight, look, open_to_read, seen_families, seen_format
-from kstore_core.cli.options import engine_option, json_option, path_argument
-from kstore_core.cli.output import print_fields, print_json
-from kstore_core.cli.places import places
-from kstore_core.cli.rendering import printable, shown_duration, shown_time
+from kstore_core.cli.output.exit_codes import CORRUPT, NotFoundError, exit_code, spoken
+from kstore_core.cli.output.printing import print_fields, print_json
+from kstore_core.cli.output.rendering import printable, shown_duration, shown_time
+from kstore_core.cli.parameters.options import engine_option, json_option, path_argument
+from kstore_core.cli.parameters.places import places
 from kstore_core.cli.segments import documents
 from kstore_core.errors import CorruptionError, KStoreError
 from kstore_core.state import StateDirectory

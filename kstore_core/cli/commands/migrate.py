@@ -14,11 +14,11 @@ from kstore_core.changelog import FileChangelog
 from kstore_core.cli.commands.restore import log_of
 from kstore_core.cli.describing import describe
 from kstore_core.cli.looking import look, open_to_read
-from kstore_core.cli.options import json_option, path_argument, spec_options
-from kstore_core.cli.output import print_json
-from kstore_core.cli.places import refuse_shards
-from kstore_core.cli.progress import Bar, UnfinishedError, shown
-from kstore_core.cli.rendering import printable
+from kstore_core.cli.output.printing import print_json
+from kstore_core.cli.output.progress import Bar, UnfinishedError, shown
+from kstore_core.cli.output.rendering import printable
+from kstore_core.cli.parameters.options import json_option, path_argument, spec_options
+from kstore_core.cli.parameters.places import refuse_shards
 from kstore_core.errors import SpecError
 from kstore_core.formats import named
 from kstore_core.maintenance.migrate import Migrated, MigrateProgress, drop_old

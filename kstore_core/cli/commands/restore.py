@@ -15,15 +15,15 @@ from kstore_core.changelog.files.directory import (
     other_store,
     partition_of,
 )
-from kstore_core.cli.arguments import NEW_DIRECTORY
-from kstore_core.cli.brokers import LOG, Brokers, client_settings, open_topic
 from kstore_core.cli.describing import describe, described_by_options, flag
-from kstore_core.cli.errors import NotFoundError
 from kstore_core.cli.looking import Sight, look
-from kstore_core.cli.options import engine_option, json_option, spec_options
-from kstore_core.cli.output import print_json
-from kstore_core.cli.progress import Bar, UnfinishedError, shown
-from kstore_core.cli.rendering import printable
+from kstore_core.cli.output.exit_codes import NotFoundError
+from kstore_core.cli.output.printing import print_json
+from kstore_core.cli.output.progress import Bar, UnfinishedError, shown
+from kstore_core.cli.output.rendering import printable
+from kstore_core.cli.parameters.brokers import LOG, Brokers, client_settings, open_topic
+from kstore_core.cli.parameters.options import engine_option, json_option, spec_options
+from kstore_core.cli.parameters.values import NEW_DIRECTORY
 from kstore_core.errors import SpecError, UnsupportedError
 from kstore_core.plugins.registry import make_engine
 from kstore_core.restore.replay import RestoreProgress

@@ -9,10 +9,15 @@ import click
 
 from kstore_core.cli.describing import describe
 from kstore_core.cli.looking import look, open_to_read
-from kstore_core.cli.options import engine_option, json_option, path_argument, spec_options
-from kstore_core.cli.output import print_json
-from kstore_core.cli.places import refuse_shards
-from kstore_core.cli.progress import Bar, UnfinishedError, shown
+from kstore_core.cli.output.printing import print_json
+from kstore_core.cli.output.progress import Bar, UnfinishedError, shown
+from kstore_core.cli.parameters.options import (
+    engine_option,
+    json_option,
+    path_argument,
+    spec_options,
+)
+from kstore_core.cli.parameters.places import refuse_shards
 from kstore_core.maintenance.upgrade.finishing import Progress, Upgraded
 from kstore_core.maintenance.upgrade.finishing import upgrade as upgrade_store
 from kstore_core.spec import Shape

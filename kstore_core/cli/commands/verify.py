@@ -9,12 +9,12 @@ from typing import Any
 import click
 
 from kstore_core.cli.describing import described_by_options
-from kstore_core.cli.errors import spoken
-from kstore_core.cli.options import json_option, path_argument, store_options
-from kstore_core.cli.output import print_json
-from kstore_core.cli.places import is_root
-from kstore_core.cli.progress import Bar, shown
-from kstore_core.cli.rendering import json_value, printable, shown_value
+from kstore_core.cli.output.exit_codes import spoken
+from kstore_core.cli.output.printing import print_json
+from kstore_core.cli.output.progress import Bar, shown
+from kstore_core.cli.output.rendering import json_value, printable, shown_value
+from kstore_core.cli.parameters.options import json_option, path_argument, store_options
+from kstore_core.cli.parameters.places import is_root
 from kstore_core.errors import SpecError
 from kstore_core.maintenance.verify import Finding, Progress, Verified
 from kstore_core.maintenance.verify import verify as verify_directory

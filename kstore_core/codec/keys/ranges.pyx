@@ -12,6 +12,7 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcmp
 
 from kstore_core.codec.keys.parts cimport NO_PREFIX, Parts, take_apart
+from kstore_core.engine.ordered cimport close_chunks
 
 from kstore_core.errors import FormatError
 
@@ -192,9 +193,7 @@ cdef class FilteredChunks:
 
     def close(self):
         """Let go of what is read."""
-        close = getattr(self.below, "close", None)
-        if close is not None:
-            close()
+        close_chunks(self.below)
 
 
 def last_row_of(bytes key not None, bytes suffix not None):

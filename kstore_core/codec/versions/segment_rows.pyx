@@ -337,31 +337,3 @@ cdef bytes placed(object row, object timestamp, object value, object index, int 
             close_view(&value_view)
     finally:
         close_view(&view)
-
-
-def truncate_to(row, timestamp):
-    """A row without what lies at `timestamp` and after it; degenerate when nothing is left.
-
-    Raises
-    ------
-    ValueError
-        If `timestamp` is after the row's end.
-    FormatError
-        If the row is corrupt.
-    """
-    cdef View view
-    cdef Row layout
-    cdef Version tombstone
-    cdef int64_t at = as_i64(timestamp, "timestamp")
-    open_checked(row, &view, &layout)
-    try:
-        if at > layout.next_timestamp:
-            raise misplaced("truncate_to", at, &layout)
-        if at <= layout.min_timestamp:
-            tombstone.timestamp, tombstone.value, tombstone.size = at, NULL, TOMBSTONE
-            return spliced(NULL, 0, 0, &tombstone, 1, at, at)
-        return spliced(
-            &layout, 0, index_at(&layout, at - 1), NULL, 0, at, layout.min_timestamp
-        )
-    finally:
-        close_view(&view)

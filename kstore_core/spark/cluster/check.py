@@ -1,4 +1,4 @@
-"""check_cluster: whether the machines of a Spark cluster have what kstore's tasks need."""
+"""check_cluster: a check that the machines of a Spark cluster can run kstore's tasks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAMED = 5
 
 
 class Worker(NamedTuple):
-    """What tasks saw of one executor's machine and Python.
+    """The machine and Python of one executor, as tasks found them.
 
     Attributes
     ----------
@@ -37,12 +37,12 @@ class Worker(NamedTuple):
     engines : list of str
         Those that can be loaded there.
     scratch : str
-        Where shards are built: what Python's ``tempfile`` takes, ``TMPDIR`` for one.
+        The directory in which shards are built: that of Python's ``tempfile``, such as ``TMPDIR``.
     scratch_free_bytes : int
     open_files : int or None
-        How many files a process may have open; None for no limit.
+        The limit of open files of a process; None for no limit.
     tasks : int
-        How many of the probe's tasks ran there.
+        The number of the probe's tasks that ran there.
     """
 
     host: str
@@ -66,7 +66,7 @@ def check_cluster(
     tasks: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> list[Worker]:
-    """Run a task in every slot of the cluster, and say what it has and what it lacks.
+    """Run a task in every slot of the cluster, and report its Python, engines and root.
 
     Each task looks for kstore and pyarrow, loads every engine, writes a small store with ``engine``
     in its scratch space, and reads from and writes to the root.
@@ -75,16 +75,15 @@ def check_cluster(
     ----------
     spark : SparkSession
     root : path, optional
-        Where stores are, or will be. Whether every machine means the same place by it is shown by
-        files: each task reads one that the driver wrote, and the driver reads one of each task.
-        They are removed afterwards.
+        The place of stores. To show that it is the same place for every machine, each task reads a
+        file of the driver, and the driver a file of each task. They are removed afterwards.
     engine : str
         The engine of the stores.
     write : bool
-        False for a root that this job only reads: nothing is written to it, and what is compared is
-        the versions that each task sees there.
+        False for a root that this job only reads: nothing is written to it, and the versions that
+        each task sees are compared.
     tasks : int, optional
-        How many tasks to run; as many as the executors have cores by now, if not given.
+        The number of tasks; by default the number of the executors' present cores.
     storage_options : mapping, optional
         For a root in an object store, as in :func:`kstore_core.spark.write_store`.
 
@@ -97,7 +96,7 @@ def check_cluster(
     ------
     EngineUnavailableError
         kstore, pyarrow or the engine is missing on some machine, or cannot be used there, or kstore
-        is of another version than here. The text tells the hosts and what to install.
+        is of another version than here. The text names the hosts and what to install.
     StateError
         The root is not the same place for every machine, or may not be written to.
     UnsupportedError
@@ -109,7 +108,7 @@ def check_cluster(
     if tasks is None:
         tasks = spark.sparkContext.defaultParallelism
     if isinstance(tasks, bool) or not isinstance(tasks, int) or tasks < 1:
-        raise ValueError(f"tasks={tasks!r}; at least one task has to look around")
+        raise ValueError(f"tasks={tasks!r}; it is an int from 1 on")
     if root is None:
         seen = _look(spark, engine, None, tasks)
         _refuse_software(seen)
@@ -124,15 +123,15 @@ def check_cluster(
 def _look(
     spark: SparkSession, engine: str, visit: Visit | None, tasks: int
 ) -> list[dict[str, Any]]:
-    """What as many tasks see, each in a slot of its own where there are as many."""
+    """The documents of ``tasks`` tasks, spread over the slots."""
     from pyspark import cloudpickle
     from pyspark.sql import functions as F  # noqa: N812
 
     carried = None if visit is None else pickle.dumps(visit)
-    # By value, for kstore may not be there to find it by name.
+    # By value: workers may lack kstore.
     cloudpickle.register_pickle_by_value(cluster_probe)  # type: ignore[no-untyped-call]
     try:
-        # Not with Arrow, which may be missing there, too.
+        # Without Arrow, which workers may lack, too.
         look = F.udf(
             functools.partial(cluster_probe.look, engine=engine, visit=carried, hold_s=_HOLD_S),
             "string",
@@ -145,10 +144,10 @@ def _look(
 
 
 def _refuse_software(seen: list[dict[str, Any]]) -> None:
-    told = _told((one, fault) for one in seen for fault in _software_faults(one))
-    if told:
+    faults = _by_host((one, fault) for one in seen for fault in _software_faults(one))
+    if faults:
         raise EngineUnavailableError(
-            f"the cluster cannot run kstore's tasks. {told}. Install it for that Python, or ship "
+            f"the cluster cannot run kstore's tasks. {faults}. Install it for that Python, or ship "
             "an environment with spark.archives and let PYSPARK_PYTHON name its interpreter"
         )
 
@@ -161,15 +160,15 @@ def _software_faults(one: dict[str, Any]) -> Iterator[str]:
 
 
 def _refuse_root(seen: list[dict[str, Any]], visit: Visit) -> None:
-    told = _told((one, one["root"] or visit.from_the_driver(one["slot"])) for one in seen)
-    if told:
+    faults = _by_host((one, one["root"] or visit.from_the_driver(one["slot"])) for one in seen)
+    if faults:
         raise StateError(
-            f"{visit.root} is not one place for all machines. {told}. A root is on a file system "
+            f"{visit.root} is not one place for all machines. {faults}. A root is on a file system "
             "that every machine has mounted at the same path, or in an object store"
         )
 
 
-def _told(faults: Iterable[tuple[dict[str, Any], str | None]]) -> str:
+def _by_host(faults: Iterable[tuple[dict[str, Any], str | None]]) -> str:
     """Each fault once, after the hosts that have it."""
     hosts: dict[str, set[str]] = {}
     for one, fault in faults:
@@ -184,7 +183,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _workers(seen: list[dict[str, Any]]) -> list[Worker]:
-    """One for all tasks of an executor, which have the process that forked them in common."""
+    """One for all tasks of an executor, which share the process that forked them."""
     executors: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for one in seen:
         executors.setdefault((one["host"], one["daemon"]), []).append(one)

@@ -1,8 +1,7 @@
-"""What one task sees of the machine that runs it.
+"""The probe of a worker's machine by one task.
 
-It is sent to the workers as code, not by name: kstore may be what is missing there. So what stands
-outside of functions imports nothing but the standard library, and kstore is imported where it is
-looked for.
+This module is sent to the workers as code, not by name, since they may lack kstore. So it imports
+only the standard library at its top, and kstore within functions.
 """
 
 from __future__ import annotations
@@ -24,18 +23,11 @@ _SPARK = "pip install 'pyspark>=4.1,<5' 'pyarrow>=18' 'pandas>=2.2.3' 'numpy>=1.
 
 
 def look(slot: int, engine: str, visit: bytes | None, hold_s: float) -> str:
-    """A JSON document of what is here: see :class:`kstore_core.spark.cluster.check.Worker`.
+    """Describe this machine in JSON; see :class:`kstore_core.spark.cluster.check.Worker`.
 
-    Parameters
-    ----------
-    slot : int
-        The number of this task.
-    engine : str
-        A small store is written with it.
-    visit : bytes or None
-        A pickled :class:`kstore_core.spark.cluster.shared_root.Visit` of the root.
-    hold_s : float
-        How long to keep the slot at least, so that other slots get the other tasks.
+    Task ``slot`` writes a small store with ``engine``, and checks the root of a pickled
+    :class:`~kstore_core.spark.cluster.shared_root.Visit`. It takes ``hold_s`` seconds at least, so
+    that other slots get the other tasks.
     """
     began = time.monotonic()
     faults: list[str] = []
@@ -65,7 +57,7 @@ def look(slot: int, engine: str, visit: bytes | None, hold_s: float) -> str:
 
 
 def _loaded(distribution: str, module: str, faults: list[str]) -> str | None:
-    """The version of what can be imported, or a fault where it is missing or does not load."""
+    """The version of a distribution; None, and a fault, if its module cannot be imported."""
     from importlib import metadata
 
     try:
@@ -100,7 +92,7 @@ def _engines() -> list[str]:
 
 
 def _write_a_store(engine: str, faults: list[str]) -> None:
-    """Write a row in scratch, with a fault for whatever keeps a shard from being built here."""
+    """Write a row to a store in scratch space, and add the fault if that fails."""
     from kstore_core import open_state, stores
     from kstore_core.errors import KStoreError
 
@@ -115,7 +107,7 @@ def _write_a_store(engine: str, faults: list[str]) -> None:
 
 
 def _open_files() -> int | None:
-    """How many files a process may have open; None where nothing says so, or for no limit."""
+    """The limit of open files of a process; None if it is unknown, or for no limit."""
     try:
         import resource
     except ImportError:

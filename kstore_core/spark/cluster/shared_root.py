@@ -1,6 +1,6 @@
-"""Whether all machines mean the same place by a root: files that one writes and another reads.
+"""The check that a root is the same place for all machines: one writes files, another reads them.
 
-They are written as a shard's are, into the attempts of a job that is never published.
+They are written like shards, into the attempts of a job that is never published.
 """
 
 from __future__ import annotations
@@ -22,23 +22,14 @@ _DRIVER = "driver"
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A look at a root from all sides; it travels to the tasks.
-
-    Attributes
-    ----------
-    root : Root
-    newest : int or None
-        The newest version that the driver sees there; None for none.
-    job : str or None
-        Below whose attempts the files go; None for a visit that writes nothing.
-    """
+    """A check of a root from the driver and its tasks; it travels to the tasks."""
 
     root: Root
-    newest: int | None
-    job: str | None = None
+    newest: int | None  # the version that the driver sees
+    job: str | None = None  # of the files; None: nothing is written
 
     def from_a_task(self, slot: int) -> str | None:
-        """What is wrong with the root on the machine that runs this task."""
+        """The fault of the root on this task's machine; None for none."""
         if self.job is None:
             return self._without_the_newest()
         unseen = self._unread(_DRIVER)
@@ -51,7 +42,7 @@ class Visit:
         return None
 
     def from_the_driver(self, slot: int) -> str | None:
-        """What is wrong with what a task wrote, which found nothing wrong itself."""
+        """The fault of a file that a task wrote without a fault of its own; None for none."""
         unread = None if self.job is None else self._unread(str(slot))
         return None if unread is None else f"the driver does not see what a task wrote: {unread}"
 
@@ -60,7 +51,7 @@ class Visit:
         self.root.storage.put_new(self._place(who), self._note(who))
 
     def _unread(self, who: str) -> str | None:
-        """Why the file of the driver or of a task is not what it wrote, None if it is."""
+        """The fault of the file of the driver or of a task; None for none."""
         try:
             found = self.root.storage.read(self._place(who))
         except (KStoreError, OSError) as error:
@@ -88,23 +79,17 @@ class Visit:
 def visiting(
     root: str | os.PathLike[str], storage_options: Mapping[str, Any] | None, *, write: bool
 ) -> Iterator[Visit]:
-    """A visit, with the driver's file written; whatever was written is removed afterwards.
-
-    Raises
-    ------
-    KStoreError, OSError
-        The driver itself cannot use the root.
-    """
-    home = Root.at(root, storage_options)
-    newest = max(home.versions(), default=None)
+    """Write the driver's file for a block; all files of the check are removed afterwards."""
+    at = Root.at(root, storage_options)
+    newest = max(at.versions(), default=None)
     if not write:
-        yield Visit(home, newest)
+        yield Visit(at, newest)
         return
-    visit = Visit(home, newest, uuid.uuid4().hex)
+    visit = Visit(at, newest, uuid.uuid4().hex)
     assert visit.job is not None
-    home.begin(visit.job)
+    at.begin(visit.job)
     try:
         visit.write()
         yield visit
     finally:
-        home.discard(visit.job)
+        at.discard(visit.job)

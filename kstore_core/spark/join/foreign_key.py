@@ -6,19 +6,18 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, get_args
 
+from kstore_core.checks import check_choice
 from kstore_core.errors import UnsupportedError
 from kstore_core.spark.join.plan import (
     How,
     OnExpired,
-    check_choice,
-    check_columns,
-    placed,
+    route_rows,
     source_at,
 )
 from kstore_core.spark.join.span_tasks import SpanTask
 from kstore_core.spark.read.read_store import Timestamps, manifest_spec, read_store
 from kstore_core.spark.root.root import Root
-from kstore_core.spark.shards.frames import headers_type, spark_type
+from kstore_core.spark.shards.frames import check_columns, headers_type, spark_type
 from kstore_core.spec import StoreSpec
 
 if TYPE_CHECKING:
@@ -145,7 +144,7 @@ def foreign_key_join(
         as_millis=timestamps == "millis",
     )
     at = rows.columns.index("foreign_key")
-    return placed(rows, source, at).mapInArrow(task.join, _schema(rows, task))
+    return route_rows(rows, source, at).mapInArrow(task.join, _schema(rows, task))
 
 
 def _schema(rows: DataFrame, task: SpanTask) -> Any:

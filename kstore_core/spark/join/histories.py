@@ -1,7 +1,4 @@
-"""Versions read from open shards for a join: all of them, or those of some keys.
-
-They come as tables of :data:`kstore_core.spark.join.in_memory.VERSIONS`.
-"""
+"""Versions read from open shards for a join, as tables of :data:`.in_memory.VERSIONS`."""
 
 from __future__ import annotations
 
@@ -13,22 +10,24 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kstore_core.codec import explode_versions
-from kstore_core.spark.join.in_memory import NEVER, VERSIONS, Snapshot
+from kstore_core.spark.join.in_memory import NEVER, VERSIONS, InMemoryVersions
 from kstore_core.spark.root.manifest import Shard
 from kstore_core.spark.shards.published import ShardReader
 from kstore_core.tables import Bounds
 from kstore_core.tables.version_rows import rows_for
 
-__all__ = ["MOST_BYTES", "all_versions", "snapshot_of", "versions_of_keys"]
+__all__ = ["MOST_BYTES", "all_versions", "load_versions", "versions_of_keys"]
 
 MOST_BYTES = 2**31 - 1
-"""What one Arrow column of a snapshot holds, and so what a snapshot of a shard may take at most."""
+"""The capacity of one Arrow column, and so of the versions of a shard."""
 
 _INDEX_BYTES = 24  # a version
 
 
-def snapshot_of(reader: ShardReader, shards: Sequence[Shard], *, max_bytes: int) -> Snapshot | None:
-    """The versions of shards, or None as soon as they are seen to take more than ``max_bytes``."""
+def load_versions(
+    reader: ShardReader, shards: Sequence[Shard], *, max_bytes: int
+) -> InMemoryVersions | None:
+    """All versions of shards; None as soon as they exceed ``max_bytes``."""
     max_bytes = min(max_bytes, MOST_BYTES)
     tables: list[pa.Table] = []
     horizons = []
@@ -44,7 +43,7 @@ def snapshot_of(reader: ShardReader, shards: Sequence[Shard], *, max_bytes: int)
                 size += table.nbytes + _INDEX_BYTES * table.num_rows
                 if size > max_bytes:
                     return None
-    return Snapshot.of(reader.spec, tables, horizons)
+    return InMemoryVersions.of(reader.spec, tables, horizons)
 
 
 def all_versions(store: Any) -> Iterator[pa.Table]:
@@ -56,19 +55,9 @@ def all_versions(store: Any) -> Iterator[pa.Table]:
 def versions_of_keys(
     store: Any, keys: pa.Array, earliest: npt.NDArray[np.int64]
 ) -> Iterator[pa.Table]:
-    """The versions of some keys, as far back as those that are valid at a time of each key's own.
+    """The versions of some keys, as far back as those valid at a time (ms) of each key's own.
 
-    Few lookups: one of the latest versions, then one a segment, from the newest back, of the keys
-    that are not settled yet. Older versions may come along.
-
-    Parameters
-    ----------
-    store : VersionedStore
-        An open one.
-    keys : pyarrow.Array of binary
-        Distinct, without nulls, sorted: so an engine reads each block once.
-    earliest : array of int64
-        For each key the oldest time that is asked for, ms.
+    Older versions may come along; for the parameters see `rows_for`.
     """
     for row_keys, rows in rows_for(store.table, keys, earliest):
         yield _exploded(row_keys, rows)

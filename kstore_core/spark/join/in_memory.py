@@ -1,10 +1,11 @@
-"""The history of one shard or of several in memory, searched for many rows at once."""
+"""The versions of one shard or of several in memory, searched for many rows at once."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,31 +16,34 @@ from kstore_core.spark.columns.arrow import combined
 from kstore_core.spark.join.lookup import VersionIndex
 from kstore_core.spec import StoreSpec
 
-__all__ = ["CACHE", "NEVER", "VERSIONS", "Snapshot", "SnapshotCache"]
+__all__ = ["CACHE", "NEVER", "VERSIONS", "InMemoryVersions", "KeysAndTimes", "VersionsCache"]
+
+KeysAndTimes = Callable[[pa.RecordBatch], tuple[pa.Array, pa.Array]]
+"""Gives the serialised keys of rows, and the times (ms) from which on they ask for versions."""
 
 VERSIONS = pa.schema(
     [("key", pa.binary()), ("stored", pa.binary()), ("begin", pa.int64()), ("end", pa.int64())]
 )
-"""A table of versions: what is stored is the value, behind its headers where the store keeps them;
-times are ms, and a version without an end is still valid."""
+"""A table of versions. `stored` is the value, behind its headers where the store keeps them; times
+are ms; a version without an end is still valid."""
 
 NEVER = -(2**63)
-"""The horizon of a shard that nothing was written to: nothing of it has expired."""
+"""The horizon of an empty shard, of which nothing has expired."""
+
+_MOST_ENTRIES = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class InMemoryVersions:
     """Versions, and the index by which they are found.
 
-    Values and headers are kept as the store keeps them, together: a row that is found costs one
-    copy, and only what is found is decoded.
+    Values and headers stay together as the store keeps them: a row that is found costs one copy,
+    and only found rows are decoded.
 
     Attributes
     ----------
-    spec : StoreSpec
     index : VersionIndex
-        Says which of ``stored`` are wanted.
-    stored : pyarrow.Array of binary
+        Positions in ``stored``, by key and time.
     horizons : tuple of int
         For each shard, by number, the oldest time that it answers for, ms.
     """
@@ -49,16 +53,25 @@ class Snapshot:
     stored: pa.Array
     horizons: tuple[int, ...]
 
+    rows_at_once: ClassVar[int] = 1
+    """How many rows to gather before they are looked up."""
+
     @classmethod
-    def of(cls, spec: StoreSpec, tables: Iterable[pa.Table], horizons: Sequence[int]) -> Snapshot:
-        """From tables of versions in any order, as `join.histories` reads them."""
+    def of(
+        cls, spec: StoreSpec, tables: Iterable[pa.Table], horizons: Sequence[int]
+    ) -> InMemoryVersions:
+        """Index tables of versions, which may come in any order."""
         whole = pa.concat_tables([VERSIONS.empty_table(), *tables])
         keys, stored, begins, ends = (combined(whole[name], name) for name in VERSIONS.names)
         return cls(spec, VersionIndex(keys, begins, ends, horizons), stored, tuple(horizons))
 
+    def for_rows(self, batch: pa.RecordBatch, keys_and_times: KeysAndTimes) -> InMemoryVersions:
+        """Return all of it, whatever the rows."""
+        return self
+
     @property
     def nbytes(self) -> int:
-        """Memory that it takes, about."""
+        """Approximate memory, in bytes."""
         return int(self.index.nbytes + self.stored.nbytes)
 
     def columns(self, rows: pa.Array, *, headers: bool) -> list[pa.Array]:
@@ -72,7 +85,7 @@ class Snapshot:
         return [typed, lists] if headers else [typed]
 
     def expired(self, keys: pa.Array, times: pa.Array) -> pa.Array:
-        """Which rows ask for a time (ms) that their key's shard answers for no longer."""
+        """A mask of the rows whose time (ms) lies before the history of their key's shard."""
         from kstore_core.spark.columns.shard_ids import shards_of
 
         horizons = np.array(self.horizons, np.int64)
@@ -82,44 +95,46 @@ class Snapshot:
         return pa.compute.and_(asked, pa.array(np.asarray(times.fill_null(0)) < horizons))
 
 
-class SnapshotCache:
-    """The snapshots that a worker process keeps between tasks, least recently used dropped first.
+class VersionsCache:
+    """Versions that a worker process keeps between tasks; the least recently used go first.
 
-    Parameters
-    ----------
-    max_bytes : int
-        What all of them may take together. A bigger one is given out and not kept.
+    A size that was found to be too large is remembered as None.
     """
 
-    def __init__(self, max_bytes: int) -> None:
-        self.max_bytes = max_bytes
-        self._kept: OrderedDict[Hashable, Snapshot | None] = OrderedDict()
+    def __init__(self) -> None:
+        self._entries: OrderedDict[Hashable, InMemoryVersions | None] = OrderedDict()
 
-    def get(self, name: Hashable, make: Callable[[], Snapshot | None]) -> Snapshot | None:
-        """The snapshot of this name, made where it is not kept; None where it would be too big.
+    def get(
+        self, name: Hashable, make: Callable[[], InMemoryVersions | None], *, max_bytes: int
+    ) -> InMemoryVersions | None:
+        """The versions of this name, made where they are not cached; None where `make` gave None.
 
-        That it would be is kept too.
+        Parameters
+        ----------
+        max_bytes : int
+            Budget of the whole cache. Versions that exceed it alone are returned, not cached.
         """
-        if name in self._kept:
-            self._kept.move_to_end(name)
-            return self._kept[name]
+        self._evict(max_bytes)
+        if name in self._entries:
+            self._entries.move_to_end(name)
+            return self._entries[name]
         made = make()
-        if made is None or made.nbytes <= self.max_bytes:
-            self._kept[name] = made
-            self.shrink(self.max_bytes)
+        if made is None or made.nbytes <= max_bytes:
+            self._entries[name] = made
+            self._evict(max_bytes)
         return made
 
-    def shrink(self, max_bytes: int) -> None:
-        """Set the budget, and drop what is over it."""
-        self.max_bytes = max_bytes
-        sizes = {name: made.nbytes for name, made in self._kept.items() if made is not None}
+    def _evict(self, max_bytes: int) -> None:
+        while len(self._entries) > _MOST_ENTRIES:
+            self._entries.popitem(last=False)
+        sizes = {name: made.nbytes for name, made in self._entries.items() if made is not None}
         total = sum(sizes.values())
         for name, size in sizes.items():
             if total <= max_bytes:
                 break
-            del self._kept[name]
+            del self._entries[name]
             total -= size
 
 
-CACHE = SnapshotCache(0)
-"""This process's. A join sets the budget before it asks."""
+CACHE = VersionsCache()
+"""The cache of this process."""

@@ -1,11 +1,11 @@
-"""What is checked and decided on the driver before a join runs."""
+"""Checks and decisions of the driver before a join runs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from kstore_core.errors import SpecError, UnsupportedError
+from kstore_core.errors import UnsupportedError
 from kstore_core.spark.join.versions import Source
 from kstore_core.spark.read.read_store import manifest_spec
 from kstore_core.spark.root.root import Root
@@ -21,13 +21,11 @@ __all__ = [
     "How",
     "OnExpired",
     "PartitionBy",
-    "check_choice",
-    "check_columns",
     "check_size",
-    "placed",
+    "renamed",
+    "resolvable",
+    "route_rows",
     "source_at",
-    "under",
-    "unmistakable",
     "versions_schema",
 ]
 
@@ -46,7 +44,7 @@ def source_at(
     cache_bytes: int,
     follow: bool = False,
 ) -> Source:
-    """The store to look into, after a look at its manifest.
+    """The store to look into, by its manifest.
 
     Raises
     ------
@@ -79,14 +77,8 @@ def source_at(
     )
 
 
-def check_choice(name: str, given: Any, choices: Sequence[str]) -> None:
-    """Refuse a word that is none of those there are."""
-    if given not in choices:
-        raise ValueError(f"{name}={given!r}; there are: {', '.join(map(repr, choices))}")
-
-
 def check_size(name: str, given: Any, what: str = "bytes") -> None:
-    """Refuse what is no count.
+    """Refuse a size that is not a non-negative int.
 
     Raises
     ------
@@ -101,26 +93,8 @@ def check_size(name: str, given: Any, what: str = "bytes") -> None:
         raise ValueError(f"{name}={given}; it is 0 or more")
 
 
-def check_columns(df: DataFrame, allowed: Mapping[str, tuple[str, ...]]) -> None:
-    """Refuse a DataFrame in which a column is missing, there twice, or of a type not allowed.
-
-    Raises
-    ------
-    SpecError
-    """
-    names = df.columns
-    for name, kinds in allowed.items():
-        if names.count(name) != 1:
-            there = "two columns" if name in names else "no column"
-            raise SpecError(f"the DataFrame has {there} {name!r}; it has: {', '.join(names)}")
-        kind = df.schema[name].dataType.simpleString()
-        if kind not in kinds:
-            wanted = " or ".join(dict.fromkeys(kinds))
-            raise SpecError(f"the column {name!r} is {kind}, not {wanted}")
-
-
 def versions_schema(source: Source, time: DataType, prefix: str) -> StructType:
-    """The columns that a version brings."""
+    """The columns that a version adds."""
     from pyspark.sql.types import StructType
 
     added = StructType()
@@ -131,10 +105,10 @@ def versions_schema(source: Source, time: DataType, prefix: str) -> StructType:
     return added
 
 
-def unmistakable(names: Sequence[str]) -> tuple[str, ...]:
-    """Names by which Spark resolves each column: the given ones, or their places instead.
+def resolvable(names: Sequence[str]) -> tuple[str, ...]:
+    """Names that Spark resolves: the given ones, or ``column0``, ``column1``, … instead.
 
-    It resolves a name with a dot as a field, and none that is there twice.
+    Spark takes a name with a dot for a field, and rejects a duplicate.
     """
     plain = len({name.lower() for name in names}) == len(names)
     if plain and not any(mark in name for name in names for mark in ".`"):
@@ -142,8 +116,8 @@ def unmistakable(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"column{place}" for place in range(len(names)))
 
 
-def under(schema: StructType, names: Sequence[str]) -> StructType:
-    """A schema under other names."""
+def renamed(schema: StructType, names: Sequence[str]) -> StructType:
+    """A schema with other column names."""
     from pyspark.sql.types import StructField, StructType
 
     return StructType(
@@ -154,20 +128,17 @@ def under(schema: StructType, names: Sequence[str]) -> StructType:
     )
 
 
-def placed(df: DataFrame, source: Source, key: int, by: int | None = None) -> DataFrame:
-    """The rows where their versions are: anywhere, or each shard's in the task of its number.
-
-    Brought to a shard, rows have its number as a further, last column.
+def route_rows(df: DataFrame, source: Source, key: int, by: int | None = None) -> DataFrame:
+    """Route rows to the tasks of their shards, unless every task reads all shards.
 
     Parameters
     ----------
     df : DataFrame
-        Under unmistakable names.
-    source : Source
+        With column names that Spark resolves; see `resolvable`.
     key : int
         The place of the key's column.
     by : int, optional
-        The place of the column that says the shard, where it is not the key that does.
+        The place of a column of shard numbers, used instead of the key.
     """
     from pyspark.sql import functions as F  # noqa: N812
 

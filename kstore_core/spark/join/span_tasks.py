@@ -1,4 +1,4 @@
-"""What the tasks of a foreign-key join do: versions in, the spans that they share out."""
+"""The tasks of a foreign-key join: versions in, the spans of pairs of versions out."""
 
 from __future__ import annotations
 
@@ -13,33 +13,32 @@ from kstore_core.spark.join.versions import Source
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kstore_core.spark.join.in_memory import Snapshot
+    from kstore_core.spark.join.in_memory import InMemoryVersions
 
 __all__ = ["SpanTask"]
 
 _PIECES = 20_000
-"""How many rows a batch of the result comes to."""
+"""Rows of a batch of the result."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpanTask:
-    """A foreign-key join as its tasks know it; :meth:`join` is what ``mapInArrow`` runs.
+    """A foreign-key join as its tasks get it; ``mapInArrow`` runs :meth:`join`.
 
-    Its rows are versions of the left store: their own columns, ``foreign_key``, ``end``, and the
-    shard where they were brought to one.
+    Its rows are versions of the left store: their own columns, ``foreign_key`` and ``end``.
 
     Attributes
     ----------
     source : Source
         The right store.
     left : tuple of str
-        Names of the left columns that come out, ``timestamp`` among them.
+        Names of the left columns of the result, ``timestamp`` among them.
     inner : bool
-        Whether spans without a right version are left out.
+        Drop spans without a right version.
     refuse_expired : bool
-        Whether such a span before the right history is an error.
+        Raise on such a span before the right history.
     as_millis : bool
-        Whether times come out as they are, or as Spark timestamps.
+        Return times in ms, not as Spark timestamps.
     """
 
     source: Source
@@ -50,25 +49,25 @@ class SpanTask:
 
     def join(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Batches of spans, of versions of all right shards or of one."""
-        for some, snapshot in with_versions(self.source, batches, self._asked):
-            yield from self._spans(snapshot, some)
+        for some, versions in with_versions(self.source, batches, self._keys_and_times):
+            yield from self._spans(versions, some)
 
-    def _asked(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
-        """Serialised foreign keys, and when they begin to be named."""
+    def _keys_and_times(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
+        """Serialised foreign keys, and the times from which on they are referenced."""
         from kstore_core.spark.columns.arrow import serialized
 
         keys = serialized(self.source.reader.spec.key, batch.column("foreign_key"))
         return keys, batch.column("timestamp")
 
-    def _spans(self, snapshot: Snapshot, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def _spans(self, versions: InMemoryVersions, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         from kstore_core.spark.join.spans import overlaps
 
-        keys, begins = self._asked(batch)
+        keys, begins = self._keys_and_times(batch)
         ends = batch.column("end")
         start = 0
         while start < batch.num_rows:
             start, rows, *pieces = overlaps(
-                snapshot.index,
+                versions.index,
                 keys,
                 begins,
                 ends,
@@ -77,24 +76,28 @@ class SpanTask:
                 limit=_PIECES,
             )
             if self.refuse_expired:
-                self._check_expired(snapshot, keys.take(rows), pieces)
+                self._check_expired(versions, keys.take(rows), pieces)
             if self.inner and pieces[0].null_count:
                 matched = pieces[0].is_valid()
                 rows, *pieces = (column.filter(matched) for column in (rows, *pieces))
             if len(rows):
-                yield self._joined(snapshot, batch, rows, pieces)
+                yield self._joined(versions, batch, rows, pieces)
 
     def _joined(
-        self, snapshot: Snapshot, batch: pa.RecordBatch, rows: pa.Array, pieces: list[pa.Array]
+        self,
+        versions: InMemoryVersions,
+        batch: pa.RecordBatch,
+        rows: pa.Array,
+        pieces: list[pa.Array],
     ) -> pa.RecordBatch:
-        """The left rows and the right versions of some spans side by side."""
+        """The left rows and the right versions of some spans."""
         import pyarrow as pa
 
         from kstore_core.spark.columns.arrow import timestamps
 
         columns = {name: batch.column(name).take(rows) for name in (*self.left, "foreign_key")}
-        versions, since, begins, ends = pieces
-        columns["foreign_value"], *headers = snapshot.columns(versions, headers=self.source.headers)
+        places, since, begins, ends = pieces
+        columns["foreign_value"], *headers = versions.columns(places, headers=self.source.headers)
         columns["foreign_timestamp"] = since
         if headers:
             columns["foreign_headers"] = headers[0]
@@ -103,11 +106,13 @@ class SpanTask:
             columns[name] = timestamps(columns[name], as_millis=self.as_millis)
         return pa.RecordBatch.from_pydict(columns)
 
-    def _check_expired(self, snapshot: Snapshot, keys: pa.Array, pieces: list[pa.Array]) -> None:
+    def _check_expired(
+        self, versions: InMemoryVersions, keys: pa.Array, pieces: list[pa.Array]
+    ) -> None:
         import pyarrow.compute as pc
 
-        versions, _, begins, _ = pieces
-        lost = pc.indices_nonzero(pc.and_(versions.is_null(), snapshot.expired(keys, begins)))
+        places, _, begins, _ = pieces
+        lost = pc.indices_nonzero(pc.and_(places.is_null(), versions.expired(keys, begins)))
         if len(lost):
             at = lost[0].as_py()
             spec = self.source.reader.spec

@@ -1,4 +1,4 @@
-"""What the tasks of a temporal join do: Arrow batches in, the same rows with versions out."""
+"""The tasks of a temporal join: Arrow batches in, the same rows with versions out."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from kstore_core.errors import RetentionExceededError, SpecError
 from kstore_core.spark.join.versions import Source
+from kstore_core.spark.shards.routing import split_shard
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kstore_core.spark.join.in_memory import Snapshot
-    from kstore_core.spark.join.versions import Asked, Kept, Probes
+    from kstore_core.spark.join.in_memory import InMemoryVersions, KeysAndTimes
+    from kstore_core.spark.join.versions import ShardLookup
 
 __all__ = ["JoinTask", "with_versions"]
 
@@ -24,22 +25,20 @@ _OUT_ROWS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class JoinTask:
-    """A temporal join as its tasks know it; :meth:`join` is what ``mapInArrow`` runs.
+    """A temporal join as its tasks get it; ``mapInArrow`` runs :meth:`join`.
 
     Attributes
     ----------
-    source : Source
     key, timestamp : int
         Places of the columns.
     names : tuple of str
         Of the columns of the result.
     inner : bool
-        Whether a row without a match goes.
-    tolerance_ms : int or None
+        Drop rows without a match.
     refuse_expired : bool
-        Whether a row that the store answers for no longer is an error.
+        Raise on a row from before the history of its shard.
     check_shards : bool
-        Whether the rows were brought to their shards by a column of their own, not by their keys.
+        Check that rows which a column of theirs routed belong to their shards.
     """
 
     source: Source
@@ -52,29 +51,30 @@ class JoinTask:
     check_shards: bool
 
     def join(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Joined batches: of rows of all shards, or of one that is their last column."""
+        """Joined batches, of rows of all shards or of the one that they were routed to."""
         check = self._check_shard if self.check_shards else None
-        for some, snapshot in with_versions(self.source, batches, self._asked, check):
-            yield self.joined(snapshot, some)
+        for some, versions in with_versions(self.source, batches, self._keys_and_times, check):
+            yield self.joined(versions, some)
 
-    def joined(self, snapshot: Snapshot, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch with the versions that its rows find beside them."""
+    def joined(self, versions: InMemoryVersions, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch, and beside each row the version that it matches."""
         import pyarrow as pa
 
         from kstore_core.spark.columns.arrow import timestamps
 
         given = batch.column(self.timestamp)
-        rows, begins, ends = snapshot.index.find(self._keys(batch), given, self.tolerance_ms)
+        rows, begins, ends = versions.index.find(self._keys(batch), given, self.tolerance_ms)
         if self.refuse_expired and rows.null_count:
-            self._check_expired(snapshot, *self._asked(batch), rows)
-        columns = batch.columns if self.source.everywhere else batch.columns[:-1]
+            self._check_expired(versions, *self._keys_and_times(batch), rows)
+        own = batch if self.source.everywhere else split_shard(batch)[0]
+        columns = own.columns
         if self.inner and rows.null_count:
             matched = rows.is_valid()
             columns = [column.filter(matched) for column in columns]
             rows, begins, ends = (column.filter(matched) for column in (rows, begins, ends))
         as_millis = not pa.types.is_timestamp(given.type)
         begins, ends = (timestamps(column, as_millis=as_millis) for column in (begins, ends))
-        value, *headers = snapshot.columns(rows, headers=self.source.headers)
+        value, *headers = versions.columns(rows, headers=self.source.headers)
         return pa.RecordBatch.from_arrays(
             [*columns, value, begins, ends, *headers], names=self.names
         )
@@ -84,7 +84,7 @@ class JoinTask:
 
         return serialized(self.source.reader.spec.key, batch.column(self.key))
 
-    def _asked(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
+    def _keys_and_times(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
         """Serialised keys, and times in ms rounded down."""
         import pyarrow as pa
 
@@ -110,11 +110,11 @@ class JoinTask:
             )
 
     def _check_expired(
-        self, snapshot: Snapshot, keys: pa.Array, times: pa.Array, rows: pa.Array
+        self, versions: InMemoryVersions, keys: pa.Array, times: pa.Array, rows: pa.Array
     ) -> None:
         import pyarrow.compute as pc
 
-        lost = pc.indices_nonzero(pc.and_(rows.is_null(), snapshot.expired(keys, times)))
+        lost = pc.indices_nonzero(pc.and_(rows.is_null(), versions.expired(keys, times)))
         if len(lost):
             at = lost[0].as_py()
             raise RetentionExceededError(
@@ -127,41 +127,46 @@ class JoinTask:
 def with_versions(
     source: Source,
     batches: Iterator[pa.RecordBatch],
-    asked: Asked,
+    keys_and_times: KeysAndTimes,
     check: Callable[[pa.RecordBatch, int], None] | None = None,
-) -> Iterator[tuple[pa.RecordBatch, Snapshot]]:
-    """The rows of a task in pieces, each with a snapshot that has the versions of its keys.
+) -> Iterator[tuple[pa.RecordBatch, InMemoryVersions]]:
+    """The rows of a task in pieces, each with the versions of its keys.
 
     Parameters
     ----------
-    source : Source
     batches : iterator of RecordBatch
-        Rows of all shards, or of one that is their last column.
-    asked : callable
-        The keys of a batch, and from when on versions are wanted.
+        Rows of all shards, or those that were routed to one shard.
     check : callable, optional
-        Called with rows that were brought to one shard, and its number.
+        Called with rows that were routed to a shard, and its number.
     """
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
         return
-    shard = None if source.everywhere else shard_of(first, len(source.shards))
-    with source.open(shard) as versions:
-        for batch in groups(itertools.chain([first], batches), versions.rows):
+    shard = None if source.everywhere else _shard_of(first, len(source.shards))
+    with source.open(shard) as lookup:
+        for batch in groups(itertools.chain([first], batches), lookup.rows_at_once):
             if check is not None and shard is not None:
                 check(batch, shard)
-            yield from within_reach(versions, batch, asked)
+            yield from _in_memory(lookup, batch, keys_and_times)
 
 
-def shard_of(batch: pa.RecordBatch, shards: int) -> int:
-    """The shard that a task's rows were brought to: their last column.
+def _in_memory(
+    lookup: InMemoryVersions | ShardLookup, batch: pa.RecordBatch, keys_and_times: KeysAndTimes
+) -> Iterator[tuple[pa.RecordBatch, InMemoryVersions]]:
+    """Parts of a batch with their versions, halved until those fit into memory."""
+    versions = lookup.for_rows(batch, keys_and_times)
+    if versions is None:
+        half = batch.num_rows // 2
+        yield from _in_memory(lookup, batch.slice(0, half), keys_and_times)
+        yield from _in_memory(lookup, batch.slice(half), keys_and_times)
+        return
+    for start in range(0, batch.num_rows, _OUT_ROWS):
+        yield batch.slice(start, _OUT_ROWS), versions
 
-    Raises
-    ------
-    SpecError
-        There is no such shard.
-    """
-    shard = batch.column(batch.num_columns - 1)[0].as_py()
+
+def _shard_of(batch: pa.RecordBatch, shards: int) -> int:
+    """The shard that the rows of a task were routed to."""
+    shard = split_shard(batch)[1][0].as_py()
     if shard is None or not 0 <= shard < shards:
         raise SpecError(
             f"a row came in partition {shard}, and the store has the shards 0 to {shards - 1}: it "
@@ -170,22 +175,8 @@ def shard_of(batch: pa.RecordBatch, shards: int) -> int:
     return int(shard)
 
 
-def within_reach(
-    versions: Kept | Probes, batch: pa.RecordBatch, asked: Asked
-) -> Iterator[tuple[pa.RecordBatch, Snapshot]]:
-    """Parts of a batch with what has their versions, never too much of it at once."""
-    snapshot = versions.of(batch, asked)
-    if snapshot is None:
-        half = batch.num_rows // 2
-        yield from within_reach(versions, batch.slice(0, half), asked)
-        yield from within_reach(versions, batch.slice(half), asked)
-        return
-    for start in range(0, batch.num_rows, _OUT_ROWS):
-        yield batch.slice(start, _OUT_ROWS), snapshot
-
-
 def groups(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches put together until they have ``rows`` rows, or take some memory."""
+    """Batches concatenated until they have ``rows`` rows, or 64 MiB."""
     import pyarrow as pa
 
     group: list[pa.RecordBatch] = []

@@ -6,23 +6,22 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, get_args
 
+from kstore_core.checks import check_choice
 from kstore_core.errors import SpecError, UnsupportedError
 from kstore_core.spark.join.plan import (
     How,
     OnExpired,
     PartitionBy,
-    check_choice,
-    check_columns,
     check_size,
-    placed,
+    renamed,
+    resolvable,
+    route_rows,
     source_at,
-    under,
-    unmistakable,
     versions_schema,
 )
 from kstore_core.spark.join.tasks import JoinTask
 from kstore_core.spark.root.root import Root
-from kstore_core.spark.shards.frames import spark_type
+from kstore_core.spark.shards.frames import check_columns, spark_type
 from kstore_core.spec import StoreSpec
 
 if TYPE_CHECKING:
@@ -147,7 +146,7 @@ def temporal_join(
         follow=follow,
     )
     schema = _schema(df, source, key, timestamp, prefix, partition_by)
-    names = unmistakable(schema.names)
+    names = resolvable(schema.names)
     task = JoinTask(
         source,
         df.columns.index(key),
@@ -160,9 +159,9 @@ def temporal_join(
     )
     by = df.columns.index(_PARTITION) if task.check_shards else None
     own = names == tuple(schema.names)
-    rows = placed(df if own else df.toDF(*names[: len(df.columns)]), source, task.key, by)
+    rows = route_rows(df if own else df.toDF(*names[: len(df.columns)]), source, task.key, by)
     try:
-        joined = rows.mapInArrow(task.join, under(schema, names))
+        joined = rows.mapInArrow(task.join, renamed(schema, names))
     except PySparkNotImplementedError as error:
         months = [f.name for f in schema.fields if "interval" in f.dataType.simpleString()]
         raise SpecError(

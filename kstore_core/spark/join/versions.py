@@ -1,11 +1,11 @@
-"""Where the tasks of a join find versions: in a snapshot that the worker keeps, or in the shard."""
+"""The store that a join looks into: versions cached by the worker, or looked up in the shard."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kstore_core.errors import StateError
 from kstore_core.spark.root.manifest import Manifest, Shard
@@ -15,37 +15,32 @@ from kstore_core.spec import StoreSpec
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kstore_core.spark.join.in_memory import Snapshot
+    from kstore_core.spark.join.in_memory import InMemoryVersions, KeysAndTimes
     from kstore_core.spark.shards.published import ShardReader
 
-__all__ = ["Asked", "Kept", "Probes", "Source"]
+__all__ = ["ShardLookup", "Source"]
 
-Asked = Callable[["pa.RecordBatch"], tuple["pa.Array", "pa.Array"]]
-"""Gives the serialised keys of rows, and the times (ms) from which on they ask for versions."""
-
-_PROBED_ROWS = 100_000
-_PROBED_BYTES = 64 * 1024 * 1024
+_MOST_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The store that a join looks into, as its tasks know it.
+    """The store that a join looks into, as its tasks get it.
 
     Attributes
     ----------
-    reader : ShardReader
     shards : tuple of Shard
         All of them, by number.
     version : int
-        The one that ``shards`` are of.
+        Of ``shards``.
     headers : bool
-        Whether headers are wanted.
+        Add headers to the result.
     everywhere : bool
-        Whether every task has all shards at hand, or the one that its rows were brought to.
+        Every task reads all shards; else rows are routed to their shards.
     cache_bytes : int
-        What a worker may keep in memory.
+        Budget of a worker's cache.
     follow : bool
-        Whether a task looks for a newer version first.
+        Look for a newer version at the begin of each task.
     """
 
     reader: ShardReader
@@ -57,17 +52,16 @@ class Source:
     follow: bool = False
 
     @contextmanager
-    def open(self, shard: int | None) -> Iterator[Kept | Probes]:
-        """The versions of a shard, of all shards for None, for as long as a task takes."""
-        from kstore_core.spark.join.histories import snapshot_of
+    def open(self, shard: int | None) -> Iterator[InMemoryVersions | ShardLookup]:
+        """The versions of a shard, or of all shards for None, until the task ends."""
+        from kstore_core.spark.join.histories import load_versions
         from kstore_core.spark.join.in_memory import CACHE
 
         every, reader = self.shards, self.reader
         if self.follow:
             every, reader = _newest(self)
         shards = every if shard is None else (every[shard],)
-        CACHE.shrink(self.cache_bytes)
-        snapshot = CACHE.get(
+        versions = CACHE.get(
             (
                 str(reader.root),
                 tuple(each.path for each in shards),
@@ -76,13 +70,14 @@ class Source:
                 reader.spec.history_retention_ms,
                 self.cache_bytes,
             ),
-            lambda: snapshot_of(reader, shards, max_bytes=self.cache_bytes),
+            lambda: load_versions(reader, shards, max_bytes=self.cache_bytes),
+            max_bytes=self.cache_bytes,
         )
-        if snapshot is not None:
-            yield Kept(snapshot)
+        if versions is not None:
+            yield versions
             return
         with ExitStack() as opened:
-            yield Probes(
+            yield ShardLookup(
                 tuple(
                     None if each.path is None else opened.enter_context(reader.open(each))
                     for each in shards
@@ -92,47 +87,36 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """A snapshot: rows are looked up as they come."""
-
-    snapshot: Snapshot
-    rows: int = 1
-
-    def of(self, batch: pa.RecordBatch, asked: Asked) -> Snapshot | None:
-        """What has the versions that these rows may ask for."""
-        return self.snapshot
-
-
-@dataclass(frozen=True, slots=True)
-class Probes:
-    """Open shards, too big to be kept: many rows' keys are looked up in them together.
+class ShardLookup:
+    """Open shards that exceed the cache; the keys of many rows are looked up together.
 
     Attributes
     ----------
     stores : tuple
-        An open store for each shard, None for one that nothing was written to.
-    spec : StoreSpec
-    rows : int
-        How many rows to gather before they are looked up.
+        The open store of each shard; None for an empty one.
     """
 
     stores: Sequence[Any]
     spec: StoreSpec
-    rows: int = _PROBED_ROWS
 
-    def of(self, batch: pa.RecordBatch, asked: Asked) -> Snapshot | None:
-        """What has the versions that these rows may ask for.
+    rows_at_once: ClassVar[int] = 100_000
+    """How many rows to gather before they are looked up."""
 
-        None where that is more than should be in memory at once, and there are several rows.
+    def for_rows(
+        self, batch: pa.RecordBatch, keys_and_times: KeysAndTimes
+    ) -> InMemoryVersions | None:
+        """The versions that rows may match; None where they need too much memory at once.
+
+        One row always gets its versions.
         """
         import numpy as np
         import pyarrow as pa
 
         from kstore_core.spark.columns.shard_ids import shards_of
         from kstore_core.spark.join.histories import versions_of_keys
-        from kstore_core.spark.join.in_memory import NEVER, Snapshot
+        from kstore_core.spark.join.in_memory import NEVER, InMemoryVersions
 
-        rows = pa.table(list(asked(batch)), names=["key", "time"]).drop_null()
+        rows = pa.table(list(keys_and_times(batch)), names=["key", "time"]).drop_null()
         distinct = rows.group_by("key").aggregate([("time", "min")]).sort_by("key")
         keys, earliest = (distinct[name].combine_chunks() for name in ("key", "time_min"))
         earliest = np.asarray(earliest, np.int64)
@@ -146,24 +130,18 @@ class Probes:
                 for table in versions_of_keys(store, some, earliest[here]):
                     tables.append(table)
                     size += table.nbytes
-                    if size > _PROBED_BYTES and batch.num_rows > 1:
+                    if size > _MOST_BYTES and batch.num_rows > 1:
                         return None
         horizons = [NEVER if store is None else store.clock.horizon for store in self.stores]
-        return Snapshot.of(self.spec, tables, horizons)
+        return InMemoryVersions.of(self.spec, tables, horizons)
 
 
 _SEEN: dict[str, Manifest] = {}
-"""The newest manifest of each root that this process follows."""
+"""The newest manifest of each followed root."""
 
 
 def _newest(source: Source) -> tuple[tuple[Shard, ...], ShardReader]:
-    """The shards of the newest version, and who reads them.
-
-    Raises
-    ------
-    StateError
-        It has another number of shards, or is a store of another format.
-    """
+    """The shards of the newest version, and their reader."""
     from dataclasses import replace
 
     root: Root = source.reader.root

@@ -134,12 +134,7 @@ class KafkaOptions:
         )
 
     def check_batch(self) -> None:
-        """Refuse what only a stream can be asked for.
-
-        Raises
-        ------
-        SpecError
-        """
+        """Refuse what only a stream can be asked for."""
         if self.max_offsets is not None:
             raise SpecError("maxOffsetsPerTrigger is of a stream; a batch has endingOffsets")
         if self.starting is not None and self.starting.names(LATEST):
@@ -154,12 +149,7 @@ class KafkaOptions:
             )
 
     def check_stream(self) -> None:
-        """Refuse what only a batch can be asked for.
-
-        Raises
-        ------
-        SpecError
-        """
+        """Refuse what only a batch can be asked for."""
         if self.ending is not None:
             raise SpecError(
                 "endingOffsets is of a batch; a stream ends where its trigger says: "

@@ -81,12 +81,7 @@ def ranges_between(
 
 
 def report_loss(options: KafkaOptions, place: Place, found: str) -> None:
-    """Refuse to go on without some records, or log that it happens.
-
-    Raises
-    ------
-    InconsistentStateError
-    """
+    """Refuse to go on without some records, or log that it happens."""
     lost = f"{place[0]}-{place[1]} at {options.servers} {found}"
     if options.fail_on_data_loss:
         raise InconsistentStateError(

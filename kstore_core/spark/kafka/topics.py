@@ -21,10 +21,6 @@ _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_gro
 class Brokers:
     """A connection of the driver's, for as long as it plans.
 
-    Parameters
-    ----------
-    options : KafkaOptions
-
     Raises
     ------
     EngineUnavailableError

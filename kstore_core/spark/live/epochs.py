@@ -36,14 +36,7 @@ _BATCH_ID = "streaming.sql.batchId"
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """A micro-batch of a query, or a batch run.
-
-    Attributes
-    ----------
-    query : str
-        The id of a streaming query, which its checkpoint keeps; ``"batch"`` for batch runs.
-    number : int
-    """
+    """A micro-batch of a streaming query, by the id that its checkpoint keeps, or a batch run."""
 
     query: str
     number: int
@@ -55,17 +48,9 @@ class Epoch:
 
 
 def epoch_of_task(run: int | None) -> Epoch:
-    """The micro-batch that this task is part of, else the batch run.
+    """The micro-batch that this task is part of, else the batch run ``run``.
 
-    Parameters
-    ----------
-    run : int or None
-        The number of the batch run; None if the DataFrame is a stream.
-
-    Raises
-    ------
-    StateError
-        The DataFrame is a stream, and Spark does not name the micro-batch.
+    A StateError if ``run`` is None, for a stream, and Spark does not name the micro-batch.
     """
     from pyspark import TaskContext
 

@@ -49,12 +49,9 @@ class LiveLayout:
         return self.path / f"0_{number}"
 
     def document(self, name: str, fields: set[str], remedy: str) -> dict[str, Any] | None:
-        """Read a JSON document of the directory; None if there is none.
+        """Read fields of a JSON document; None if there is no document.
 
-        Raises
-        ------
-        StateError
-            It lacks a field, cannot be read, or is a newer kstore's.
+        A StateError, which ends with ``remedy``, if it is damaged; another if a newer kstore's.
         """
         place = self.path / name
         try:
@@ -85,12 +82,7 @@ def differences(bound: Mapping[str, object], given: Mapping[str, object]) -> str
 def write_durably(place: Path, text: str, put: Callable[[Path, Path], object] = os.rename) -> None:
     """Write a file that appears whole and survives a power cut.
 
-    Parameters
-    ----------
-    place : Path
-    text : str
-    put : callable
-        ``os.rename`` replaces an existing file; ``os.link`` raises ``FileExistsError``.
+    ``put`` replaces an existing file; ``os.link`` raises FileExistsError instead.
     """
     scratch = place.with_name(f".{place.name}-{uuid.uuid4().hex}.tmp")
     try:

@@ -16,10 +16,7 @@ __all__ = ["StreamLock", "locked"]
 class StreamLock:
     """The lock of a live directory, from construction until :meth:`release` or process end.
 
-    Raises
-    ------
-    StateError
-        Another stream is running.
+    A StateError if another stream is running.
     """
 
     def __init__(self, layout: LiveLayout) -> None:

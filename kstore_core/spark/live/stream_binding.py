@@ -17,37 +17,19 @@ _DOCUMENT = "stream.json"
 
 @dataclass(frozen=True, slots=True)
 class StreamBinding:
-    """The stream that a root belongs to, and its shards.
+    """The stream that a root belongs to, and its shards."""
 
-    Attributes
-    ----------
-    query : str
-        The id of the query, which stays with its checkpoint; empty while it is unknown.
-    checkpoint : str
-        The checkpoint's location, for messages.
-    store, shape, engine : str
-    partitions : int
-    partition_by : str
-        ``"key"`` or ``"partition"``.
-    """
-
-    query: str
-    checkpoint: str
+    query: str  # its id, which stays with the checkpoint; empty while it is unknown
+    checkpoint: str  # its location, for messages
     store: str
     shape: str
     engine: str
     partitions: int
-    partition_by: str
+    partition_by: str  # "key" or "partition"
 
     @classmethod
     def of(cls, layout: LiveLayout) -> StreamBinding | None:
-        """Read the binding of a live directory; None if no stream has written there.
-
-        Raises
-        ------
-        StateError
-            The document is damaged, or a newer kstore's.
-        """
+        """Read the binding of a live directory; None if no stream has written there."""
         remedy = (
             f"Remove {layout.path} and start the stream with a new checkpoint: it goes on from "
             "the newest version"
@@ -56,15 +38,7 @@ class StreamBinding:
         return None if document is None else cls(**document)
 
     def check(self, given: StreamBinding, layout: LiveLayout) -> None:
-        """Refuse a stream other than this one.
-
-        Raises
-        ------
-        StateError
-            Another query, or another checkpoint.
-        SpecError
-            The same query for another store or with other shards.
-        """
+        """Refuse another query or checkpoint with a StateError, other shards with a SpecError."""
         root = layout.path.parent
         anew = (
             f"Stop it for good, remove {layout.path}, and start with a new checkpoint: the stream "
@@ -92,15 +66,7 @@ class StreamBinding:
     def bind(self, layout: LiveLayout) -> StreamBinding:
         """Bind the live directory to this stream and make its shards' directories.
 
-        Returns
-        -------
-        StreamBinding
-            The first binding, if the directory was bound before.
-
-        Raises
-        ------
-        StateError, SpecError
-            It is bound to another stream; see :meth:`check`.
+        Returns the earlier binding if there is one, which has to pass :meth:`check`.
         """
         bound = StreamBinding.of(layout)
         if bound is not None:
@@ -115,13 +81,7 @@ class StreamBinding:
 
 
 def check_not_streamed(root: Path) -> None:
-    """Refuse to write a version of a root that a stream writes to.
-
-    Raises
-    ------
-    StateError
-        The stream's next version would lack what was written.
-    """
+    """Refuse, with a StateError, to write a version of a root that a stream writes to."""
     layout = LiveLayout.of(root)
     bound = StreamBinding.of(layout)
     if bound is not None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
+from kstore_core.checks import check_choice
 from kstore_core.engine import Durability
 from kstore_core.errors import SpecError
 from kstore_core.spark.map_state.plan import UNCOMMITTED_MAX_BYTES, check_unique, plan
@@ -46,16 +47,16 @@ def map_state(
     """Process rows by key with a store that outlives the batch, exactly once.
 
     ``fn(key, rows, store)`` is called once for each key of a micro-batch, on the worker that has
-    the key's shard. ``key`` is what the key serde of ``spec`` reads; ``rows`` a sequence of named
-    tuples of the DataFrame's columns (see :class:`~kstore_core.spark.map_state.rows.Rows`);
-    ``store`` the store that ``state.open(spec)`` gives, with all of its methods. It gives None, or
-    an iterable of rows, each a tuple or a dict of the columns of ``schema``; a column of headers
+    the key's shard. ``key`` is the key as the key serde of ``spec`` reads it; ``rows`` a sequence
+    of named tuples of the DataFrame's columns, :class:`~kstore_core.spark.map_state.rows.Rows`;
+    ``store`` the store of ``state.open(spec)``, with all of its methods. It returns None, or an
+    iterable of rows, each a tuple or a dict of the columns of ``schema``; a column of headers
     takes :class:`~kstore_core.Headers`, one of timestamps aware datetimes or int milliseconds.
 
-    What it writes, the number of the micro-batch and what it gave are committed in one batch of the
-    engine. A micro-batch that Spark gives again is not applied again; what it gave is given again.
-    So is a batch DataFrame: one call of map_state is one run, however many actions evaluate it, and
-    it is evaluated before the next run on its root is made.
+    Its writes, the number of the micro-batch and its output are committed in one batch of the
+    engine. A replayed micro-batch is not applied again; its output is returned again. So is that of
+    a batch DataFrame: one call of map_state is one run, however many actions evaluate it. Evaluate
+    it before the next call on its root.
 
     Parameters
     ----------
@@ -71,27 +72,25 @@ def map_state(
     key : str
         The column of the key: binary, or of the type that the key serde names.
     partitions : int, optional
-        The number of shards. Left out, as many as there are, or ``spark.sql.shuffle.partitions``.
+        The number of shards; by default that of the root, or ``spark.sql.shuffle.partitions``.
     partition_by : {"key", "partition"}
-        Whether a row's shard is the one where Kafka's murmur2 puts its key, or the number in its
-        column ``partition``.
+        A row's shard: by Kafka's murmur2 of its key, or the number in its column ``partition``.
     order_by : sequence of str
-        Columns that a key's rows are sorted by; without, they come as Spark brings them, which is
-        the order of arrival for those of one source partition.
+        Columns that a key's rows are sorted by; without, they come in Spark's order, which is the
+        order of arrival for those of one source partition.
     timestamps : {"timestamp", "millis"}
-        Whether ``rows`` have timestamps as aware datetimes or as int milliseconds.
+        The timestamps of ``rows``: aware datetimes, or int milliseconds.
     engine : str
         The storage engine. LMDB opens a shard in a few milliseconds, which each task does.
     durability : {"process", "power", "changelog"}
-        What a commit survives; see :func:`kstore_core.open_state`.
+        The failures that a commit survives; see :func:`kstore_core.open_state`.
     lock_timeout_s : float
-        How long a task waits for a shard that another one has.
+        The time that a task waits for a shard that another one keeps, seconds.
     uncommitted_max_bytes : int
-        What a micro-batch may write to one shard.
+        The limit of a micro-batch's writes to one shard.
     partition_time : str, optional
-        A column of headers. When a micro-batch of a shard is done, the store's stream time moves on
-        to the latest that the header ``partition-time`` of its rows tells; see
-        :func:`with_partition_time`.
+        A column of headers. After a micro-batch of a shard, stream time advances to the latest
+        header ``partition-time`` of its rows; see :func:`with_partition_time`.
 
     Returns
     -------
@@ -101,8 +100,8 @@ def map_state(
     Raises
     ------
     SpecError
-        A column is missing, there twice or of another type; an option is none of those that there
-        are; the root has the state of other shards.
+        A column is missing, duplicated or of another type; an option has an unknown value; the root
+        has the state of other shards.
     TypeError
         ``fn`` does not take a key, rows and a store.
     UnsupportedError
@@ -114,12 +113,8 @@ def map_state(
     from kstore_core.spark.map_state.tasks import KeyedFunction
 
     _check_function(fn)
-    for name, given, allowed in (
-        ("partition_by", partition_by, ("key", "partition")),
-        ("timestamps", timestamps, ("timestamp", "millis")),
-    ):
-        if given not in allowed:
-            raise SpecError(f"{name}={given!r}; there are: {', '.join(map(repr, allowed))}")
+    check_choice("partition_by", partition_by, get_args(PartitionBy))
+    check_choice("timestamps", timestamps, ("timestamp", "millis"))
     if not isinstance(spec, StoreSpec):
         raise TypeError(f"a store is described by a StoreSpec of kstore_core.stores, not {spec!r}")
     _check_columns(df, spec, key, partition_by, order_by, partition_time)
@@ -130,7 +125,7 @@ def map_state(
     def shard_of_key(column: Column, shards: int) -> Column:
         return shard_column(column, spec.key, shards)
 
-    def as_it_is(column: Column, _: int) -> Column:
+    def number(column: Column, _: int) -> Column:
         return column.cast("int")
 
     return plan(
@@ -138,7 +133,7 @@ def map_state(
         keyed,
         _schema(schema),
         spec,
-        (key, shard_of_key) if partition_by == "key" else ("partition", as_it_is),
+        (key, shard_of_key) if partition_by == "key" else ("partition", number),
         root=root,
         engine=engine,
         partitions=partitions,
@@ -183,7 +178,7 @@ def _check_columns(
         if spec.shape == "key_value":
             raise SpecError(
                 f"the key-value store {spec.name!r} has no stream time that partition_time="
-                f"{partition_time!r} could move on; leave it out"
+                f"{partition_time!r} could advance; leave it out"
             )
         allowed[partition_time] = (headers_type().simpleString(),)
     allowed[key] = ("binary", spark_type(spec.key.arrow_type).simpleString())
@@ -199,14 +194,13 @@ def _check_columns(
 
 
 def _schema(schema: StructType | str) -> StructType:
-    """The schema of the result."""
     from pyspark.sql.types import StructType
 
     if isinstance(schema, str):
         schema = cast("StructType", StructType.fromDDL(schema))
     if not isinstance(schema, StructType) or not schema.fields:
         raise SpecError(
-            f"schema={schema!r}; pass the columns that fn gives, as 'key string, total bigint' or "
+            f"schema={schema!r}; pass the columns of fn, as 'key string, total bigint' or "
             "a StructType"
         )
     twice = sorted({name for name in schema.names if schema.names.count(name) > 1})

@@ -1,4 +1,4 @@
-"""The rows that a user's function gives, as one batch of the schema that was promised."""
+"""The output rows of a user's function, as one Arrow batch of the promised schema."""
 
 from __future__ import annotations
 
@@ -9,18 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 from kstore_core.errors import SpecError
-from kstore_core.spark.map_state.values import BYTES, ConversionError, column_of, shown
+from kstore_core.spark.map_state.values import BYTES, ConversionError, column_of, short
 
 __all__ = ["OutputRows"]
 
 
 class OutputRows:
-    """Collects rows, and says of which call of the function each one came.
-
-    Parameters
-    ----------
-    schema : pyarrow.Schema
-    """
+    """The rows that a function returned, each with the key that it was called for."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -31,18 +26,12 @@ class OutputRows:
         self._callers: list[Any] = []
 
     def add(self, caller: object, given: object) -> None:
-        """Take what the function gave for ``caller``, a key: None, or an iterable of rows.
-
-        Raises
-        ------
-        SpecError
-            It is none, or a row has other columns than the schema.
-        """
+        """Add the output of a call: None, or rows of the schema; else a SpecError."""
         if given is None:
             return
         if isinstance(given, (str, Mapping, *BYTES)) or not isinstance(given, Iterable):
             raise SpecError(
-                f"for the key {caller!r} it gave {shown(given)}; it gives None, or an iterable of "
+                f"for the key {caller!r} it gave {short(given)}; it gives None, or an iterable of "
                 "rows: for a single one a list of one tuple or dict"
             )
         rows = self._rows
@@ -61,17 +50,11 @@ class OutputRows:
                 rows.append(self._of_dict(row))
             else:
                 raise SpecError(
-                    f"{self._where(len(rows))} is {shown(row)}; a row is a tuple or a dict"
+                    f"{self._where(len(rows))} is {short(row)}; a row is a tuple or a dict"
                 )
 
     def batch(self) -> pa.RecordBatch:
-        """All rows.
-
-        Raises
-        ------
-        SpecError
-            A value does not fit its column.
-        """
+        """Convert all rows to Arrow; a SpecError if a value does not fit its column."""
         columns = list(zip(*self._rows, strict=True)) or [()] * self._width
         arrays = []
         for field, values in zip(self.schema, columns, strict=True):

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
+from kstore_core.checks import check_choice
 from kstore_core.engine import DURABILITY_LEVELS, Durability
 from kstore_core.errors import SpecError, StateError, UnsupportedError
 from kstore_core.spark.live.layout import LiveLayout
@@ -53,12 +54,7 @@ def plan(
     place : tuple of str and callable
         A column, and the function from it and the number of shards to the shard.
     others
-        As of :func:`kstore_core.spark.map_state`.
-
-    Raises
-    ------
-    SpecError, StateError, UnsupportedError
-        As of ``map_state``. Nothing was made then.
+        As of :func:`kstore_core.spark.map_state`, which also lists the errors.
     """
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.pandas.types import to_arrow_schema
@@ -67,10 +63,7 @@ def plan(
     from kstore_core.spark.map_state.tasks import ShardTask
 
     _check_engine(engine, spec)
-    if durability not in DURABILITY_LEVELS:
-        raise SpecError(
-            f"durability={durability!r}; there are: {', '.join(map(repr, DURABILITY_LEVELS))}"
-        )
+    check_choice("durability", durability, DURABILITY_LEVELS)
     directory = Root.at(root).path
     layout = LiveLayout.of(directory, spec.name)
     shards = _partitions(df, layout, partitions)
@@ -112,12 +105,7 @@ def plan(
 
 
 def check_unique(df: DataFrame) -> None:
-    """Refuse a DataFrame with two columns of one name.
-
-    Raises
-    ------
-    SpecError
-    """
+    """Refuse a DataFrame with two columns of one name."""
     names = df.columns
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

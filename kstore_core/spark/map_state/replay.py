@@ -27,10 +27,7 @@ def decode_output(
 ) -> pa.RecordBatch:
     """The output of an epoch that the shard contains.
 
-    Raises
-    ------
-    StateError
-        The note is missing, or is of another epoch, another function or another schema.
+    A StateError if the note is missing, or is of another epoch, another function or another schema.
     """
     if note is None:
         raise StateError(

@@ -1,7 +1,7 @@
 """The rows of one shard and batch, grouped by key, as a user's function sees them.
 
-Columns are decoded once for all keys, and only those that are asked for; the rows of one key lie
-beside each other, so a key's part of a column is a slice.
+A column is decoded once for all keys, on first use. The rows of a key are adjacent, so its part of
+a column is a slice.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Times = Literal["timestamp", "millis"]
 
 
 class Rows(Sequence[Any]):
-    """The rows of one key, in their order; each is a named tuple of the DataFrame's columns.
+    """The rows of one key, in order; each is a named tuple of the DataFrame's columns.
 
-    A column of headers holds :class:`~kstore_core.Headers`, one of timestamps aware datetimes or,
-    with ``timestamps="millis"``, int milliseconds; structs are dicts. What is not looked at is not
-    decoded: where a few columns are enough, :meth:`column` is faster than going over the rows.
+    A column of headers has :class:`~kstore_core.Headers`, one of timestamps aware datetimes or,
+    with ``timestamps="millis"``, int milliseconds; structs are dicts. Columns are decoded on first
+    use: where a few columns are enough, :meth:`column` is faster than iterating over the rows.
     """
 
     __slots__ = ("_all", "_end", "_start")
@@ -63,17 +63,11 @@ class Rows(Sequence[Any]):
         )
 
     def column(self, name: str) -> list[Any]:
-        """One column of these rows.
-
-        Raises
-        ------
-        KeyError
-            There is none of this name.
-        """
+        """Decode one column of these rows; a KeyError if there is none of this name."""
         return self._all.column(name)[self._start : self._end]
 
     def to_arrow(self) -> pa.Table:
-        """These rows as they came, without a copy."""
+        """These rows in Arrow, without a copy."""
         return self._all.table.slice(self._start, len(self))
 
     def _columns(self) -> list[list[Any]]:
@@ -81,17 +75,10 @@ class Rows(Sequence[Any]):
 
 
 class Groups:
-    """The rows of a table by their keys, the keys in the order of their first rows.
+    """The rows of a table by their serialised keys, the keys in the order of their first rows.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-    keys : pyarrow.Array of binary
-        The serialised key of each row, without nulls.
-    order_by : sequence of str
-        Columns by which the rows of a key are sorted, nulls last; rows that are equal there, and
-        all rows where there is none, stay in the order in which they came.
-    timestamps : {"timestamp", "millis"}
+    Rows of a key are sorted by ``order_by``, nulls last. Rows that are equal there, or all without
+    it, keep their order.
     """
 
     def __init__(
@@ -119,7 +106,7 @@ class Groups:
 
 
 class _Decoded:
-    """A table and its columns as lists, each made when it is first asked for."""
+    """A table and its columns as lists, each decoded on first use."""
 
     def __init__(self, table: pa.Table, timestamps: Times) -> None:
         self.table = table
@@ -148,12 +135,12 @@ class _Decoded:
 
 
 def _row_type(names: list[str]) -> Any:
-    """A named tuple; a column whose name is no name of Python's is known by its place: ``_3``."""
+    """A named tuple; a column whose name is no identifier is known by its position: ``_3``."""
     return namedtuple("Row", names, rename=True)  # noqa: PYI024
 
 
 def _are_headers(kind: pa.DataType) -> bool:
-    """Whether a column is one of headers, whatever of it may be null."""
+    """Return True for a column of headers, whatever its nullability."""
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
         return False
     element = kind.value_type
@@ -166,7 +153,7 @@ def _are_headers(kind: pa.DataType) -> bool:
 
 
 def _headers(column: pa.Array) -> list[Any]:
-    """Headers that are decoded when somebody looks; none where the column is null."""
+    """Headers that are decoded on first use; none where the column is null."""
     empty = pa.array([b""] * len(column), pa.binary())
     raw = encode_column(empty, headers=column, layout="aggregation_with_headers")
     found: list[Any] = []

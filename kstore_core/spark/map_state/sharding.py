@@ -21,34 +21,18 @@ _RUN = re.compile(r"run-([0-9]{1,19})")
 
 @dataclass(frozen=True, slots=True)
 class Sharding:
-    """The properties of a state that stay the same from run to run.
-
-    Attributes
-    ----------
-    store, shape, key : str
-        The store's name and shape, and the name of its key serde.
-    engine : str
-    partitions : int
-    partition_by : str
-        ``"key"`` or ``"partition"``.
-    """
+    """The properties of a state that stay the same from run to run."""
 
     store: str
     shape: str
-    key: str
+    key: str  # the name of the key serde
     engine: str
     partitions: int
-    partition_by: str
+    partition_by: str  # "key" or "partition"
 
     @classmethod
     def of(cls, layout: LiveLayout) -> tuple[str, Sharding] | None:
-        """Read the id and the shards of a state; None before the first :meth:`bind`.
-
-        Raises
-        ------
-        StateError
-            The document is damaged, or a newer kstore's.
-        """
+        """Read the id and the shards of a state; None before the first :meth:`bind`."""
         names = {"id", *(field.name for field in fields(cls))}
         remedy = "Put it back from a copy, or pass another root"
         document = layout.document(_DOCUMENT, names, remedy)
@@ -57,12 +41,7 @@ class Sharding:
     def bind(self, layout: LiveLayout) -> BoundState:
         """Make the directory a state of these shards, or check that it is one. For the driver.
 
-        Raises
-        ------
-        SpecError
-            It has other shards.
-        StateError
-            It is damaged, or cannot be made.
+        A SpecError if it has other shards; a StateError if it is damaged or cannot be made.
         """
         if Sharding.of(layout) is None:
             try:
@@ -89,25 +68,13 @@ class Sharding:
 
 @dataclass(frozen=True, slots=True)
 class BoundState:
-    """The live directory of a state that the driver has bound; it travels to the workers.
-
-    Attributes
-    ----------
-    layout : LiveLayout
-    id : str
-        Unique to the state.
-    """
+    """The live directory of a state, and its unique id; it travels to the workers."""
 
     layout: LiveLayout
     id: str
 
     def check_seen(self) -> None:
-        """Refuse a worker that does not see the directory of the driver. For tasks.
-
-        Raises
-        ------
-        StateError
-        """
+        """Refuse a worker that does not see the directory of the driver. For tasks."""
         bound = Sharding.of(self.layout)
         if bound is None or bound[0] != self.id:
             raise StateError(
@@ -117,13 +84,7 @@ class BoundState:
             )
 
     def claim(self, query: str) -> None:
-        """Make a streaming query the owner of the state, or check that it is. For tasks.
-
-        Raises
-        ------
-        StateError
-            The state is another query's.
-        """
+        """Make a streaming query the owner of the state, or refuse another one. For tasks."""
         place = self.layout.path / _QUERY
         with contextlib.suppress(FileExistsError):
             if not place.exists():

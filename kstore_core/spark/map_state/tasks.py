@@ -43,45 +43,21 @@ class Work(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ShardTask:
-    """The part of a plan that travels to the tasks; ``mapInArrow`` runs :meth:`run`.
-
-    Attributes
-    ----------
-    state : BoundState
-    spec : StoreSpec
-    engine : str
-    partitions : int
-    names : tuple of str
-        Of the DataFrame's columns, without the shard.
-    schema : pyarrow.Schema
-        Of the output.
-    columns : tuple of str
-        The names that Spark has for the output's columns.
-    work : Work
-    batch_run : int or None
-        The number of a batch run; None for a stream.
-    durability : Durability
-    lock_timeout_s : float
-        How long to wait for another attempt that has the shard.
-    uncommitted_max_bytes : int
-        The limit of an epoch's writes to a shard.
-    partition_time : str or None
-        The column of headers whose partition time advances stream time.
-    """
+    """The part of a plan that travels to the tasks; ``mapInArrow`` runs :meth:`run`."""
 
     state: BoundState
     spec: StoreSpec
     engine: str
     partitions: int
-    names: tuple[str, ...]
-    schema: pa.Schema
-    columns: tuple[str, ...]
+    names: tuple[str, ...]  # of the DataFrame's columns, without the shard
+    schema: pa.Schema  # of the output
+    columns: tuple[str, ...]  # the output's names in Spark
     work: Work
-    batch_run: int | None
+    batch_run: int | None  # its number; None for a stream
     durability: Durability
     lock_timeout_s: float
     uncommitted_max_bytes: int
-    partition_time: str | None = None
+    partition_time: str | None = None  # the column of headers that advances stream time
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Map the rows of one shard to their output."""
@@ -96,14 +72,8 @@ class ShardTask:
     def apply(self, shard: int, epoch: Epoch, rows: pa.Table) -> pa.RecordBatch:
         """Work on an epoch of a shard and commit it; if that was done, return the same output.
 
-        Raises
-        ------
-        StateError
-            The shard is another query's, or contains later epochs.
-        EngineLockedError
-            Another task has it, and does not end.
-        UncommittedLimitError
-            The epoch writes too much.
+        StateError if the shard is another query's or contains later epochs, EngineLockedError if
+        another task keeps it, UncommittedLimitError if the epoch writes too much.
         """
         from kstore_core import open_state
 
@@ -201,10 +171,7 @@ class KeyedFunction:
     def __call__(self, store: Any, rows: pa.Table) -> pa.RecordBatch:
         """Call the function for each key; its own errors pass, with the key in a note.
 
-        Raises
-        ------
-        SpecError
-            A row has no key, or the output does not fit the schema.
+        A SpecError if a row has no key, or the output does not fit the schema.
         """
         from kstore_core.codec import Headers
         from kstore_core.spark.columns.arrow import combined, serialized

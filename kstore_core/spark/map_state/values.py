@@ -1,8 +1,8 @@
-"""Values of Python as Arrow columns, by stricter rules than Arrow's own.
+"""The conversion of Python values to Arrow columns, by stricter rules than Arrow's own.
 
-Arrow is too kind: it cuts 1.5 to 1 and a time to its day, takes a number for microseconds and a
-naive time for UTC. Here each column is looked at by the types of its values, all at once, and only
-where one does not fit is it looked for.
+Arrow truncates 1.5 to 1 and a time to its day, and takes a number for microseconds and a naive time
+for UTC. Here the set of a column's types is checked first; values are searched only if one does not
+fit.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ import pyarrow.compute as pc
 from kstore_core.codec import Header, Headers
 from kstore_core.errors import SpecError
 
-__all__ = ["BYTES", "ConversionError", "column_of", "shown"]
+__all__ = ["BYTES", "ConversionError", "column_of", "short"]
 
 BYTES = (bytes, bytearray, memoryview)
-"""What a binary column takes."""
+"""The types of values of a binary column."""
 
 _NONE = type(None)
 _REFUSALS = (pa.ArrowException, OverflowError, TypeError, ValueError)
@@ -34,7 +34,7 @@ _MILLISECOND = 1000  # in microseconds
 
 
 class ConversionError(Exception):
-    """A value does not fit: which one of a column, where in it, and why."""
+    """A value does not fit: its index in a column, the path within it, and the reason."""
 
     def __init__(self, index: int, path: str, reason: str) -> None:
         super().__init__(index, path, reason)
@@ -44,7 +44,7 @@ class ConversionError(Exception):
 def column_of(
     values: Sequence[Any], field: pa.Field, absent: Sequence[bool] | None = None
 ) -> pa.Array:
-    """Values as an array; where ``absent``, the value is part of a null and is None itself."""
+    """Convert values to an array; an ``absent`` one is None because its struct is null."""
     types = set(map(type, values))
     if any(issubclass(kind, np.generic) for kind in types):
         values = [value.item() if isinstance(value, np.generic) else value for value in values]
@@ -63,12 +63,12 @@ def column_of(
         return _made(values, kind)
     if not all(rule.takes(given) for given in types):
         index = next(i for i, v in enumerate(values) if v is not None and not rule.takes(type(v)))
-        raise ConversionError(index, "", f"{shown(values[index])} is not {rule.wanted}")
+        raise ConversionError(index, "", f"{short(values[index])} is not {rule.wanted}")
     return rule.make(values, kind)
 
 
 def _made(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Values as an array, by Arrow; where it refuses, the first value that it refuses."""
+    """Convert values by Arrow's rules; the error names the first value that Arrow refuses."""
     try:
         made = pa.array(values, kind)
     except _REFUSALS as error:
@@ -77,7 +77,7 @@ def _made(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
                 pa.array([value], kind)
             except _REFUSALS as why:
                 raise ConversionError(
-                    index, "", f"{shown(value)} does not fit {kind}: {why}"
+                    index, "", f"{short(value)} does not fit {kind}: {why}"
                 ) from error
         raise
     if isinstance(made, pa.ChunkedArray):
@@ -92,7 +92,7 @@ def _floats(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         lost = pc.and_(pc.is_finite(wide), pc.invert(pc.is_finite(made)))
         index = pc.index(lost, True).as_py()
         if index >= 0:
-            raise ConversionError(index, "", f"{shown(values[index])} does not fit {kind}")
+            raise ConversionError(index, "", f"{short(values[index])} does not fit {kind}")
     return made
 
 
@@ -121,7 +121,7 @@ def _local_times(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 def _lists(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     for index, value in enumerate(values):
         if value is not None and not isinstance(value, (list, tuple, Headers, np.ndarray)):
-            raise ConversionError(index, "", f"{shown(value)} is not a list")
+            raise ConversionError(index, "", f"{short(value)} is not a list")
     offsets = _offsets(values)
     flat = [item for value in values if value is not None for item in value]
     child = _children(flat, kind.value_field, offsets, lambda inner: f"[{inner}]")
@@ -143,7 +143,7 @@ def _maps(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         elif value is None:
             pairs.append([])
         else:
-            raise ConversionError(index, "", f"{shown(value)} is not a mapping")
+            raise ConversionError(index, "", f"{short(value)} is not a mapping")
     offsets = _offsets(pairs)
     flat = list(itertools.chain.from_iterable(pairs))
     keys = _children([key for key, _ in flat], kind.key_field, offsets, lambda _: ".key")
@@ -168,7 +168,7 @@ def _structs(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         elif isinstance(value, (tuple, Header)) and len(value) == len(names):
             rows.append(tuple(value))
         else:
-            raise ConversionError(index, "", f"{shown(value)} is no struct of {', '.join(names)}")
+            raise ConversionError(index, "", f"{short(value)} is no struct of {', '.join(names)}")
     absent = [value is None for value in values]
     columns = list(zip(*rows, strict=True)) or [()] * len(names)
     arrays = []
@@ -184,7 +184,7 @@ def _structs(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 def _children(
     flat: Sequence[Any], field: pa.Field, offsets: Sequence[int], step: Callable[[int], str]
 ) -> pa.Array:
-    """The elements of lists; one that does not fit is told by its list and its place there."""
+    """Convert the elements of lists; an error names the list and the place in it."""
     try:
         return column_of(flat, field)
     except ConversionError as misfit:
@@ -202,14 +202,14 @@ def _nulls(values: Sequence[Any]) -> pa.Array:
     return pa.array([value is None for value in values], pa.bool_())
 
 
-def shown(value: object) -> str:
+def short(value: object) -> str:
     text = repr(value)
     return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(value).__name__})"
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Which values a column of a kind takes, by their types, and how it is made of them."""
+    """The types of values that a column of a kind takes, and their conversion."""
 
     fits: Callable[[pa.DataType], bool]
     wanted: str

@@ -1,4 +1,4 @@
-"""What a task of `with_partition_time` does: the times of its partitions, and who tells them."""
+"""Tasks of `with_partition_time`: the times of partitions, and rows whose headers have them."""
 
 from __future__ import annotations
 
@@ -20,30 +20,18 @@ __all__ = ["PartitionTimes"]
 
 @dataclass(frozen=True, slots=True)
 class PartitionTimes:
-    """Work on the rows of some partitions; the store has the time of each, by its name.
-
-    Attributes
-    ----------
-    timestamp, headers : str
-        Columns of the rows, which have a column ``partition`` too.
-    topics, offsets : bool
-        Whether they have columns ``topic`` and ``offset``.
-    removed : str
-        The column that tells which rows are left out.
-    schema : pyarrow.Schema
-        Of what it gives: the columns without that one.
-    """
+    """Work on the rows of some partitions; the store has the time of each, by its name."""
 
     timestamp: str
     headers: str
-    topics: bool
-    offsets: bool
-    removed: str
-    schema: pa.Schema
+    topics: bool  # the rows have a column "topic"
+    offsets: bool  # they have a column "offset"
+    removed: str  # the column that is true for rows to remove
+    schema: pa.Schema  # of the output, without that column
     name: str = "with_partition_time"
 
     def __call__(self, store: Any, rows: pa.Table) -> pa.RecordBatch:
-        """The rows that stay, by partition and in order, with their headers."""
+        """Return the rows that stay, by partition and in order, with their headers."""
         if rows[self.timestamp].null_count:
             raise SpecError(
                 f"{rows[self.timestamp].null_count} rows have a null in the column "
@@ -77,7 +65,7 @@ class PartitionTimes:
         return pa.RecordBatch.from_arrays(fitting, schema=self.schema)
 
     def _partitions(self, rows: pa.Table) -> tuple[list[str], npt.NDArray[np.int64]]:
-        """The names of the partitions, and which one each row is of."""
+        """The names of the partitions, and the index of each row's."""
         whole = combined(rows["partition"], "partition").cast(pa.string())
         if self.topics:
             topic = pc.fill_null(combined(rows["topic"], "topic").cast(pa.string()), "")
@@ -90,7 +78,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 def _running(times: Numbers, owner: Numbers, known: Numbers) -> Numbers:
-    """The greatest time of each row's partition up to the row; rows lie by partition."""
+    """The greatest time of each row's partition up to the row, inclusive; rows lie by partition."""
     found = np.maximum(times, known[owner])
     ends = _last_of(owner) + 1
     for start, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):
@@ -99,7 +87,7 @@ def _running(times: Numbers, owner: Numbers, known: Numbers) -> Numbers:
 
 
 def _sent(read: Numbers, owner: Numbers, kept: npt.NDArray[np.bool_]) -> Numbers:
-    """What the partition's time is before the next row that stays, for each one that does."""
+    """The partition's time before the next remaining row, for each row that remains."""
     places = np.flatnonzero(kept)
     following = np.append(places[1:], len(read)) - 1
     found: Numbers = read[np.minimum(following, _last_of(owner)[owner[places]])]

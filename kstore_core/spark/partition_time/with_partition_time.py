@@ -1,4 +1,4 @@
-"""with_partition_time: rows that tell the next stage how far their partition had come (KIP-472)."""
+"""with_partition_time: partition time in the headers of rows, for the next stage (KIP-472)."""
 
 from __future__ import annotations
 
@@ -30,35 +30,33 @@ def with_partition_time(
     partitions: int | None = None,
     engine: str = "lmdb",
 ) -> DataFrame:
-    """Have each row tell, in its header ``partition-time``, how far its partition had come.
+    """Add partition time to each row, as its header ``partition-time``.
 
-    The header holds the greatest ``timestamp`` of the row's partition up to the row, whatever was
-    removed before it, over all micro-batches and restarts: 8 bytes big-endian, as KIP-472 has it.
-    The next stage honours it with ``map_state(…, partition_time="headers")`` or
-    ``open_state(…, partition_time=True)``: it takes for late what is late by the whole partition,
-    not by what it got to see.
+    The value is the greatest ``timestamp`` of the row's partition up to the row, removed rows
+    included, over all micro-batches and restarts: 8 bytes, big-endian, as in KIP-472. The next
+    stage honours it with ``map_state(…, partition_time="headers")`` or
+    ``open_state(…, partition_time=True)``: records are late by the time of the whole partition,
+    not of the rows that reach the stage.
 
-    Rows that this stage removes are removed here, with ``keep``. Then the last row before removed
-    ones has the header a second time, with the time that the partition had reached behind them;
-    stream time downstream is thus that of the whole partition at once, not with the next row only.
+    Rows that this stage removes are removed here, with ``keep``. The last row before removed ones
+    has the header a second time, with the time that the partition had reached after them. So
+    stream time downstream is that of the whole partition at once, not only from the next row on.
 
     Parameters
     ----------
     df : DataFrame
-        Rows with a column ``partition`` (int), and ``topic`` and ``offset`` where they are known: a
-        stream of Kafka has them. With offsets, the rows of a partition come in their order;
-        without, in the order of arrival.
+        Rows with a column ``partition`` (int), and optionally ``topic`` and ``offset``, as a stream
+        of Kafka has them. The rows of a partition are ordered by offset, else by arrival.
     root : path
         A directory that all machines see, for the times of the partitions; as of ``map_state``.
     keep : Column or str, optional
-        A condition; rows for which it does not hold are left out, null included.
+        A condition; rows for which it is false or null are removed.
     timestamp : str
         The column of a row's time: timestamp, or long milliseconds.
     headers : str
-        The column of headers; added where it is missing. A header of this name that a row has
-        already is replaced.
+        The column of headers; added if it is missing. Earlier headers of that name are replaced.
     partitions : int, optional
-        How many tasks do it, each some of the partitions. Left out, as many as before, or
+        The number of tasks, each with some of the partitions; by default that of the root, or
         ``spark.sql.shuffle.partitions``.
     engine : str
         The storage engine.

@@ -1,17 +1,16 @@
-"""Copies of published shards on this machine, for roots that are no directory of it.
+"""The cache of published shards on this machine, for roots on object stores.
 
 ::
 
-    <cache>/<digest>/       the files of one shard, checked when they came
-    <cache>/<digest>.lock   held shared by who reads it, alone by who makes or removes it
-    <cache>/<digest>.tmp/   being made
-    <cache>/files/<sha256>  a file of copies that no engine writes to, linked into each of them
+    <cache>/<digest>/       the files of one shard, checked after the fetch
+    <cache>/<digest>.lock   locked shared by readers, exclusively for making or removing the copy
+    <cache>/<digest>.tmp/   a copy that is being made
+    <cache>/files/<sha256>  an immutable file, linked into the copies that have it
 
-The digest is of the files' hashes, so a shard that several versions or roots share is kept once;
-and of a shard that went on from one that is here, only what is new is fetched.
-Where copies take more than ``KSTORE_SHARD_CACHE_BYTES``, those that nobody reads go, the least
-recently used first. The cache is at ``KSTORE_SHARD_CACHE``; where that is not set, in the directory
-for temporary files.
+The digest is of the files' hashes, so versions or roots that share a shard share its copy, and a
+shard that went on from a cached one fetches only its new files. While copies take more than
+``KSTORE_SHARD_CACHE_BYTES``, unread ones are removed, the least recently used first. The cache is
+at ``KSTORE_SHARD_CACHE``, by default in the directory for temporary files.
 """
 
 from __future__ import annotations
@@ -39,24 +38,21 @@ _DEFAULT_BYTES = 16 << 30
 
 @contextlib.contextmanager
 def cached_shard(storage: Storage, shard: Shard) -> Iterator[Path]:
-    """A directory with a shard's files, which stays while this is open; fetched if need be.
+    """A directory with a shard's files, which stays while the context is open.
 
-    Raises
-    ------
-    CorruptionError
-        A file is missing, or is not what the manifest says.
+    A CorruptionError if a file is missing, or differs from the manifest.
     """
     cache = cache_directory()
     digest = _digest(shard)
-    held = _hold(storage, shard, cache, digest)
+    lock = _locked_copy(storage, shard, cache, digest)
     try:
         yield cache / digest
     finally:
-        os.close(held)
+        os.close(lock)
 
 
 def cache_directory() -> Path:
-    """Where copies are kept; made where it is missing, for this user alone."""
+    """The directory of copies; made for this user alone if it is missing."""
     name = os.environ.get("KSTORE_SHARD_CACHE")
     if not name:
         name = f"{tempfile.gettempdir()}/kstore-shards-{os.getuid()}"
@@ -82,8 +78,8 @@ def _digest(shard: Shard) -> str:
     return hashlib.sha256(json.dumps([shard.shard, files]).encode()).hexdigest()[:40]
 
 
-def _hold(storage: Storage, shard: Shard, cache: Path, digest: str) -> int:
-    """A file descriptor that holds the copy, which is there then."""
+def _locked_copy(storage: Storage, shard: Shard, cache: Path, digest: str) -> int:
+    """Make the copy if it is missing; return the descriptor of its shared lock."""
     copy, scratch = cache / digest, cache / f"{digest}.tmp"
     while True:
         held = _lock(cache / f"{digest}.lock", fcntl.LOCK_SH)
@@ -95,7 +91,7 @@ def _hold(storage: Storage, shard: Shard, cache: Path, digest: str) -> int:
         try:
             if not copy.is_dir():
                 _make_room(cache, shard.bytes, digest)
-                shutil.rmtree(scratch, ignore_errors=True)  # of a process that was killed
+                shutil.rmtree(scratch, ignore_errors=True)  # left by a killed process
                 try:
                     _fetch(storage, shard, cache / "files", scratch)
                     scratch.rename(copy)
@@ -103,7 +99,7 @@ def _hold(storage: Storage, shard: Shard, cache: Path, digest: str) -> int:
                     shutil.rmtree(scratch, ignore_errors=True)
                     raise
         finally:
-            os.close(making)  # and hold it shared: it may have been removed in between
+            os.close(making)  # then lock it shared: it may have been removed in between
 
 
 def _fetch(storage: Storage, shard: Shard, pool: Path, target: Path) -> None:
@@ -115,7 +111,7 @@ def _fetch(storage: Storage, shard: Shard, pool: Path, target: Path) -> None:
         kept = pool / file.sha256
         try:
             os.link(kept, place)
-        except OSError:  # it is not there, or not any longer
+        except OSError:  # it is missing
             return False
         if sha256_of(place) == file.sha256:
             return True
@@ -130,23 +126,23 @@ def _fetch(storage: Storage, shard: Shard, pool: Path, target: Path) -> None:
             os.link(target / file.path, pool / file.sha256)
 
 
-def _lock(path: Path, how: int) -> int:
-    """A descriptor of a lock file that holds its lock, and is the one that is there now."""
+def _lock(path: Path, operation: int) -> int:
+    """Lock the file that is at ``path`` now; return its descriptor."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(descriptor, how)
+            fcntl.flock(descriptor, operation)
             with contextlib.suppress(FileNotFoundError):
                 if os.fstat(descriptor).st_ino == path.stat().st_ino:
                     return descriptor
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # whoever removed the copy removed the file
+        os.close(descriptor)  # the file was removed with its copy
 
 
 def _make_room(cache: Path, size: int, keep: str) -> None:
-    """Remove copies that nobody reads, the least recently used first, until `size` fits."""
+    """Remove unread copies, the least recently used first, until ``size`` bytes fit."""
     copies = []
     total = size
     for lock in cache.glob("*.lock"):

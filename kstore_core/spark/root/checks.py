@@ -1,8 +1,7 @@
-"""Whether a document is a manifest: every field looked at before anything is read by it.
+"""The check of a manifest: every field, before anything is read or removed by it.
 
-A manifest says which files are read and, by what it leaves out, which are removed. So nothing of it
-is taken on trust: a place outside of the root, a shard that is missing or an engine that is null
-would only be noticed later, and elsewhere.
+A manifest names the files that are read; a vacuum removes those that it leaves out. Without the
+check, a place outside of the root, a missing shard or an engine of null would fail later, or harm.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def _text(value: Any) -> bool:
 
 
 def _inside(value: Any) -> bool:
-    """A place below the root or the shard: no way leads out of it."""
+    """A normalised relative path, without a way out of the root or the shard."""
     if not _text(value) or "\\" in value or "\0" in value:
         return False
     path = PurePosixPath(value)
@@ -83,25 +82,9 @@ _OFFSET: dict[str, tuple[_Check, str]] = {
 def check_manifest(
     document: Any, where: str, *, newest_layout: int, version: int | None = None
 ) -> None:
-    """Refuse a document that is no manifest.
+    """Refuse parsed JSON that is no manifest, with an error that names ``where`` and the field.
 
-    Parameters
-    ----------
-    document : object
-        What JSON gave.
-    where : str
-        Its name, for messages.
-    newest_layout : int
-        The greatest layout that this program reads.
-    version : int, optional
-        Which version it has to be.
-
-    Raises
-    ------
-    InconsistentStateError
-        Names the document and the field.
-    StateError
-        It is of a newer layout.
+    InconsistentStateError; StateError if its layout is newer than ``newest_layout``.
     """
     refuse = _Refusal(where)
     if not isinstance(document, dict):

@@ -1,4 +1,4 @@
-"""The roots at a path: the one that it is, or those of the directories below it."""
+"""The roots at a path: the path itself, or directories directly below it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,9 @@ __all__ = ["find_root", "roots_at"]
 
 
 def find_root(path: str, store: str | None, storage: Mapping[str, Any]) -> Root:
-    """The root at ``path``, or of the store of this name in a directory of its own below it.
+    """The root at ``path``, or the one directly below it that holds ``store``.
 
-    Raises
-    ------
-    StateError
-        There is none, or there are several and none is named.
+    A StateError if there is none, or there are several and ``store`` is None.
     """
     roots = roots_at(path, store, storage)
     if len(roots) > 1:
@@ -27,12 +24,9 @@ def find_root(path: str, store: str | None, storage: Mapping[str, Any]) -> Root:
 
 
 def roots_at(path: str, store: str | None, storage: Mapping[str, Any]) -> list[Root]:
-    """The roots at ``path``: itself, or those directly below it.
+    """The roots at ``path``: itself, or those directly below it, of ``store`` if it is named.
 
-    Raises
-    ------
-    StateError
-        There is none, or none of a store of this name.
+    A StateError if there is none.
     """
     here = Root.at(path, storage)
     if here.versions():
@@ -61,7 +55,7 @@ def roots_at(path: str, store: str | None, storage: Mapping[str, Any]) -> list[R
 
 
 def _is_root(root: Root) -> bool:
-    """Whether it holds a version; a file that lies beside stores does not."""
+    """Return True if there is a version; False for a file beside stores, too."""
     try:
         return bool(root.versions())
     except StateError:

@@ -1,7 +1,6 @@
-"""What a version of a partitioned store consists of: one JSON document a version.
+"""The manifest of a version of a partitioned store: one JSON document.
 
-The document is written once, after every shard is whole, and never changed. docs/spark-roots.md
-describes its fields.
+It is written once, after all shards, and never changed. docs/spark-roots.md describes its fields.
 """
 
 from __future__ import annotations
@@ -17,33 +16,18 @@ from kstore_core.spark.root.checks import check_manifest
 __all__ = ["MANIFEST_FORMAT", "File", "Manifest", "Offset", "Shard"]
 
 MANIFEST_FORMAT = 2
-"""Number of this document's layout. A reader refuses a greater one.
-
-Layout 2 has files that lie in an earlier attempt; a document without any is of layout 1, as before.
-"""
+"""The document's layout; a reader refuses a greater one. Layout 2 has files of earlier attempts."""
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of a shard.
+    """A file of a shard."""
 
-    Attributes
-    ----------
-    path : str
-        Relative to the shard's directory, with forward slashes.
-    bytes : int
-        Its size.
-    sha256 : str
-        Hash of its content, hexadecimal.
-    at : str or None
-        Where it lies, relative to the root, where that is not below the shard's directory: an
-        earlier attempt sent it.
-    """
-
-    path: str
+    path: str  # relative to the shard's directory, with forward slashes
     bytes: int
-    sha256: str
+    sha256: str  # hexadecimal
     at: str | None = None
+    """Its place, relative to the root, if an earlier attempt sent it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +48,7 @@ class Shard:
     shard : int
         Its number; a key is in shard ``murmur2(key) & 0x7fffffff % partitions``.
     path : str or None
-        Its task directory, relative to the root; None while nothing was written to it.
+        Its task directory, relative to the root; None before the first write.
     files : tuple of File
         Every file below ``path``.
     rows : int
@@ -72,13 +56,13 @@ class Shard:
     records : int
         Records restored by the job that wrote ``path``.
     late : int
-        Of these, records that were too late for the store's history, and left out.
+        Of these, records dropped as too late for the store's history.
     replayed : int
-        Of these, records that the shard contained already, by their offsets, and left out.
+        Of these, records dropped because the shard contained them, by their offsets.
     stream_time : int
-        The greatest record time, ms; -1 where there is none.
+        The greatest record time, ms; -1 for none.
     offsets : tuple of Offset
-        What the shard contains of its sources.
+        The last offset of each source.
     """
 
     shard: int
@@ -98,16 +82,16 @@ class Shard:
 
     @property
     def in_one_place(self) -> bool:
-        """Whether all files lie below ``path``."""
+        """True if all files lie below ``path``."""
         return all(file.at is None for file in self.files)
 
     def place_of(self, file: File) -> str:
-        """Where one of its files lies, relative to the root."""
+        """The place of one of its files, relative to the root."""
         return file.at or f"{self.path}/{file.path}"
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
-        """The shard that :func:`dataclasses.asdict` wrote; fields that are unknown are left out."""
+        """Read the output of :func:`dataclasses.asdict`; unknown fields are skipped."""
         known = _known(cls, document)
         known["files"] = tuple(File(**_known(File, file)) for file in document["files"])
         known["offsets"] = tuple(Offset(**_known(Offset, o)) for o in document["offsets"])
@@ -127,7 +111,7 @@ class Manifest:
     job : str
         The writing job; its shards stand below ``attempts/<job>``.
     mode : str
-        ``"append"`` or ``"overwrite"``: whether it goes on from the version before.
+        ``"append"``, which goes on from the version before, or ``"overwrite"``.
     engine : str
         The engine that the shards were written with.
     partitions : int
@@ -152,7 +136,7 @@ class Manifest:
 
     @property
     def format(self) -> int:
-        """The layout that its document has."""
+        """The layout of its document."""
         return 1 if all(shard.in_one_place for shard in self.shards) else 2
 
     def _repr_html_(self) -> str:
@@ -167,7 +151,7 @@ class Manifest:
 
     @property
     def late(self) -> int:
-        """Records that were left out because they were too late."""
+        """Records dropped as too late."""
         return sum(shard.late for shard in self.shards)
 
     @property
@@ -176,7 +160,7 @@ class Manifest:
         return sum(shard.bytes for shard in self.shards)
 
     def places(self) -> Iterator[str]:
-        """Where every file lies, relative to the root."""
+        """The place of every file, relative to the root."""
         for shard in self.shards:
             yield from map(shard.place_of, shard.files)
 
@@ -189,22 +173,10 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str, where: str, version: int | None = None) -> Self:
-        """Read a document.
+        """Read the document of ``version``, if that is given; ``where`` is its name in messages.
 
-        Parameters
-        ----------
-        text : str
-        where : str
-            Its name, for messages.
-        version : int, optional
-            Which version it has to be.
-
-        Raises
-        ------
-        InconsistentStateError
-            It is not a manifest, or that of another version; names the field.
-        StateError
-            It is of a newer layout.
+        InconsistentStateError, which names the field, if it is none; StateError if its layout is
+        newer.
         """
         try:
             document = json.loads(text)
@@ -220,7 +192,6 @@ class Manifest:
 
 
 def _known(cls: type[Any], document: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a document are fields of ``cls``."""
     names = (field.name for field in fields(cls))
     return {name: document[name] for name in names if name in document}
 

@@ -1,12 +1,12 @@
-"""A store's root: versions, attempts, and publishing a version exactly once.
+"""A store's root: its versions and attempts, and the atomic publishing of a version.
 
 ::
 
     <root>/_kstore/<version>.json               a manifest; the greatest version is the newest
-    <root>/attempts/<job>/begun                 while tasks of the job may upload
-    <root>/attempts/<job>/<shard>-<attempt>/    what a task of the job uploaded
+    <root>/attempts/<job>/begun                 exists while tasks of the job may upload
+    <root>/attempts/<job>/<shard>-<attempt>/    the upload of one task of the job
 
-Nothing here changes once it is published. A version appears with the appearance of its manifest.
+Published files never change. A version appears with its manifest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from kstore_core.errors import (
 from kstore_core.spark.live.layout import LIVE
 from kstore_core.spark.root.manifest import File, Manifest, Shard
 from kstore_core.spark.root.shard_files import Stamps, fetch_files, shard_in_place, upload_files
-from kstore_core.spark.root.storage.base import Storage, storage_at
+from kstore_core.spark.root.storage.addresses import storage_at
+from kstore_core.spark.root.storage.base import Storage
 from kstore_core.spark.runtime.engines import this_worker
 
 __all__ = ["ATTEMPTS", "MANIFESTS", "Root"]
@@ -43,13 +44,7 @@ _NAME = re.compile(r"([1-9][0-9]{0,18})\.json")
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """Where the versions of one partitioned store are kept. It travels to the workers.
-
-    Attributes
-    ----------
-    storage : Storage
-        Of the root's files.
-    """
+    """The versions of one partitioned store. It travels to the workers."""
 
     storage: Storage
 
@@ -57,17 +52,7 @@ class Root:
     def at(
         cls, where: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
     ) -> Root:
-        """The root at a local path, a ``file:`` or an ``s3:`` address.
-
-        Raises
-        ------
-        UnsupportedError
-            Another scheme.
-        SpecError
-            ``storage_options`` that the storage does not know.
-        ValueError
-            An empty path.
-        """
+        """The root at a path or an address, with the errors of :func:`storage_at`."""
         return cls(storage_at(where, storage_options))
 
     def __str__(self) -> str:
@@ -80,13 +65,7 @@ class Root:
 
     @property
     def path(self) -> Path:
-        """The root's directory.
-
-        Raises
-        ------
-        UnsupportedError
-            It is none of this machine.
-        """
+        """The root's directory; an UnsupportedError on an object store."""
         if self.storage.path is None:
             raise UnsupportedError(
                 f"{self} is on an object store and no directory of this machine, which this needs; "
@@ -95,32 +74,20 @@ class Root:
         return self.storage.path
 
     def versions(self) -> list[int]:
-        """The published versions, ascending.
-
-        Raises
-        ------
-        StateError
-            There is a file where a directory should be.
-        """
+        """The published versions, ascending; a StateError if a file is in a directory's place."""
         names = self.storage.names(MANIFESTS)
         return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
 
     def newest(self) -> Manifest | None:
-        """The manifest of the newest version, or None where nothing was published yet."""
+        """The manifest of the newest version; None if nothing was published yet."""
         versions = self.versions()
         return self._read(versions[-1]) if versions else None
 
     def load(self, version: int | None = None) -> Manifest:
         """The manifest of a version; of the newest for None.
 
-        Raises
-        ------
-        StateError
-            There is no such version, or its manifest is of a newer layout.
-        InconsistentStateError
-            Its manifest is damaged.
-        TypeError
-            The version is not an int.
+        StateError if there is no such version, or its layout is newer; InconsistentStateError if it
+        is damaged; TypeError if the version is not an int.
         """
         if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
             raise TypeError(
@@ -142,13 +109,7 @@ class Root:
         return self._read(version)
 
     def check_unused(self) -> None:
-        """Refuse a directory without versions that somebody else uses.
-
-        Raises
-        ------
-        StateError
-            It holds other files than a root has.
-        """
+        """Refuse, with a StateError, a directory without versions that has foreign files."""
         others = sorted({*self.storage.names("")} - {MANIFESTS, ATTEMPTS, LIVE})
         if others:
             raise StateError(
@@ -157,12 +118,10 @@ class Root:
             )
 
     def publish(self, manifest: Manifest) -> None:
-        """Make a version visible: put its manifest in place unless there is one.
+        """Make a version visible by writing its manifest.
 
-        Raises
-        ------
-        CommitConflictError
-            Another writer published this version first, or a later one. Nothing was changed.
+        A CommitConflictError, with nothing changed, if another writer has published this version or
+        a later one.
         """
         name, text = _manifest(manifest.version), manifest.to_json().encode()
         newest = max(self.versions(), default=0)
@@ -179,7 +138,7 @@ class Root:
                 raise
 
     def _is(self, name: str, text: bytes) -> bool:
-        """Whether a manifest is the very one that this job puts there."""
+        """Return True if a manifest is this job's own."""
         with contextlib.suppress(FileNotFoundError):
             return self.storage.read(name) == text
         return False
@@ -191,17 +150,14 @@ class Root:
         )
 
     def attempts(self, job: str) -> str:
-        """Where the tasks of a job upload to, relative to the root."""
+        """The directory of a job's uploads, relative to the root."""
         return f"{ATTEMPTS}/{job}"
 
     def begin(self, job: str) -> None:
         """Mark ``job`` as running, so that its tasks may upload.
 
-        Raises
-        ------
-        UnsupportedError
-            The storage puts a file where there is one, as old S3 servers do: two writers would
-            publish the same version.
+        An UnsupportedError if the storage overwrites files on conditional puts, as old S3 servers
+        do: two writers would publish the same version.
         """
         marker = f"{self.attempts(job)}/{_BEGUN}"
         with contextlib.suppress(FileExistsError):  # a request that was sent twice
@@ -218,7 +174,7 @@ class Root:
         )
 
     def has_begun(self, job: str) -> bool:
-        """Whether a job is marked as running: neither discarded nor finished."""
+        """Return True if a job is marked as running: neither discarded nor finished."""
         try:
             self.storage.size(f"{self.attempts(job)}/{_BEGUN}")
         except FileNotFoundError:
@@ -226,62 +182,47 @@ class Root:
         return True
 
     def close(self, job: str) -> None:
-        """Take the mark of a job away: nothing more is uploaded."""
+        """Remove the mark of a job: nothing more is uploaded."""
         self.storage.delete([f"{self.attempts(job)}/{_BEGUN}"])
 
     def discard(self, job: str) -> None:
-        """Remove what a job uploaded, however little of it is there. Never raises for that."""
+        """Remove a job's uploads, if any, without raising."""
         for _ in range(3):  # a task that is being cancelled may still add a file
             with contextlib.suppress(OSError, KStoreError):
                 self.close(job)
                 self.storage.delete_tree(self.attempts(job))
 
     def keep_only(self, job: str, manifest: Manifest) -> None:
-        """Remove what ``job`` uploaded and ``manifest`` does not refer to, its mark included."""
+        """Remove a job's mark and the uploads that ``manifest`` does not refer to."""
         self.close(job)
-        home = self.attempts(job)
-        kept = {place.removeprefix(f"{home}/").partition("/")[0] for place in manifest.places()}
-        for name in self.storage.names(home):
+        uploads = self.attempts(job)
+        kept = {place.removeprefix(f"{uploads}/").partition("/")[0] for place in manifest.places()}
+        for name in self.storage.names(uploads):
             if name not in kept:
-                self.storage.delete_tree(f"{home}/{name}")
+                self.storage.delete_tree(f"{uploads}/{name}")
 
     def upload(
         self, source: Path, place: str, parent: Shard | None = None, stamps: Stamps | None = None
     ) -> tuple[File, ...]:
-        """Copy a closed directory to ``place``, below :meth:`attempts` of a job that has begun.
-
-        `parent` is the published shard that `source` was fetched from, with the `stamps` of then:
-        its files that nobody wrote to are not sent again.
-        """
+        """Copy a closed directory to ``place``, below a begun job, by :func:`upload_files`."""
         job = place.split("/")[1]
         if not self.has_begun(job):
             raise FileNotFoundError(
                 f"{self}/{self.attempts(job)} is not there for {this_worker()}: the job has ended "
                 "meanwhile, or this machine means another place by the root than the driver; "
-                "kstore_core.spark.check_cluster(spark, root) tells which"
+                "kstore_core.spark.check_cluster(spark, root) shows which"
             )
         return upload_files(self.storage, source, place, parent, stamps)
 
     def fetch(self, shard: Shard, target: Path) -> Stamps:
-        """Copy a published shard to ``target``, checking every byte of it.
-
-        Raises
-        ------
-        CorruptionError
-            A file is missing, or is not what the manifest says.
-        """
+        """Copy a published shard to ``target``, checking every byte of it."""
         return fetch_files(self.storage, shard, target)
 
     def local_shard(self, shard: Shard) -> AbstractContextManager[Path]:
-        """A local directory with the files of a published shard, to be read only.
+        """A local directory with the files of a published shard, for reading only.
 
-        Where the root is a local one it is the shard's own, after a look at the sizes of its
-        files; else a copy that this machine keeps for a while, of which every byte was checked.
-
-        Raises
-        ------
-        CorruptionError
-            A file is missing, or is not what the manifest says.
+        For a local root it is the shard's own, and its files have the right sizes; else a cached
+        copy, of which every byte was checked. A CorruptionError if a file is missing, or differs.
         """
         from kstore_core.spark.root.cache import cached_shard
 

@@ -1,8 +1,8 @@
-"""The files of a shard between a root and a local directory: hashed, checked, sent once only.
+"""Transfer of a shard's files between a root and a local directory: hashed, checked, sent once.
 
-An append starts from the files of the version before, and most of them come through it unchanged:
-a RocksDB table is never written to again. Such a file is not sent a second time. A local root links
-it into the new attempt; on an object store the manifest says in which older attempt it lies.
+An append starts from the files of the version before, and leaves most of them unchanged: a RocksDB
+table is never written to again. Such a file is not sent a second time. A local root links it into
+the new attempt; on an object store the manifest names the older attempt that has it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ __all__ = [
 ]
 
 Stamps = Mapping[str, tuple[int, int, int]]
-"""Inode, time and size of fetched files by name; a file that still has them was not written to."""
+"""Inode, time and size of fetched files by name; a file that still has them is unchanged."""
 
 _IMMUTABLE = re.compile(r".*\.(sst|blob)")
 _NOT_DATA = re.compile(r"LOCK|LOG|LOG\.old\.[0-9]+|lock\.mdb")
-"""RocksDB's lock, its diary of the machine that wrote, and LMDB's table of who reads."""
+"""RocksDB's lock and its log of the writing machine, and LMDB's table of readers."""
 
 
 def upload_files(
@@ -44,17 +44,10 @@ def upload_files(
     parent: Shard | None = None,
     stamps: Stamps | None = None,
 ) -> tuple[File, ...]:
-    """Copy a closed directory into an attempt; durable, and hashed on the way.
+    """Copy a closed directory to a new one in the storage, durably.
 
-    Parameters
-    ----------
-    storage : Storage
-    source : Path
-    place : str
-        A directory that is not there yet.
-    parent : Shard, optional
-        The published shard that `source` was fetched from, with the `stamps` of then: its files
-        that nobody wrote to are not sent again.
+    ``parent`` is the published shard that ``source`` was fetched from, with the ``stamps`` of that
+    fetch: its unchanged files are not sent again.
     """
     known = {} if parent is None else {file.path: file for file in parent.files}
     stamps = stamps or {}
@@ -75,7 +68,7 @@ def upload_files(
 
 
 def data_files(directory: Path) -> Iterator[tuple[Path, str]]:
-    """The files below a directory that belong to a shard, and their paths within it."""
+    """Walk the files below a directory that belong to a shard, with their paths in it."""
     for folder, _, names in os.walk(directory):
         for name in names:
             if is_data(name):
@@ -89,7 +82,7 @@ def is_data(name: str) -> bool:
 
 
 def is_immutable(file: File) -> bool:
-    """Whether no engine ever writes to a file of this name again."""
+    """Return True if no engine ever writes to a file of this name again."""
     return bool(_IMMUTABLE.fullmatch(file.path))
 
 
@@ -103,20 +96,9 @@ def fetch_files(
 ) -> Stamps:
     """Copy a published shard to a new local directory, checking every byte of it.
 
-    Parameters
-    ----------
-    storage : Storage
-    shard : Shard
-    target : Path
-    linked : bool
-        Files that no engine writes to may be links to those of the root.
-    there : callable
-        Puts a file into its place without the storage, where it can.
-
-    Raises
-    ------
-    CorruptionError
-        A file is missing, or is not what the manifest says.
+    With ``linked``, immutable files may be links to those of the root. ``there`` makes a file
+    without the storage if it can, and returns True if it did. A CorruptionError if a file is
+    missing, or differs from the manifest.
     """
     target.mkdir(parents=True)
     for file in shard.files:
@@ -148,18 +130,15 @@ def fetch_files(
 
 @contextlib.contextmanager
 def shard_in_place(storage: Storage, shard: Shard) -> Iterator[Path]:
-    """The directory of a published shard of this machine, after a look at the sizes of its files.
+    """The directory of a published shard of this machine, whose files have the right sizes.
 
-    Raises
-    ------
-    CorruptionError
-        A file is missing or of another size, or the directory has a symbolic link in it.
+    A CorruptionError if not, or if there is a symbolic link in it.
     """
     assert storage.path is not None
     assert shard.path is not None
     there = {entry.name: entry for entry in storage.files(shard.path)}
     for name in (entry.name for entry in there.values() if entry.is_link):
-        storage.size(name)  # which says where it leads
+        storage.size(name)  # raises, and names the link's target
     for file in shard.files:
         place = shard.place_of(file)
         try:
@@ -182,6 +161,6 @@ def _stamp(path: Path) -> tuple[int, int, int]:
 
 
 def sha256_of(path: Path) -> str:
-    """The hash of a file, hexadecimal."""
+    """The hexadecimal SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""vacuum: what no version refers to, and versions that nobody needs any longer, removed."""
+"""vacuum: removal of files that no version refers to, and of old versions."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ WEEK_S = 7 * 86_400
 
 @dataclass(frozen=True, slots=True)
 class Vacuumed:
-    """What a vacuum removed, or would remove.
+    """The versions and files that a vacuum removed, or would remove.
 
     Attributes
     ----------
     versions : tuple of int
-        Versions that cannot be read any longer.
     files : tuple of str
         Files of attempts, relative to the root.
     bytes : int
-        What these files took together.
+        The total size of the files.
     """
 
     versions: tuple[int, ...]
@@ -45,22 +44,22 @@ def vacuum(
     dry_run: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Vacuumed:
-    """Remove what failed and killed jobs left behind and, if asked to, old versions.
+    """Remove the leftovers of failed and killed jobs and, with ``keep_versions``, old versions.
 
-    What a version that stays refers to is never touched, whichever job wrote it. What is younger
-    than the grace time is not either, so jobs that write or read meanwhile are safe as long as each
-    takes less than that.
+    Files that a remaining version refers to are never touched, whichever job wrote them. Neither is
+    anything younger than the grace time, so concurrent jobs are safe as long as each takes less
+    time than that.
 
     Parameters
     ----------
     root : path or address
     grace_s : float
-        How long an attempt has to have been left alone, and a version to have been followed by
-        another one, seconds: from the storage's times to this machine's.
+        Seconds since the last write of an attempt, and since the successor of a version, that make
+        them removable: from the storage's times to this machine's.
     keep_versions : int, optional
-        How many of the newest versions stay, at least 1. Left out, all do.
+        The number of newest versions that stay, at least 1; by default all do.
     dry_run : bool
-        Say what would be removed, and remove nothing.
+        Return what would be removed, and remove nothing.
     storage_options : mapping, optional
         Of an object store; see docs/spark-roots.md.
 
@@ -71,31 +70,31 @@ def vacuum(
     Raises
     ------
     ValueError
-        A grace time below 0 or that is no number, or less than one version to keep.
+        A grace time that is no number or below 0, or ``keep_versions`` below 1.
     StateError
-        A manifest that stays cannot be read: what it refers to is not known, so nothing is removed.
-        Or there is no version, and files of somebody else are.
+        A remaining manifest cannot be read, so its files are unknown and nothing is removed; or
+        there is no version, but foreign files.
     """
     if isinstance(grace_s, bool) or not isinstance(grace_s, int | float) or not grace_s >= 0:
         raise ValueError(f"grace_s={grace_s!r}; it is a number of seconds, not negative")
     if keep_versions is not None and (type(keep_versions) is not int or keep_versions < 1):
         raise ValueError(f"keep_versions={keep_versions!r}; it is an int from 1 on, or None")
-    home = Root.at(root, storage_options)
+    at = Root.at(root, storage_options)
     before_ms = time.time() * 1000 - grace_s * 1000
     # Attempts first: what is published after they were listed refers to none that is old.
-    attempts = home.storage.files(ATTEMPTS)
-    versions = home.versions()
+    attempts = at.storage.files(ATTEMPTS)
+    versions = at.versions()
     if not versions:
-        home.check_unused()  # a directory of somebody else may have attempts of its own
-    expired = _expired(home, versions, keep_versions, before_ms)
+        at.check_unused()  # a foreign directory may have attempts of its own
+    expired = _expired(at, versions, keep_versions, before_ms)
     staying = [version for version in versions if version not in expired]
-    referred = {place for version in staying for place in home.load(version).places()}
-    gone = _unreferred(home, attempts, referred, before_ms)
+    referred = {place for version in staying for place in at.load(version).places()}
+    gone = _unreferred(at, attempts, referred, before_ms)
     if not dry_run:
         # Manifests first, the oldest before the others: no version is there without its files.
         for version in expired:
-            home.storage.delete([f"{MANIFESTS}/{version}.json"])
-        home.storage.delete([entry.name for entry in gone])
+            at.storage.delete([f"{MANIFESTS}/{version}.json"])
+        at.storage.delete([entry.name for entry in gone])
     return Vacuumed(
         tuple(expired),
         tuple(entry.name for entry in gone),
@@ -104,13 +103,13 @@ def vacuum(
 
 
 def _expired(
-    home: Root, versions: list[int], keep_versions: int | None, before_ms: float
+    root: Root, versions: list[int], keep_versions: int | None, before_ms: float
 ) -> list[int]:
-    """The versions that are not among those to keep, and were followed by another long ago."""
+    """The versions beyond ``keep_versions`` whose successor is older than the grace time."""
     if keep_versions is None:
         return []
     written = {
-        entry.name.rpartition("/")[2]: entry.modified_ms for entry in home.storage.files(MANIFESTS)
+        entry.name.rpartition("/")[2]: entry.modified_ms for entry in root.storage.files(MANIFESTS)
     }
     return [
         version
@@ -121,17 +120,17 @@ def _expired(
 
 
 def _unreferred(
-    home: Root, attempts: list[Entry], referred: set[str], before_ms: float
+    root: Root, attempts: list[Entry], referred: set[str], before_ms: float
 ) -> list[Entry]:
-    """The files that nobody refers to, of jobs that have not written for long; marks come first.
+    """The files that no version refers to, of jobs older than the grace time; marks come first.
 
-    In a directory of this machine whatever lies beside files that stay does so too: an engine that
-    reads them in place keeps its lock there.
+    A local root keeps all files beside referred ones: an engine that reads in place has its lock
+    there.
     """
     of_job: dict[str, list[Entry]] = defaultdict(list)
     for entry in attempts:
         of_job[_part(entry.name, 2)].append(entry)
-    depth = 3 if home.storage.path is not None else None
+    depth = 3 if root.storage.path is not None else None
     kept = {_part(place, depth) for place in referred}
     gone = [
         entry

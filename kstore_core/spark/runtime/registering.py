@@ -1,7 +1,7 @@
-"""Data sources that Spark does not find by itself, because it does not look where they are.
+"""Registration of data sources that Spark does not find.
 
-Spark lists the directories of the path for packages ``pyspark_*``. An editable installation lies in
-none of them: its packages are found by an import hook.
+Spark lists the directories of ``sys.path`` for packages ``pyspark_*``. The packages of an editable
+installation are in none of them: an import hook finds them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PACKAGES = ("pyspark_kstore", "pyspark_kstore_kafka")
 
 
 def register_hidden(spark: SparkSession) -> None:
-    """Register kstore's data sources where they can be imported, and Spark would not find them."""
+    """Register those data sources of kstore that Spark would not find."""
     listed = {module.name for module in iter_modules()}
     for package in _PACKAGES:
         if package not in listed and find_spec(package) is not None:

@@ -45,29 +45,29 @@ def local_session(
     driver_memory: str = "2g",
     config: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Start Spark inside this process, or give the session that runs already.
+    """Start Spark on this machine, or return the active session.
 
-    No web UI, nothing listens but on 127.0.0.1, Python workers are this interpreter and are reached
-    through sockets in the temporary directory, times are UTC, and only errors are logged. Java is
-    found as :func:`kstore_core.spark.runtime.java.find_java` says.
+    It has no web UI and listens only on 127.0.0.1. Python workers are this interpreter, reached
+    through sockets in the temporary directory. Times are UTC, and only errors are logged. Java is
+    found by :func:`kstore_core.spark.runtime.java.find_java`.
 
     Parameters
     ----------
     app_name : str
-        What Spark calls the application.
+        The application's name in Spark.
     cores : int
-        How many tasks run at once.
+        The number of tasks that run at once.
     shuffle_partitions : int
         ``spark.sql.shuffle.partitions``.
     driver_memory : str
         Heap of the one Java process, as Spark writes it: ``"2g"``.
     config : mapping of str to str, optional
-        Further Spark settings; they win over those above, but for Java options, which are added.
+        Further Spark settings; they override those above, except Java options, which are added.
 
     Raises
     ------
     EngineUnavailableError
-        PySpark or a Java for it is missing. The text says what to install.
+        PySpark or a Java for it is missing. The text names what to install.
     ValueError
         Numbers below 1, or a heap that Java does not take.
     """
@@ -90,7 +90,7 @@ def local_session(
     if running is not None:
         return running
     use_java()
-    # The one runs tasks, the other data sources: jupyter there would be started for each of them.
+    # Tasks use the one, data sources the other, where jupyter would start for each.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)

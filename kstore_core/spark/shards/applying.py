@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kstore_core.restore import Restored, restore
-from kstore_core.spark.columns.partition_headers import told_times
+from kstore_core.spark.columns.partition_headers import header_times
 
 if TYPE_CHECKING:
     from kstore_core.clock import StreamClock
@@ -31,10 +31,8 @@ def apply_log(
 
     Parameters
     ----------
-    state : StateDirectory
     store
         Its only one, open.
-    log : ShardLog
     partition_time : bool
         Whether stream time follows the header ``partition-time`` of the records too.
 
@@ -47,7 +45,7 @@ def apply_log(
     """
     if not partition_time or not len(log):
         return _restored(store, log)
-    read, sent = told_times(log.headers, len(log))
+    read, sent = header_times(log.headers, len(log))
     latest = int(max(read.max(), sent.max()))
     if store.spec.shape != "versioned":  # what lives is what lives once all are there
         state.advance(latest)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from kstore_core.errors import SpecError, UnsupportedError
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "check_columns",
     "check_log",
+    "check_log_columns",
     "headers_type",
     "in_order",
     "route_log",
@@ -63,13 +64,26 @@ def headers_type() -> DataType:
     return spark_type(arrow.headers_type())
 
 
+def check_columns(df: DataFrame, allowed: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse a DataFrame in which a column is missing, duplicate, or of a type not allowed."""
+    names = df.columns
+    for name, kinds in allowed.items():
+        if names.count(name) != 1:
+            there = "two columns" if name in names else "no column"
+            raise SpecError(f"the DataFrame has {there} {name!r}; it has: {', '.join(names)}")
+        kind = df.schema[name].dataType.simpleString()
+        if kind not in kinds:
+            wanted = " or ".join(dict.fromkeys(kinds))
+            raise SpecError(f"the column {name!r} is {kind}, not {wanted}")
+
+
 def check_log(df: DataFrame, spec: StoreSpec, *, partition_time: bool = False) -> None:
     """Refuse a DataFrame that is not a changelog of ``spec``, naming every fault.
 
     Raises
     ------
     SpecError
-        As :func:`check_columns`.
+        As :func:`check_log_columns`.
     TypeError
         It is no DataFrame of Spark, or the spec is none.
     UnsupportedError
@@ -84,10 +98,10 @@ def check_log(df: DataFrame, spec: StoreSpec, *, partition_time: bool = False) -
         raise UnsupportedError(
             "write_store takes a batch DataFrame; this one is a stream, which stream_into takes"
         )
-    check_columns(df.schema, spec, partition_time=partition_time)
+    check_log_columns(df.schema, spec, partition_time=partition_time)
 
 
-def check_columns(schema: StructType, spec: StoreSpec, *, partition_time: bool = False) -> None:
+def check_log_columns(schema: StructType, spec: StoreSpec, *, partition_time: bool = False) -> None:
     """Refuse columns that are not those of a changelog of ``spec``, naming every fault.
 
     Raises

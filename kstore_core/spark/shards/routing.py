@@ -1,10 +1,11 @@
-"""Which shard rows go to, and by_shard: a DataFrame laid out as a store's shards are."""
+"""Routing of rows to the Spark partitions of their shards."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
+from kstore_core.checks import check_choice
 from kstore_core.errors import SpecError
 from kstore_core.spec import StoreSpec
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["by_shard", "check_partitions", "placed_by_key", "route_to_shards", "split_shard"]
 
+Rows = TypeVar("Rows", "pa.Table", "pa.RecordBatch")
 PartitionBy = Literal["key", "partition"]
 _MOST = 2**31 - 1  # as Kafka and Spark count them
 
@@ -27,7 +29,7 @@ def by_shard(
 ) -> DataFrame:
     """Bring the records of each shard together, as ``df.write.format("kstore")`` needs them.
 
-    A data source cannot ask Spark for a distribution. :func:`write_store` does this by itself.
+    A data source cannot ask Spark for a distribution. :func:`write_store` needs no such step.
 
     Parameters
     ----------
@@ -74,19 +76,14 @@ def route_to_shards(df: DataFrame, shard: Column, partitions: int) -> DataFrame:
     return df.withColumn(name, shard).repartitionById(partitions, name)
 
 
-def split_shard(rows: pa.Table) -> tuple[pa.Table, pa.ChunkedArray]:
+def split_shard(rows: Rows) -> tuple[Rows, Any]:
     """The rows of a task without the column of :func:`route_to_shards`, and that column."""
     last = rows.num_columns - 1
     return rows.remove_column(last), rows.column(last)
 
 
 def check_partitions(partitions: int | None, what: str = "store") -> int:
-    """A number of shards; what is none is refused.
-
-    Raises
-    ------
-    SpecError
-    """
+    """Return the number of shards, checked."""
     if type(partitions) is not int or not 1 <= partitions <= _MOST:
         raise SpecError(
             f"partitions={partitions!r}; a {what} has at least one, at most {_MOST}, and their "
@@ -96,20 +93,17 @@ def check_partitions(partitions: int | None, what: str = "store") -> int:
 
 
 def placed_by_key(names: Collection[str], partition_by: str | None) -> bool:
-    """Whether records go where their keys belong, whatever their column ``partition`` says.
+    """Return True if murmur2 of the keys chooses shards, False if the column ``partition`` does.
 
     Raises
     ------
-    ValueError
-        ``partition_by`` is neither of the two.
     SpecError
-        It asks for a column that is not there.
+        ``partition_by`` is not a choice, or names a column that is missing.
     """
     there = "partition" in names
     if partition_by is None:
         return not there
-    if partition_by not in ("key", "partition"):
-        raise ValueError(f"partition_by={partition_by!r}; there are: 'key', 'partition'")
+    check_choice("partition_by", partition_by, get_args(PartitionBy))
     if partition_by == "partition" and not there:
         raise SpecError("partition_by='partition', and the DataFrame has no column 'partition'")
     return partition_by == "key"

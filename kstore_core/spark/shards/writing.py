@@ -60,12 +60,8 @@ class ShardWriter:
 
     Attributes
     ----------
-    root : Root
     job : str
         Uploads go below ``attempts/<job>``.
-    spec : StoreSpec
-    engine : str
-    partitions : int
     parents : mapping of int to Shard
         The shards to go on from.
     partition_time : bool

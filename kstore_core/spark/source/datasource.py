@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
     from pyspark.sql.types import StructType
 
-    from kstore_core.spark.read.plan import Plan
+    from kstore_core.spark.read.plan import ReadPlan
     from kstore_core.spark.source.reader import StoreReader
 
 __all__ = ["KStoreSource"]
@@ -28,7 +28,7 @@ class KStoreSource(DataSource):
     is made when Spark asks for the schema, and travels with this object.
     """
 
-    _plan: Plan | None = None
+    _plan: ReadPlan | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -74,7 +74,7 @@ class KStoreSource(DataSource):
         """
         raise UnsupportedError(_NO_STREAM)
 
-    def _planned(self) -> Plan:
+    def _planned(self) -> ReadPlan:
         if self._plan is None:
             from kstore_core.spark.source.planning import plan_of
 

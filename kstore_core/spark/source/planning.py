@@ -7,18 +7,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kstore_core.errors import SpecError
-from kstore_core.spark.read.plan import Plan, plan_store
+from kstore_core.spark.read.plan import ReadPlan, plan_store
 from kstore_core.spark.read.read_store import manifest_spec
 from kstore_core.spark.root.finding import find_root, roots_at
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.source.options import (
     CHANGES,
     META,
-    STORAGE,
     STREAMS,
     ReadOptions,
     read_options,
 )
+from kstore_core.spark.source.parsing import STORAGE
 from kstore_core.spark.source.texts import key_of, key_of_json, prefix_of
 from kstore_core.spec import StoreSpec
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["only", "plan_of"]
 
 
-def plan_of(given: Mapping[str, str]) -> Plan:
+def plan_of(given: Mapping[str, str]) -> ReadPlan:
     """The plan of a read with these options.
 
     Raises
@@ -70,7 +70,7 @@ def _questions(spec: StoreSpec, values: Mapping[str, Any]) -> dict[str, Any]:
     return asked
 
 
-def _streams(asked: ReadOptions) -> Plan:
+def _streams(asked: ReadOptions) -> ReadPlan:
     from kstore_core.spark.read.streams_dir import plan_streams_dir
 
     if asked.storage:
@@ -88,7 +88,7 @@ def _streams(asked: ReadOptions) -> Plan:
     return plan_streams_dir(asked.path, spec, **_questions(spec, values))
 
 
-def _changes(home: Root, values: dict[str, Any]) -> Plan:
+def _changes(home: Root, values: dict[str, Any]) -> ReadPlan:
     from kstore_core.spark.read.changes import plan_changes
 
     if "from_version" not in values:
@@ -96,7 +96,7 @@ def _changes(home: Root, values: dict[str, Any]) -> Plan:
     return plan_changes(home, values.pop("from_version"), values.pop("to_version", None), **values)
 
 
-def _metadata(asked: ReadOptions) -> Plan:
+def _metadata(asked: ReadOptions) -> ReadPlan:
     from kstore_core.spark.read.metadata import plan_metadata
 
     values = dict(asked.values)
@@ -104,7 +104,7 @@ def _metadata(asked: ReadOptions) -> Plan:
     return plan_metadata(roots, values["metadata"], values.get("version"))
 
 
-def only(plan: Plan, schema: StructType) -> Plan:
+def only(plan: ReadPlan, schema: StructType) -> ReadPlan:
     """The plan with the columns of a schema that the user gave, or that Spark has kept.
 
     Raises

@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kstore_core.spark.read.plan import Plan, Task
+    from kstore_core.spark.read.plan import ReadPlan, Task
 
 __all__ = ["StoreReader"]
 
@@ -21,7 +21,7 @@ class StoreReader(DataSourceReader):
     It does not take filters from Spark: what is asked for is said by options.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ReadPlan) -> None:
         self._task: Task = plan.task
         self._parts: tuple[Any, ...] = plan.parts
 

@@ -17,9 +17,9 @@ from kstore_core.errors import SpecError
 from kstore_core.spark.live.layout import LiveLayout
 from kstore_core.spark.live.lock import locked
 from kstore_core.spark.root.root import Root
-from kstore_core.spark.shards.frames import check_columns
+from kstore_core.spark.shards.frames import check_log_columns
 from kstore_core.spark.shards.routing import placed_by_key
-from kstore_core.spark.source.sink_options import sink_options
+from kstore_core.spark.source.write_options import sink_options
 from kstore_core.spark.stream.plan import plan_stream
 
 if TYPE_CHECKING:
@@ -69,24 +69,24 @@ class StreamSink(DataSourceStreamArrowWriter):
                 "is appended to; use outputMode('append') or outputMode('update')"
             )
         self._options = sink_options(options)
-        self._by_key = placed_by_key(schema.names, self._options.write.partition_by)
-        timed = self._options.write.partition_time
-        check_columns(schema, self._plan("").spec, partition_time=timed)
+        self._by_key = placed_by_key(schema.names, self._options.partition_by)
+        timed = self._options.partition_time
+        check_log_columns(schema, self._plan("").spec, partition_time=timed)
 
     @property
     def _live(self) -> LiveLayout:
-        return LiveLayout.of(Root.at(self._options.write.path, self._options.write.storage).path)
+        return LiveLayout.of(Root.at(self._options.path, self._options.storage).path)
 
     def _plan(self, query: str) -> Versions:
-        asked = self._options.write
+        asked = self._options
         return plan_stream(
             Root.at(asked.path, asked.storage),
             asked.spec,
             partitions=asked.partitions,
             engine=asked.engine,
             partition_by="key" if self._by_key else "partition",
-            checkpoint=self._options.checkpoint,
-            publish_every=self._options.publish_every,
+            checkpoint=asked.checkpoint,
+            publish_every=asked.publish_every,
             query=query,
         )
 
@@ -134,7 +134,7 @@ class StreamSink(DataSourceStreamArrowWriter):
                     versions,
                     batchId,
                     job,
-                    partition_time=self._options.write.partition_time,
+                    partition_time=self._options.partition_time,
                     step=self._step,
                 )
                 reported = self._applied(task, versions, rows)

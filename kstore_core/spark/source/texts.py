@@ -1,7 +1,4 @@
-"""Options that are text, as what they stand for: flags, times, lists, descriptions, and keys.
-
-A function that reads one raises a ValueError that says what is wrong with it.
-"""
+"""Parsers of options that are text; they raise a ValueError that says what is wrong."""
 
 from __future__ import annotations
 
@@ -19,6 +16,7 @@ from kstore_core.spec import StoredSpec, StoreSpec
 from kstore_core.types import to_millis
 
 __all__ = [
+    "count_of",
     "flag_of",
     "key_of",
     "key_of_json",
@@ -63,6 +61,12 @@ def number_of(text: str) -> int:
     return int(text)
 
 
+def count_of(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 2**31):
+        raise ValueError("it is none")
+    return int(text)
+
+
 def numbers_of(text: str) -> tuple[int, ...]:
     return tuple(number_of(part) for part in text.split(","))
 
@@ -91,7 +95,7 @@ def one_of(*choices: str) -> Callable[[str], str]:
 
 
 def spec_of(text: str) -> StoreSpec:
-    """A description as a manifest keeps it, or the place of one in a Python module."""
+    """A description as in a manifest, or ``module:NAME`` of one."""
     if text.lstrip().startswith("{"):
         return StoredSpec.parse(text.encode()).spec()
     module, _, name = text.partition(":")

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from kstore_core.errors import SpecError
-from kstore_core.spark.root.storage.base import is_relative
-from kstore_core.spark.source.options import READ_OPTIONS, STORAGE
-from kstore_core.spark.source.texts import flag_of
+from kstore_core.spark.source.parsing import Option, by_name, parse_options
+from kstore_core.spark.source.texts import count_of, flag_of, one_of, spec_of, text_of
 from kstore_core.spec import StoredSpec, StoreSpec
 
-__all__ = ["WRITE_OPTIONS", "WriteOptions", "spec_json", "write_options"]
+__all__ = [
+    "SINK_OPTIONS",
+    "WRITE_OPTIONS",
+    "WriteOptions",
+    "sink_options",
+    "spec_json",
+    "write_options",
+]
 
 
 def spec_json(spec: StoreSpec) -> str:
@@ -43,60 +47,49 @@ def spec_json(spec: StoreSpec) -> str:
     return text
 
 
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 0 < int(text) < 2**31):
-        raise ValueError("it is none")
-    return int(text)
-
-
-def _by(text: str) -> str:
-    if text not in ("key", "partition"):
-        raise ValueError("it is neither")
-    return text
-
-
-def _name(text: str) -> str:
-    if not text:
-        raise ValueError("it is empty")
-    return text
-
-
-WRITE_OPTIONS: dict[str, tuple[Callable[[str], Any], str, str]] = {
-    "spec": (
-        READ_OPTIONS["spec"].parse,
-        READ_OPTIONS["spec"].wants,
+WRITE_OPTIONS = by_name(
+    Option(
+        "spec",
+        spec_of,
+        "JSON as in the manifest, or module:NAME of a StoreSpec",
         "the store's description; needed where the root holds no version",
     ),
-    "partitions": (_count, "a number from 1 on", "of shards; needed there too"),
-    "partition_by": (
-        _by,
+    Option("partitions", count_of, "a number from 1 on", "of shards; needed there too"),
+    Option(
+        "partition_by",
+        one_of("key", "partition"),
         "key or partition",
         "whether murmur2 places a record, or its column `partition`, as by default with one",
     ),
-    "engine": (_name, "the name of an engine", "of the shards; the version's, or rocksdb"),
-    "partition_time": (
+    Option("engine", text_of, "the name of an engine", "of the shards; the version's, or rocksdb"),
+    Option(
+        "partition_time",
         flag_of,
         "true or false",
         "whether stream time follows the records' [header](partition-time.md) of that name too",
     ),
-}
-"""From text to the value, what that is, and what for; ``path`` and ``storage.…`` beside them."""
+)
+"""The options of a write, beside ``path`` and ``storage.…``."""
+
+_CHECKPOINT = "checkpointlocation"
+_OF_SPARK = (_CHECKPOINT, "queryname", "outputmode")
+SINK_OPTIONS = WRITE_OPTIONS | by_name(
+    Option("publish_every", count_of, "a number from 1 on", "epochs from one version to the next")
+)
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """The options of one write.
+    """The options of one write, or of a stream's sink.
 
     Attributes
     ----------
-    path : str
     storage : mapping of str to str
         Options of the object store.
-    spec : StoreSpec or None
-    partitions : int or None
-    partition_by : str or None
-    engine : str or None
-    partition_time : bool
+    publish_every : int
+        Epochs from one published version to the next.
+    checkpoint : str
+        Of the stream; empty if the session sets it.
     """
 
     path: str
@@ -106,6 +99,8 @@ class WriteOptions:
     partition_by: str | None = None
     engine: str | None = None
     partition_time: bool = False
+    publish_every: int = 1
+    checkpoint: str = ""
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
@@ -114,33 +109,22 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     Raises
     ------
     SpecError
-        An unknown option, a value that it does not take; no path, or a relative one.
+        As :func:`parse_options`.
     """
-    path, storage, values = "", {}, {}
-    for written, text in given.items():
-        name = written.lower()
-        if name == "path":
-            path = text
-        elif name.startswith(STORAGE):
-            storage[name.removeprefix(STORAGE)] = text
-        elif name in WRITE_OPTIONS:
-            parse, wants, _ = WRITE_OPTIONS[name]
-            try:
-                values[name] = parse(text)
-            except ValueError as error:
-                raise SpecError(f"the option {name}={text!r} is not {wants}: {error}") from error
-        else:
-            near = difflib.get_close_matches(name, WRITE_OPTIONS, 1)
-            meant = f"Did you mean {near[0]!r}? " if near else ""
-            raise SpecError(
-                f"a write of kstore has no option {name!r}. {meant}There are: path, "
-                f"{', '.join(WRITE_OPTIONS)}, and {STORAGE}… for the object store"
-            )
-    if not path:
-        raise SpecError('there is no path; pass the root of a store: .save("/where/it/is")')
-    if is_relative(path):
-        raise SpecError(
-            f"the path {path!r} is relative, and Spark's processes stand in directories of their "
-            "own; pass an absolute one"
-        )
-    return WriteOptions(path, storage, **values)
+    parsed = parse_options(given, WRITE_OPTIONS, "write")
+    return WriteOptions(parsed.path, parsed.storage, **parsed.values)
+
+
+def sink_options(given: Mapping[str, str]) -> WriteOptions:
+    """The options of a stream's sink, checked.
+
+    Raises
+    ------
+    SpecError
+        As :func:`parse_options`.
+    """
+    texts = {name.lower(): text for name, text in given.items()}
+    of_sink = {name: text for name, text in texts.items() if name not in _OF_SPARK}
+    parsed = parse_options(of_sink, SINK_OPTIONS, "write")
+    checkpoint = texts.get(_CHECKPOINT, "")
+    return WriteOptions(parsed.path, parsed.storage, **parsed.values, checkpoint=checkpoint)

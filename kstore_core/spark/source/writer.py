@@ -20,7 +20,7 @@ from kstore_core.errors import SpecError
 from kstore_core.spark.read.read_store import manifest_spec
 from kstore_core.spark.root.manifest import Manifest
 from kstore_core.spark.root.root import Root
-from kstore_core.spark.shards.frames import check_columns
+from kstore_core.spark.shards.frames import check_log_columns
 from kstore_core.spark.shards.routing import placed_by_key
 from kstore_core.spark.shards.writing import failure, read_message
 from kstore_core.spark.source.write_options import WriteOptions, write_options
@@ -61,7 +61,7 @@ class BatchWriter(DataSourceArrowWriter):
         root = Root.at(asked.path, asked.storage)
         self._job = _planned(root, root.newest(), asked, overwrite=overwrite)
         self._partition_time = asked.partition_time
-        check_columns(schema, self._job.spec, partition_time=asked.partition_time)
+        check_log_columns(schema, self._job.spec, partition_time=asked.partition_time)
         self._by_key = placed_by_key(schema.names, asked.partition_by)
         self._job.begin()
 

@@ -17,10 +17,10 @@ from kstore_core.changelog import from_log
 from kstore_core.codec import arrow_to_log
 from kstore_core.keys import rows_of
 from kstore_core.spark.columns.arrow import combined, timestamps
+from kstore_core.spark.read.batches import chunks
 from kstore_core.spark.read.rows import binary, latest
 from kstore_core.spark.read.schemas import TIMES, store_schema
 from kstore_core.spark.read.selection import Selection
-from kstore_core.spark.read.tasks import chunks
 from kstore_core.spark.read.windowed import key_columns
 
 if TYPE_CHECKING:
@@ -30,21 +30,15 @@ __all__ = ["changes", "changes_schema"]
 
 
 def changes_schema(spec: StoreSpec) -> pa.Schema:
-    """The columns of the output: those of a read of the store as it is now, and the shard."""
+    """The columns of the output: those of a read of the store's latest rows, and the shard."""
     fields = [field for field in store_schema(spec, as_millis=False) if field.name != "valid_to"]
     return pa.schema([*fields, pa.field("partition", pa.int32())])
 
 
 def changes(store: Any, keys: pa.Array, shard: int) -> pa.Table:
-    """The record of each of these keys, null but for the key where there is none; by key.
+    """The records of the keys of an epoch's log, by key; all but the key null if there is none.
 
-    Parameters
-    ----------
-    store
-        The shard's, open, with nothing staged.
-    keys : pyarrow.Array of binary
-        Of log records, as often as they come.
-    shard : int
+    ``store`` is the shard's, with nothing staged. A key may come more than once.
     """
     spec = store.spec
     schema = changes_schema(spec)

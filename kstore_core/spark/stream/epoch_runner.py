@@ -33,15 +33,7 @@ _unlocking: dict[Path, tuple[StreamingQuery, threading.Thread]] = {}
 
 @dataclasses.dataclass(eq=False)
 class EpochRunner:
-    """The callback of ``foreachBatch``.
-
-    Attributes
-    ----------
-    versions : Versions
-    emit : callable or None
-    partition_time : bool
-    step : StepHook
-    """
+    """The callback of ``foreachBatch``."""
 
     versions: Versions
     emit: Emit | None
@@ -57,10 +49,7 @@ class EpochRunner:
     ) -> StreamingQuery:
         """Lock the root, start the query and bind the root to it.
 
-        Raises
-        ------
-        StateError, SpecError
-            Another stream is running, or the root is bound to one.
+        A StateError if another stream is running or the root is bound to one.
         """
         layout = LiveLayout.of(self.versions.root.path)
         _join_ended(layout.path)

@@ -22,23 +22,17 @@ __all__ = ["Inbox"]
 
 @dataclass(frozen=True, slots=True)
 class Inbox:
-    """The rows of one epoch.
-
-    Attributes
-    ----------
-    path : Path
-        Its directory.
-    """
+    """The rows of one epoch, in a directory."""
 
     path: Path
 
     @classmethod
     def of(cls, live: Path, query: str, epoch: int) -> Inbox:
-        """That of an epoch."""
+        """The inbox of an epoch."""
         return cls(live / "inbox" / f"{query}-{epoch}")
 
     def write(self, task: int, batches: Iterator[pa.RecordBatch]) -> str | None:
-        """Write the batches of a task; the name of their file, None where there are none."""
+        """Write the batches of a task; return their file's name, None if there are none."""
         first = next(batches, None)
         if first is None:
             return None
@@ -54,7 +48,7 @@ class Inbox:
         return name
 
     def read(self, names: Iterable[str]) -> pa.Table | None:
-        """The rows of these files, in the order of their tasks; None where there are no files."""
+        """Read the rows of files, in the order of their tasks; None if there are no files."""
         tables = []
         for name in sorted(names):
             with pa.memory_map(str(self.path / name)) as file, pa.ipc.open_file(file) as rows:
@@ -62,5 +56,5 @@ class Inbox:
         return pa.concat_tables(tables) if tables else None
 
     def clear(self) -> None:
-        """Remove the files of this epoch, and of those before that were given up."""
+        """Remove the files of this epoch, and those of failed ones before it."""
         shutil.rmtree(self.path.parent, ignore_errors=True)

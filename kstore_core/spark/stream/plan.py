@@ -29,15 +29,7 @@ def plan_stream(
 ) -> Versions:
     """Plan the versions that a stream goes on from; nothing is written.
 
-    Parameters
-    ----------
-    query : str
-        The id of the query; empty while it is unknown.
-
-    Raises
-    ------
-    SpecError, StateError, UnsupportedError
-        As :func:`stream_into`.
+    ``query`` is empty while the id is unknown. Raises as :func:`stream_into`.
     """
     layout = LiveLayout.of(root.path)
     newest = root.newest()

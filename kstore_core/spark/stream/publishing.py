@@ -28,7 +28,7 @@ _JOB = re.compile(r"stream-(.+)-([0-9]+)")
 
 
 def job_of(query: str, epoch: int) -> str:
-    """The job that publishes an epoch; its name says which."""
+    """The name of the job that publishes an epoch."""
     return f"stream-{query}-{epoch}"
 
 
@@ -39,12 +39,12 @@ def epoch_of(query: str, job: str) -> int | None:
 
 
 def is_job_of(query: str, path: str) -> bool:
-    """Whether a shard lies where a job of this query put it."""
+    """Return True if a job of this query published the shard at ``path``."""
     return any(epoch_of(query, part) is not None for part in path.split("/"))
 
 
 def begin_from(root: Root, base: Shard, path: Path) -> None:
-    """Put a copy of a published shard in the place of an empty directory, unless somebody does."""
+    """Copy a published shard to an empty directory, unless another attempt does."""
     aside = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
     try:
         with root.local_shard(base) as published:
@@ -58,24 +58,9 @@ def begin_from(root: Root, base: Shard, path: Path) -> None:
 
 
 def publish_shard(root: Root, job: str, state: StateDirectory, done: Shard, before: Shard) -> Shard:
-    """Copy an open shard into an attempt of a job; the shard with its place and files.
+    """Copy an open, committed shard into an attempt of a job; return it with its place and files.
 
-    Parameters
-    ----------
-    root : Root
-    job : str
-        Begun.
-    state : StateDirectory
-        Committed.
-    done : Shard
-        What is known of it.
-    before : Shard
-        Its state in the newest version.
-
-    Raises
-    ------
-    FileNotFoundError
-        The job was discarded meanwhile.
+    ``before`` is the shard of the newest version. FileNotFoundError if the job was discarded.
     """
     name = state.path.name
     attempt = root.path / root.attempts(job) / f"{done.shard}-{uuid.uuid4().hex[:12]}"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kstore_core.errors import StateError
-from kstore_core.spark.columns.partition_headers import told_times
+from kstore_core.spark.columns.partition_headers import header_times
 from kstore_core.spark.live.epochs import commit_epoch, last_epoch
 from kstore_core.spark.live.layout import LiveLayout
 from kstore_core.spark.root.manifest import Offset, Shard
@@ -50,30 +50,7 @@ def message_schema(spec: StoreSpec, *, emits: bool) -> pa.Schema:
 
 @dataclass(frozen=True, slots=True)
 class EpochTask:
-    """The part of an epoch that travels to its tasks; ``mapInArrow`` runs :meth:`run`.
-
-    Attributes
-    ----------
-    root : Root
-        Of this machine.
-    spec : StoreSpec
-    engine : str
-    partitions : int
-    query : str
-        The id of the query.
-    epoch : int
-    version : tuple of Shard
-        The shards of the newest version.
-    job : str or None
-        The job that publishes the epoch; None for an epoch without a version.
-    unpublished : frozenset of int, or None
-        Shards that have changed since the newest version; None if unknown.
-    emits : bool
-        True: tasks return the output too.
-    partition_time : bool
-        True: stream time follows the header of that name too.
-    step : StepHook
-    """
+    """The part of an epoch that travels to its tasks; ``mapInArrow`` runs :meth:`run`."""
 
     root: Root
     spec: StoreSpec
@@ -81,11 +58,11 @@ class EpochTask:
     partitions: int
     query: str
     epoch: int
-    version: tuple[Shard, ...]
-    job: str | None = None
-    unpublished: frozenset[int] | None = frozenset()
+    version: tuple[Shard, ...]  # the shards of the newest version
+    job: str | None = None  # publishes the epoch; None if no version is due
+    unpublished: frozenset[int] | None = frozenset()  # changed since the version; None: unknown
     emits: bool = False
-    partition_time: bool = False
+    partition_time: bool = False  # advances stream time
     step: StepHook = no_step
 
     @classmethod
@@ -152,19 +129,9 @@ class EpochTask:
         Returns
         -------
         Shard or None
-            The shard, with a path if it was copied; None if it has no records in this epoch and
-            needs no copy.
+            The shard, with a path if it was copied; None if it has no records and needs no copy.
         pyarrow.Table or None
             The output, if the task emits.
-
-        Raises
-        ------
-        StateError
-            The shard is missing, or contains a later epoch.
-        SpecError
-            Records that the store cannot hold, or that belong to another shard.
-        EngineLockedError
-            Another process keeps the shard open.
         """
         if log is None and not self._copies(shard):
             return None, None
@@ -190,18 +157,11 @@ class EpochTask:
             return done, output
 
     def check(self, shard: int, log: ShardLog) -> None:
-        """Refuse records that the store cannot hold, or that belong to another shard.
-
-        Raises
-        ------
-        SpecError
-        FormatError
-            A header of partition time that has not 8 bytes, if it is honoured.
-        """
+        """Refuse records that the store cannot hold, or that belong to another shard."""
         log.check(shard, self.partitions)
         log.check_decodable(self.spec)
         if self.partition_time:
-            told_times(log.headers, len(log))
+            header_times(log.headers, len(log))
 
     def _copies(self, shard: int) -> bool:
         """Return True if a version is due that a shard without rows has changed for."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["epoch_runner", "stream_into"]
+__all__ = ["stream_into"]
 
 
 def stream_into(
@@ -89,36 +89,7 @@ def stream_into(
     UnsupportedError
         The engine keeps its data in one process, or the root is on an object store.
     """
-    runner = epoch_runner(
-        df,
-        root,
-        checkpoint,
-        spec=spec,
-        partitions=partitions,
-        partition_by=partition_by,
-        engine=engine,
-        publish_every=publish_every,
-        partition_time=partition_time,
-        emit=emit,
-    )
-    return runner.start(df, trigger=trigger, name=name)
-
-
-def epoch_runner(
-    df: DataFrame,
-    root: str | os.PathLike[str],
-    checkpoint: str | os.PathLike[str],
-    *,
-    spec: StoreSpec | None = None,
-    partitions: int | None = None,
-    partition_by: str | None = None,
-    engine: str | None = None,
-    publish_every: int = 1,
-    partition_time: bool = False,
-    emit: Emit | None = None,
-) -> EpochRunner:
-    """Check the arguments of :func:`stream_into`; nothing is written."""
-    from kstore_core.spark.shards.frames import check_columns
+    from kstore_core.spark.shards.frames import check_log_columns
 
     if not df.isStreaming:
         raise SpecError("stream_into takes a streaming DataFrame; write_store takes a batch")
@@ -133,5 +104,6 @@ def epoch_runner(
         checkpoint=os.fspath(checkpoint),
         publish_every=publish_every,
     )
-    check_columns(df.schema, versions.spec, partition_time=partition_time)
-    return EpochRunner(versions, emit, partition_time)
+    check_log_columns(df.schema, versions.spec, partition_time=partition_time)
+    runner = EpochRunner(versions, emit, partition_time)
+    return runner.start(df, trigger=trigger, name=name)

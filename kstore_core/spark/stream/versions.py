@@ -21,26 +21,15 @@ __all__ = ["Versions"]
 
 @dataclass(slots=True)
 class Versions:
-    """The versions of a root that only one stream publishes.
-
-    Attributes
-    ----------
-    root : Root
-    spec : StoreSpec
-    stream : StreamBinding
-    publish_every : int
-        An epoch is published if its number is one less than a multiple of this.
-    newest : Manifest or None
-    unpublished : set of int or None
-        The shards that have changed since ``newest``; None if unknown.
-    """
+    """The versions of a root that only one stream publishes."""
 
     root: Root
     spec: StoreSpec
     stream: StreamBinding
-    publish_every: int
+    publish_every: int  # epochs from one version to the next
     newest: Manifest | None
     unpublished: set[int] | None = field(default=None, init=False)
+    """The shards that have changed since ``newest``; None if unknown."""
 
     @property
     def shards(self) -> tuple[Shard, ...]:
@@ -58,10 +47,7 @@ class Versions:
     def begin(self, epoch: int) -> WriteJob | None:
         """Begin the job that publishes this epoch; None if no version is due.
 
-        Raises
-        ------
-        StateError
-            The newest version shows a later epoch.
+        A StateError if the newest version shows a later epoch.
         """
         if epoch < self.shown:
             assert self.newest is not None
@@ -90,13 +76,8 @@ class Versions:
     def finish(self, epoch: int, job: WriteJob | None, reported: Iterable[Shard]) -> None:
         """Publish the shards that tasks reported, if a job of :meth:`begin` is given.
 
-        Raises
-        ------
-        CommitConflictError
-            Another writer has published a version meanwhile.
-        StateError
-            The job's files were removed meanwhile: tasks copy no more, so the next version would
-            lack their changes.
+        CommitConflictError if another writer has published meanwhile; StateError if the job's files
+        were removed: tasks copy no more, so the next version would lack their changes.
         """
         done = {shard.shard: shard for shard in reported}
         if job is not None:

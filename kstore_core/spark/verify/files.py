@@ -1,8 +1,7 @@
-"""The files of a root, held to the manifests that name them.
+"""The check of a root's files against the sizes and hashes in its manifests.
 
-A manifest says of every file how long it is and what its SHA-256 is, and nothing of that changes
-once it is published. Only a vacuum removes files, and it removes the manifests first: a file that
-is missing is a fault while a manifest that names it is still there.
+Published files never change. Only a vacuum removes files, and it removes the manifests first: a
+missing file is a fault while a manifest names it.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from kstore_core.spark.root.root import ATTEMPTS, MANIFESTS, Root
 from kstore_core.spark.root.storage.base import Entry
 from kstore_core.spark.verify.unnamed import unnamed
 
-__all__ = ["HeldFiles", "hold_files"]
+__all__ = ["CheckedFiles", "check_files"]
 
 _AT_ONCE = 4
 _READS = 3
 _BETWEEN_READS_S = 0.2
-"""Without hard links a manifest is written in place: the next reading sees all of it."""
+"""Without hard links a manifest is written in place: a later read sees all of it."""
 
 _PUT_BACK = (
     "put it back from a copy of the root, read another version with version=, or write the store "
@@ -42,25 +41,14 @@ _CLOSED = "read it as a user who may, or chown or chmod it"
 
 
 @dataclass(slots=True)
-class HeldFiles:
-    """What the manifests of a root and its files say of each other.
+class CheckedFiles:
+    """The result of a check of files."""
 
-    Attributes
-    ----------
-    newest : Manifest or None
-        The newest one that can be read.
-    findings : list of Finding
-    damaged : set of int
-        Shards of the newest version with a file that is not what its manifest says, or that cannot
-        be read.
-    files : int
-        How many files the manifests name.
-    """
-
-    newest: Manifest | None = None
+    newest: Manifest | None = None  # of those that can be read
     findings: list[Finding] = field(default_factory=list)
     damaged: set[int] = field(default_factory=set)
-    files: int = 0
+    """Shards of the newest version with a file that is unreadable or differs from the manifest."""
+    files: int = 0  # that the manifests name
 
 
 class _Use(NamedTuple):
@@ -77,67 +65,49 @@ class _Fault(NamedTuple):
     why: str
 
 
-def hold_files(
+def check_files(
     root: Root,
     *,
     contents: bool = True,
     at_most: int = 0,
     progress: Callable[[int, int], object] | None = None,
-) -> HeldFiles:
-    """Hold every file to every manifest that names it; nothing is changed.
+) -> CheckedFiles:
+    """Compare every file with every manifest that names it; nothing is changed.
 
-    Parameters
-    ----------
-    root : Root
-    contents : bool
-        Read every file, once, and compare its SHA-256; else its size only.
-    at_most : int
-        How many findings of a kind are told of a shard; 0 for all.
-    progress : callable, optional
-        Called with how many files were read, of how many.
-
-    Raises
-    ------
-    StateError
-        No version was published there.
-    CorruptionError
-        The directory of the manifests, or that of all attempts, is a symbolic link.
-    StorageUnavailableError
-        An object store does not answer.
+    ``contents`` compares SHA-256s, of one reading of each file, else sizes only. ``at_most`` limits
+    the findings of a kind for each shard; 0 is all. ``progress`` is called with the number of files
+    read, and of all files. Raises as :func:`~kstore_core.spark.verify_root`.
     """
-    held = HeldFiles()
-    findings = Findings(held.findings.append, at_most)
-    # Attempts first: what was there already when the manifests were read is named, or left over.
+    checked = CheckedFiles()
+    findings = Findings(checked.findings.append, at_most)
+    # Attempts first: files older than the manifests are named by one, or left over.
     listed = root.storage.files(ATTEMPTS)
     manifests, unread = _manifests(root)
     for version, fault in unread.items():
         findings.add(_of_manifest(root, version, fault))
     if manifests:
-        held.newest = manifests[max(manifests)]
+        checked.newest = manifests[max(manifests)]
     uses = _uses(manifests.values())
     entries = {entry.name: entry for entry in listed}
-    faults = dict(_faults(root, uses, entries, held, contents=contents, progress=progress))
+    faults = dict(_faults(root, uses, entries, checked, contents=contents, progress=progress))
     there = {*root.versions()} if faults else set()
     for place, fault in sorted(faults.items()):
         current = [use for use in uses[place] if use.version in there]  # a vacuum takes others
         if current:
-            findings.add(_of_file(held, place, current, fault, manifests))
+            findings.add(_of_file(checked, place, current, fault, manifests))
     for finding in unnamed(root, listed, manifests, sure=not unread):
         findings.add(finding)
         if finding.severity == "corrupt" and finding.place.shard is not None:
-            held.damaged.add(finding.place.shard)
+            checked.damaged.add(finding.place.shard)
     findings.end()
-    return held
-
-
-# ------------------------------------------------------------ manifests
+    return checked
 
 
 def _manifests(root: Root) -> tuple[dict[int, Manifest], dict[int, _Fault]]:
-    """The manifests that can be read, and what is wrong with the others."""
+    """The manifests that can be read, and the faults of the others."""
     versions = root.versions()
     if not versions:
-        root.load()  # which says what is missing
+        root.load()  # raises, and names what is missing
     found: dict[int, Manifest] = {}
     unread: dict[int, _Fault] = {}
     for version in versions:
@@ -176,11 +146,8 @@ def _of_manifest(root: Root, version: int, fault: _Fault) -> Finding:
     return Finding(fault.severity, fault.what, why, Place(""), remedies[fault.severity])
 
 
-# ------------------------------------------------------------ the files that they name
-
-
 def _uses(manifests: Iterable[Manifest]) -> dict[str, list[_Use]]:
-    """Every place that is named, and by which versions."""
+    """The versions that name each place."""
     uses: dict[str, list[_Use]] = defaultdict(list)
     for manifest in manifests:
         for shard in manifest.shards:
@@ -193,19 +160,19 @@ def _faults(
     root: Root,
     uses: Mapping[str, list[_Use]],
     entries: Mapping[str, Entry],
-    held: HeldFiles,
+    checked: CheckedFiles,
     *,
     contents: bool,
     progress: Callable[[int, int], object] | None,
 ) -> Iterator[tuple[str, _Fault]]:
-    """The places whose files are not as the manifests say; each file is read once."""
+    """The places whose files differ from the manifests; each file is read once."""
     names_of: dict[object, list[str]] = defaultdict(list)
     for place in uses:
         entry = entries.get(place)
         one_file = place if entry is None or entry.is_link else entry.inode or place
         names_of[one_file].append(place)
-    held.files = len(uses)
-    meant = {(use.file.bytes, use.file.sha256): place for place, use in _first_of(uses)}
+    checked.files = len(uses)
+    meant = {(used[0].file.bytes, used[0].file.sha256): place for place, used in uses.items()}
 
     def look(place: str) -> tuple[int, str | None] | _Fault:
         try:
@@ -233,10 +200,6 @@ def _faults(
                 progress(done, len(names_of))
 
 
-def _first_of(uses: Mapping[str, list[_Use]]) -> Iterator[tuple[str, _Use]]:
-    return ((place, found[0]) for place, found in uses.items())
-
-
 def _compared(uses: list[_Use], size: int, sha256: str | None) -> _Fault | None:
     for use in uses:
         if size != use.file.bytes:
@@ -249,13 +212,7 @@ def _compared(uses: list[_Use], size: int, sha256: str | None) -> _Fault | None:
 
 
 def _unavailable(root: Root, error: StorageUnavailableError) -> _Fault:
-    """A file of this machine that cannot be read.
-
-    Raises
-    ------
-    StorageUnavailableError
-        It is an object store that does not answer.
-    """
+    """The fault of an unreadable local file; an object store's error is raised again."""
     if root.storage.path is None:
         raise error
     if isinstance(error.__cause__, PermissionError):
@@ -264,20 +221,20 @@ def _unavailable(root: Root, error: StorageUnavailableError) -> _Fault:
 
 
 def _of_file(
-    held: HeldFiles,
+    checked: CheckedFiles,
     place: str,
     uses: list[_Use],
     fault: _Fault,
     manifests: Mapping[int, Manifest],
 ) -> Finding:
-    assert held.newest is not None
-    newest = held.newest.version
+    assert checked.newest is not None
+    newest = checked.newest.version
     versions = sorted({use.version for use in uses})
     shard = uses[-1].shard
     if newest in versions:
-        held.damaged |= {use.shard for use in uses if use.version == newest}
-    said = ", ".join(map(str, versions))
-    why = f"{place}, of version{'s' * (len(versions) > 1)} {said}, {fault.why}"
+        checked.damaged |= {use.shard for use in uses if use.version == newest}
+    numbers = ", ".join(map(str, versions))
+    why = f"{place}, of version{'s' * (len(versions) > 1)} {numbers}, {fault.why}"
     remedy = _CLOSED if fault.what == "forbidden" else _PUT_BACK
     if fault.severity == "corrupt" and newest not in versions:
         remedy = (

@@ -1,4 +1,4 @@
-"""What lies in a root and is named by no manifest: leftovers of jobs, and what does not belong."""
+"""Files in a root that no manifest names: leftovers of jobs, and foreign files."""
 
 from __future__ import annotations
 
@@ -18,16 +18,10 @@ __all__ = ["unnamed"]
 def unnamed(
     root: Root, listed: Sequence[Entry], manifests: Mapping[int, Manifest], *, sure: bool
 ) -> Iterator[Finding]:
-    """The files that are of no version.
+    """Find the files of no version.
 
-    Parameters
-    ----------
-    root : Root
-    listed : sequence of Entry
-        The files of all attempts, listed before the manifests were read.
-    manifests : mapping of int to Manifest
-    sure : bool
-        All manifests could be read, so what they do not name is named by none.
+    ``listed`` are the files of all attempts, listed before the manifests were read. ``sure`` is
+    True if all manifests could be read.
     """
     named = {place for manifest in manifests.values() for place in manifest.places()}
     yield from _around(root, named)
@@ -43,7 +37,7 @@ def unnamed(
     for entry in loose:
         if entry.name not in there:
             continue
-        # Of an attempt that a version needs a vacuum takes single objects, and no single file.
+        # Of an attempt that a version needs, a vacuum removes single objects, but no single file.
         owner = owners.get(_attempt(entry.name)) if root.storage.path is not None else None
         if owner is None:
             of_job["/".join(entry.name.split("/")[:2])].append(entry)
@@ -51,17 +45,17 @@ def unnamed(
             yield _beside("corrupt", f"{entry.name} is a symbolic link", *owner)
         elif is_data(entry.name.rpartition("/")[2]):
             yield _beside("finding", f"{entry.name} is named by no manifest", *owner)
-    for home, left in sorted(of_job.items()):
+    for job, left in sorted(of_job.items()):
         size = sum(entry.bytes for entry in left)
         yield _note(
-            f"{root}/{home} has files of no version, {len(left)} of {size} bytes together: a job "
+            f"{root}/{job} has files of no version, {len(left)} of {size} bytes together: a job "
             "that is running or has failed put them there, and kstore_core.spark.vacuum removes "
             "them after its grace time"
         )
 
 
 def _around(root: Root, named: set[str]) -> Iterator[Finding]:
-    """What is neither a manifest nor a file of an attempt."""
+    """Entries that are neither manifests nor attempts."""
     manifests = {f"{version}.json" for version in root.versions()}
     for name in root.storage.names(MANIFESTS):
         if name not in manifests:
@@ -73,7 +67,7 @@ def _around(root: Root, named: set[str]) -> Iterator[Finding]:
 
 
 def _owners(manifests: Mapping[int, Manifest]) -> dict[str, tuple[str, int]]:
-    """The attempts that versions have files in, each with its store and its shard."""
+    """The attempts with files of a version, each with its store and shard."""
     return {
         _attempt(shard.place_of(file)): (str(manifest.spec["name"]), shard.shard)
         for manifest in manifests.values()

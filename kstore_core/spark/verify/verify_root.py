@@ -1,4 +1,4 @@
-"""Verifying and examining a root: its files against its manifests, then the newest shards."""
+"""The verification of a root: its files against its manifests, then the newest shards."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def verify_root(
     told: Told | None = None,
     progress: Callable[[Progress], object] | None = None,
 ) -> Verified:
-    """Hold the files of all versions to their manifests, and read the shards of the newest one.
+    """Compare the files of all versions with their manifests, and read the newest shards.
 
     A version that is published or removed meanwhile is no fault.
 
@@ -45,22 +45,21 @@ def verify_root(
     ----------
     root : path or address
     store, spec, engine, changelog, compare, at_most, progress
-        As in :func:`kstore_core.maintenance.verify.verify`. The engine is the
-        manifest's where left out.
+        As in :func:`kstore_core.maintenance.verify.verify`; the default engine is the manifest's.
     storage_options : mapping, optional
         Of an object store, whose shards are read from copies on this machine.
     told : callable, optional
-        Called with the root's name or a shard's directory, and what was found there.
+        Called with the root's name or a shard's directory, and its findings.
 
     Returns
     -------
     Verified
-        A shard with a file that is not as the manifest says is not opened.
+        A shard with a file that differs from the manifest is not opened.
 
     Raises
     ------
     StateError
-        There is no version, or none stays while it is read.
+        There is no version, or each is removed while it is read.
     CorruptionError
         The directory of the manifests, or that of all attempts, is a symbolic link.
     UnsupportedError, SpecError, StorageUnavailableError
@@ -68,12 +67,12 @@ def verify_root(
     """
     from kstore_core.maintenance.verify import Progress, verify
 
-    home = Root.at(root, storage_options)
+    at = Root.at(root, storage_options)
 
     def read(path: Path, manifest: Manifest) -> Verified:
         if changelog is not None and path.name.rpartition("_")[0] != "0":
             raise UnsupportedError(
-                f"shards of {home} are read from copies, whose names do not tell which partition "
+                f"shards of {at} are read from copies, whose names do not tell which partition "
                 "of a changelog is theirs; verify them without the changelog, or a root on a local "
                 "disk that was written there"
             )
@@ -92,7 +91,7 @@ def verify_root(
         if progress is not None:
             progress(Progress("files", done, files, 0, 0))
 
-    return _check(home, read, told, contents=True, at_most=at_most, progress=hashed)
+    return _check(at, read, told, contents=True, at_most=at_most, progress=hashed)
 
 
 def examine_root(
@@ -102,19 +101,10 @@ def examine_root(
     changelog: str | os.PathLike[str] | None = None,
     told: Told | None = None,
 ) -> Verified:
-    """Look at a root of this machine and at the shards of its newest version. Nothing is changed.
+    """Examine a local root and its newest shards quickly; nothing is changed.
 
-    It is quick: of files only the sizes are compared, and rows are not read.
-
-    Parameters
-    ----------
-    root : path
-    engine : str, optional
-        The manifest's where left out.
-    changelog : path-like, optional
-        As for :func:`kstore_core.maintenance.doctor.examine`.
-    told : callable, optional
-        As for :func:`verify_root`, whose errors it raises, too.
+    Only the sizes of files are compared, and no rows are read. Arguments and errors are those of
+    :func:`verify_root`; ``changelog`` is as for :func:`kstore_core.maintenance.doctor.examine`.
     """
     from kstore_core.maintenance.doctor import examine
 
@@ -125,7 +115,7 @@ def examine_root(
 
 
 def _check(
-    home: Root,
+    root: Root,
     look: Callable[[Path, Manifest], Verified],
     told: Told | None,
     *,
@@ -133,23 +123,23 @@ def _check(
     at_most: int,
     progress: Callable[[int, int], object] | None = None,
 ) -> Verified:
-    """The files, and the shards of a newest version that is still there afterwards."""
+    """Check the files, and the shards of a newest version that no vacuum removes meanwhile."""
     from kstore_core.maintenance.verify import Counts, Verified
-    from kstore_core.spark.verify.files import hold_files
+    from kstore_core.spark.verify.files import check_files
 
     for _ in range(_TRIES):
-        held = hold_files(home, contents=contents, at_most=at_most, progress=progress)
-        found = Verified(list(held.findings), Counts(files=held.files))
+        files = check_files(root, contents=contents, at_most=at_most, progress=progress)
+        found = Verified(list(files.findings), Counts(files=files.files))
         if told is not None:
-            told(home.name, Verified(held.findings, Counts(files=held.files)))
-        if held.newest is None:
+            told(root.name, Verified(files.findings, Counts(files=files.files)))
+        if files.newest is None:
             return found
-        for shard in held.newest.shards:
-            if shard.path is None or shard.shard in held.damaged:
+        for shard in files.newest.shards:
+            if shard.path is None or shard.shard in files.damaged:
                 continue
-            if not contents and not (shard.in_one_place and home.storage.path is not None):
-                continue  # no directory to look around in
-            seen = _seen(home, held.newest, shard, look)
+            if not contents and not (shard.in_one_place and root.storage.path is not None):
+                continue  # no directory to examine
+            seen = _seen(root, files.newest, shard, look)
             if seen is None:
                 break
             path, verified = seen
@@ -160,30 +150,30 @@ def _check(
         else:
             return found
     raise StateError(
-        f"{home} was changed {_TRIES} times while it was read: a vacuum removed the newest version "
+        f"{root} was changed {_TRIES} times while it was read: a vacuum removed the newest version "
         "each time. Verify it again while fewer versions are written, or give vacuum a grace time"
     )
 
 
 def _seen(
-    home: Root, manifest: Manifest, shard: Shard, look: Callable[[Path, Manifest], Verified]
+    root: Root, manifest: Manifest, shard: Shard, look: Callable[[Path, Manifest], Verified]
 ) -> tuple[str, Verified] | None:
-    """What was found in a shard, and where; None where a vacuum has removed the version."""
+    """A shard's directory and findings; None if a vacuum has removed the version."""
     try:
-        with home.local_shard(shard) as path:
+        with root.local_shard(shard) as path:
             found = look(path, manifest)
     except (KStoreError, OSError):
-        if manifest.version not in home.versions():
+        if manifest.version not in root.versions():
             return None
         raise
-    if found.findings and manifest.version not in home.versions():
+    if found.findings and manifest.version not in root.versions():
         return None
     found.findings = [_of_shard(finding, shard.shard) for finding in found.findings]
     return str(path), found
 
 
 def _of_shard(finding: Finding, shard: int) -> Finding:
-    """The same; nothing is repaired within a version, which is never changed."""
+    """The finding with its shard; the remedy is outside of the version, which never changes."""
     remedy = finding.remedy
     if finding.severity == "corrupt" or finding.what == "two formats":
         remedy = "read another version with version=, or write the store anew with mode='overwrite'"

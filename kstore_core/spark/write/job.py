@@ -38,11 +38,6 @@ class WriteJob:
 
     Attributes
     ----------
-    root : Root
-    spec : StoreSpec
-    engine : str
-    partitions : int
-    mode : {"append", "overwrite"}
     version : int
         The one to publish.
     parents : mapping of int to Shard
@@ -138,12 +133,7 @@ class WriteJob:
         return manifest
 
     def check_begun(self) -> None:
-        """Refuse to go on where the job was discarded.
-
-        Raises
-        ------
-        StateError
-        """
+        """Refuse to go on where the job was discarded."""
         if not self.root.has_begun(self.job):
             self.root.discard(self.job)
             raise StateError(
@@ -186,12 +176,7 @@ class WriteJob:
 def check_same_store(
     root: Root, newest: Manifest, spec: StoreSpec, partitions: int, engine: str, *, appending: bool
 ) -> None:
-    """Refuse to go on from another store, or to hide another kind of store behind a new version.
-
-    Raises
-    ------
-    SpecError
-    """
+    """Refuse to go on from another store, or to hide another kind of store behind a new version."""
     given: dict[str, Any] = {**spec.describe(), "partitions": partitions, "engine": engine}
     there: dict[str, Any] = {
         **newest.spec,

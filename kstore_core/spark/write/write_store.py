@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from kstore_core.checks import check_choice
 from kstore_core.errors import StateError
 from kstore_core.spark.root.manifest import Manifest
 from kstore_core.spark.root.root import Root
@@ -97,8 +98,7 @@ def write_store(
     from kstore_core.spark.shards.writing import MESSAGE_DDL, read_message
 
     home = Root.at(root, storage_options)
-    if mode not in _MODES:
-        raise ValueError(f"mode={mode!r}; there are: {', '.join(_MODES)}")
+    check_choice("mode", mode, _MODES)
     check_log(df, spec, partition_time=partition_time)
     by_key = placed_by_key(df.columns, partition_by)
     newest = home.newest()

@@ -11,6 +11,7 @@ from threading import RLock
 from weakref import ref
 
 from kstore_core.codec.keys.row_pairs cimport RowPairs
+from kstore_core.engine.ordered cimport close_chunks
 from kstore_core.tables.segments.segment cimport Segment
 from kstore_core.tables.segments.table cimport SegmentedTable
 
@@ -295,7 +296,5 @@ cdef class IndexScan:
     cdef int _release(self) except -1:
         self._table._scans.pop(id(self), None)
         chunks, self._chunks = self._chunks, None
-        close = getattr(chunks, "close", None)
-        if close is not None:
-            close()
+        close_chunks(chunks)
         return 0

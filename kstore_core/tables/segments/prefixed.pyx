@@ -4,6 +4,7 @@
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.string cimport memcpy
 
+from kstore_core.engine.ordered cimport close_chunks
 from kstore_core.errors import CorruptionError
 from kstore_core.tables.staging cimport StagedNamespace
 from kstore_core.tables import Bounds, NamespaceTable, Write
@@ -133,9 +134,7 @@ cdef class _Unprefixed:
         return _without(next(self._chunks), self._size)
 
     def close(self):
-        close = getattr(self._chunks, "close", None)
-        if close is not None:
-            close()
+        close_chunks(self._chunks)
 
 
 cdef bytes joined(bytes prefix, bytes key):

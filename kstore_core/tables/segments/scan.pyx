@@ -7,6 +7,7 @@ Whoever writes to a segment first has the scans that have not come to it begin t
 from threading import RLock
 from weakref import ref
 
+from kstore_core.engine.ordered cimport close_chunks
 from kstore_core.tables.segments.segment cimport Segment
 from kstore_core.tables.staging cimport StagedNamespace
 
@@ -201,7 +202,5 @@ cdef class SegmentScan:
 
 cdef int _close(Segment segment, chunks) except -1:
     segment.users -= 1
-    close = getattr(chunks, "close", None)
-    if close is not None:
-        close()
+    close_chunks(chunks)
     return 0

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from kstore_core.testing.engine_suite.batches import BatchPromises
-from kstore_core.testing.engine_suite.checkpoints import CheckpointPromises
-from kstore_core.testing.engine_suite.children import ChildPromises
-from kstore_core.testing.engine_suite.closing import ClosePromises
-from kstore_core.testing.engine_suite.limits import LimitPromises
-from kstore_core.testing.engine_suite.lives import LifePromises
-from kstore_core.testing.engine_suite.loads import LoadPromises
-from kstore_core.testing.engine_suite.lookups import LookupPromises
-from kstore_core.testing.engine_suite.namespaces import NamespacePromises
-from kstore_core.testing.engine_suite.opening import OpenPromises, ReadOnlyPromises
-from kstore_core.testing.engine_suite.power import PowerPromises
-from kstore_core.testing.engine_suite.processes import ProcessPromises
-from kstore_core.testing.engine_suite.recognising import RecognitionPromises
-from kstore_core.testing.engine_suite.scans import ScanPromises
-from kstore_core.testing.engine_suite.snapshots import SnapshotPromises
-from kstore_core.testing.engine_suite.threads import ThreadPromises
+from kstore_core.testing.engine_suite.lifetime.checkpoints import CheckpointPromises
+from kstore_core.testing.engine_suite.lifetime.children import ChildPromises
+from kstore_core.testing.engine_suite.lifetime.closing import ClosePromises
+from kstore_core.testing.engine_suite.lifetime.opening import OpenPromises, ReadOnlyPromises
+from kstore_core.testing.engine_suite.lifetime.power import PowerPromises
+from kstore_core.testing.engine_suite.lifetime.processes import ProcessPromises
+from kstore_core.testing.engine_suite.lifetime.recognition import RecognitionPromises
+from kstore_core.testing.engine_suite.lifetime.threads import ThreadPromises
+from kstore_core.testing.engine_suite.rows.batches import BatchPromises
+from kstore_core.testing.engine_suite.rows.limits import LimitPromises
+from kstore_core.testing.engine_suite.rows.loads import LoadPromises
+from kstore_core.testing.engine_suite.rows.lookups import LookupPromises
+from kstore_core.testing.engine_suite.rows.namespaces import NamespacePromises
+from kstore_core.testing.engine_suite.rows.scans import ScanPromises
+from kstore_core.testing.engine_suite.rows.snapshots import SnapshotPromises
+from kstore_core.testing.engine_suite.sequences import LifePromises
 
 __all__ = ["EngineSuite"]
 

@@ -11,7 +11,7 @@ import pytest
 
 from kstore_core import serdes, stores
 from kstore_core.codec import split_column
-from kstore_core.spark.join.histories import all_versions, snapshot_of, versions_of_keys
+from kstore_core.spark.join.histories import all_versions, load_versions, versions_of_keys
 from kstore_core.spark.root.manifest import Shard
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.shards.published import ShardReader
@@ -86,22 +86,22 @@ def test_those_of_some_keys_reach_as_far_back_as_asked(root: Path, shard: int) -
         assert reads[0] < reads[-1]
 
 
-def test_a_snapshot_is_no_bigger_than_asked(root: Path) -> None:
+def test_a_versions_is_no_bigger_than_asked(root: Path) -> None:
     shards = [Shard(n, f"shard-{n}") for n in range(SHARDS)]
     reader = reader_of(root)
-    whole = snapshot_of(reader, shards, max_bytes=10**9)
+    whole = load_versions(reader, shards, max_bytes=10**9)
     assert whole is not None
     assert whole.horizons == tuple(MODEL.horizon(n) for n in range(SHARDS))
-    assert snapshot_of(reader, shards, max_bytes=whole.nbytes // 2) is None
-    assert snapshot_of(reader, shards[:1], max_bytes=whole.nbytes) is not None
+    assert load_versions(reader, shards, max_bytes=whole.nbytes // 2) is None
+    assert load_versions(reader, shards[:1], max_bytes=whole.nbytes) is not None
 
 
 def test_a_shard_without_a_path_is_empty(root: Path) -> None:
-    snapshot = snapshot_of(reader_of(root), [Shard(0)], max_bytes=0)
-    assert snapshot is not None
-    assert len(snapshot.index) == 0
+    versions = load_versions(reader_of(root), [Shard(0)], max_bytes=0)
+    assert versions is not None
+    assert len(versions.index) == 0
     keys, times = pa.array([b"a"]), pa.array([-(2**62)])
-    assert snapshot.expired(keys, times).to_pylist() == [False]
+    assert versions.expired(keys, times).to_pylist() == [False]
 
 
 def test_a_format_without_headers_is_read_too(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from kstore_core import serdes, stores
 from kstore_core.arrow import headers_type
 from kstore_core.codec import encode_aggregation_with_headers, partition
-from kstore_core.spark.join.in_memory import NEVER, VERSIONS, Snapshot, SnapshotCache
+from kstore_core.spark.join.in_memory import NEVER, VERSIONS, InMemoryVersions, VersionsCache
 from kstore_core.spec import StoreSpec
 
 PLAIN = stores.versioned_key_value("plain", 10**9)
@@ -31,25 +31,25 @@ def spec_of(*, headers: bool, value: serdes.Serde[Any]) -> StoreSpec:
 def test_it_gives_typed_values_and_headers() -> None:
     stored = encode_aggregation_with_headers(b"y", [("h", None)])
     tables = [table(b"a", 5, b"\0x"), table(b"b", 1, stored)]
-    snapshot = Snapshot.of(spec_of(headers=True, value=serdes.UTF8), tables, [0])
-    rows, *_ = snapshot.index.find(pa.array([b"b", b"c", b"a"]), pa.array([9, 9, 9]))
-    values, headers = snapshot.columns(rows, headers=True)
+    versions = InMemoryVersions.of(spec_of(headers=True, value=serdes.UTF8), tables, [0])
+    rows, *_ = versions.index.find(pa.array([b"b", b"c", b"a"]), pa.array([9, 9, 9]))
+    values, headers = versions.columns(rows, headers=True)
     assert (values.type, headers.type) == (pa.string(), headers_type())
     assert values.to_pylist() == ["y", None, "x"]
     assert headers.to_pylist() == [[{"key": "h", "value": None}], None, []]
-    assert [c.to_pylist() for c in snapshot.columns(rows, headers=False)] == [["y", None, "x"]]
-    assert snapshot.nbytes > snapshot.index.nbytes > 0
+    assert [c.to_pylist() for c in versions.columns(rows, headers=False)] == [["y", None, "x"]]
+    assert versions.nbytes > versions.index.nbytes > 0
 
 
 def test_a_format_without_headers_has_bare_values() -> None:
     spec = spec_of(headers=False, value=serdes.INT64)
-    snapshot = Snapshot.of(spec, [table(b"a", 5, b"\0" * 7 + b"\2")], [0])
-    rows, *_ = snapshot.index.find(pa.array([b"a", b"c"]), pa.array([9, 9]))
-    assert [c.to_pylist() for c in snapshot.columns(rows, headers=False)] == [[2, None]]
+    versions = InMemoryVersions.of(spec, [table(b"a", 5, b"\0" * 7 + b"\2")], [0])
+    rows, *_ = versions.index.find(pa.array([b"a", b"c"]), pa.array([9, 9]))
+    assert [c.to_pylist() for c in versions.columns(rows, headers=False)] == [[2, None]]
 
 
 def test_an_empty_one_finds_nothing() -> None:
-    empty = Snapshot.of(spec_of(headers=True, value=serdes.FLOAT64), [], [NEVER])
+    empty = InMemoryVersions.of(spec_of(headers=True, value=serdes.FLOAT64), [], [NEVER])
     keys, times = pa.array([b"a", None]), pa.array([1, 2])
     rows, *_ = empty.index.find(keys, times)
     columns = empty.columns(rows, headers=True)
@@ -61,52 +61,62 @@ def test_an_empty_one_finds_nothing() -> None:
 def test_what_has_expired_is_the_shards_word() -> None:
     keys = [b"%d" % n for n in range(40)]
     horizons = [10, NEVER, 30]
-    snapshot = Snapshot.of(PLAIN, [], horizons)
+    versions = InMemoryVersions.of(PLAIN, [], horizons)
     for time in (9, 10, 29, 30):
-        found = snapshot.expired(
+        found = versions.expired(
             pa.array([*keys, None, b"0"]), pa.array([time] * 41 + [None], pa.int64())
         )
         wanted = [time < horizons[partition(key, 3)] for key in keys]
         assert found.to_pylist() == [*wanted, False, False]
-    single = Snapshot.of(PLAIN, [], [10])
+    single = InMemoryVersions.of(PLAIN, [], [10])
     assert single.expired(pa.array(keys[:1] * 2), pa.array([9, 10])).to_pylist() == [True, False]
 
 
-def one() -> Snapshot:
-    return Snapshot.of(PLAIN, [table(b"a", 1, b"v")], [0])
+def one() -> InMemoryVersions:
+    return InMemoryVersions.of(PLAIN, [table(b"a", 1, b"v")], [0])
 
 
 def test_the_cache_keeps_what_was_used_last_within_its_budget() -> None:
     size = one().nbytes
-    cache, made = SnapshotCache(2 * size), []
+    cache, made = VersionsCache(), []
 
-    def ask(name: str) -> None:
-        def make() -> Snapshot:
+    def ask(name: str, max_bytes: int) -> None:
+        def make() -> InMemoryVersions:
             made.append(name)
             return one()
 
-        assert cache.get(name, make) is not None
+        assert cache.get(name, make, max_bytes=max_bytes) is not None
 
     for name in "abacabb":
-        ask(name)
+        ask(name, 2 * size)
     assert made == ["a", "b", "c", "b"]
-    cache.shrink(size)
-    ask("b")
+    ask("b", size)
     assert made == ["a", "b", "c", "b"]
-    cache.shrink(size - 1)
-    ask("b")
-    ask("b")
+    ask("b", size - 1)
+    ask("b", size - 1)
     assert made == ["a", "b", "c", "b", "b", "b"]
 
 
 def test_the_cache_remembers_what_is_too_big() -> None:
-    cache, made = SnapshotCache(10**6), []
+    cache, made = VersionsCache(), []
 
     def make() -> None:
         made.append(1)
 
-    assert cache.get("a", make) is None
-    assert cache.get("a", make) is None
-    cache.shrink(0)
-    assert cache.get("a", make) is None
+    for max_bytes in (10**6, 10**6, 0):
+        assert cache.get("a", make, max_bytes=max_bytes) is None
     assert made == [1]
+
+
+def test_the_cache_remembers_a_bounded_number_of_names() -> None:
+    cache, made = VersionsCache(), []
+
+    def ask(name: int) -> None:
+        cache.get(name, lambda: made.append(name), max_bytes=0)
+
+    for name in range(1_025):
+        ask(name)
+    ask(1_024)
+    assert made == list(range(1_025))
+    ask(0)
+    assert made[-1] == 0

@@ -17,9 +17,10 @@ from kstore_core import stores
 from kstore_core.arrow import headers_type
 from kstore_core.codec import partition
 from kstore_core.errors import RetentionExceededError, SpecError, StateError
+from kstore_core.spark.join.in_memory import InMemoryVersions
 from kstore_core.spark.join.span_tasks import SpanTask
 from kstore_core.spark.join.tasks import JoinTask
-from kstore_core.spark.join.versions import Kept, Probes, Source
+from kstore_core.spark.join.versions import ShardLookup, Source
 from kstore_core.spark.root.manifest import Manifest
 from kstore_core.spark.root.root import Root
 from tests.spark.support.logs import RETENTION, SHARDS, SPEC, Model, Record, make_log, plain_headers
@@ -178,15 +179,17 @@ def test_what_a_worker_may_keep_says_how_it_looks(published: Published) -> None:
     for cache_bytes in (PLENTY, 100, 0):
         with replace(published.kept, cache_bytes=cache_bytes).open(None) as versions:
             kinds.append(type(versions))
-    assert kinds == [Kept, Probes, Probes]
+    assert kinds == [InMemoryVersions, ShardLookup, ShardLookup]
 
 
 def test_rows_are_gathered_before_they_are_looked_up_in_a_shard(
     published: Published, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
-    of = Probes.of
-    monkeypatch.setattr(Probes, "of", lambda self, b, a: asked.append(b.num_rows) or of(self, b, a))
+    of = ShardLookup.for_rows
+    monkeypatch.setattr(
+        ShardLookup, "for_rows", lambda self, b, a: asked.append(b.num_rows) or of(self, b, a)
+    )
     rows: list[Row] = [(b"k1", 1_800)] * 100
     task = task_of(replace(published.kept, cache_bytes=0))
     batches = batches_of(rows, 7, by_shard=False)
@@ -200,14 +203,14 @@ def test_too_much_at_once_is_looked_up_in_parts(
     rows: list[Row] = [(b"k%d" % (n % 20), 1_700 + n) for n in range(100)]
     task = task_of(replace(published.kept, cache_bytes=0))
     whole = joined(task, batches_of(rows, 7, by_shard=False))
-    monkeypatch.setattr("kstore_core.spark.join.versions._PROBED_BYTES", 2_000)
+    monkeypatch.setattr("kstore_core.spark.join.versions._MOST_BYTES", 2_000)
     monkeypatch.setattr("kstore_core.spark.join.tasks._OUT_ROWS", 3)
     (batches,) = batches_of(rows, 7, by_shard=False)
     sizes = [batch.num_rows for batch in task.join(iter(batches))]
     assert sum(sizes) == 100
     assert set(sizes) <= {1, 2, 3}
     assert joined(task, [batches]) == whole == wanted(MODEL, rows, None, inner=False)
-    monkeypatch.setattr("kstore_core.spark.join.versions._PROBED_BYTES", 0)
+    monkeypatch.setattr("kstore_core.spark.join.versions._MOST_BYTES", 0)
     assert joined(task, [batches]) == whole
 
 

@@ -42,7 +42,7 @@ def test_the_tables_name_all_options_and_columns() -> None:
     for option in OPTIONS:
         if option.default:
             assert options[option.name] == option.default
-    columns = [name for name, _ in rows(text, "# Kafka in Spark")]
+    columns = [name for name, _ in rows(text, "## The two sources")]
     assert columns == arrow_schema(headers=True).names
 
 

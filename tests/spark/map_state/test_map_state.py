@@ -258,9 +258,9 @@ def test_what_cannot_be_mapped_is_told_when_the_plan_is_made(
     refuse(
         UnsupportedError, r"cannot commit .* at once.* engine='lmdb'", engine="rocksdb", spec=window
     )
-    refuse(SpecError, "partition_by='hash'; there are: 'key', 'partition'", partition_by="hash")
-    refuse(SpecError, "timestamps='seconds'", timestamps="seconds")
-    refuse(SpecError, "durability='none'", durability="none")
+    refuse(SpecError, "partition_by must be 'key' or 'partition', not 'hash'", partition_by="hash")
+    refuse(SpecError, "timestamps must be .* not 'seconds'", timestamps="seconds")
+    refuse(SpecError, "durability must be .*, not 'none'", durability="none")
     refuse(SpecError, "partitions=0", partitions=0)
     refuse(SpecError, "no column 'who'; it has: key, amount", key="who")
     refuse(SpecError, "'amount' is bigint, not binary or string", key="amount")
@@ -270,7 +270,7 @@ def test_what_cannot_be_mapped_is_told_when_the_plan_is_made(
     refuse(SpecError, "'many' is array<int>, which has no order", order_by=["many"])
     refuse(SpecError, "two columns 'key'", df=df.selectExpr("*", "key"))
     refuse(SpecError, "the schema has two columns 'a'", schema="a int, a int")
-    refuse(SpecError, "pass the columns that fn gives", schema=5)
+    refuse(SpecError, "pass the columns of fn", schema=5)
     refuse(UnsupportedError, "object store", root="s3://bucket/root")
 
 

@@ -205,7 +205,7 @@ def test_what_cannot_be_read_is_told(spark: SparkSession, published: tuple[Path,
         read_store(spark, root, from_ts=1)
     with pytest.raises(ValueError, match="from_ts=2 lies after to_ts=1"):
         read_store(spark, root, history=True, from_ts=2, to_ts=1)
-    with pytest.raises(ValueError, match="timestamps='ms'"):
+    with pytest.raises(SpecError, match="timestamps must be 'timestamp' or 'millis', not 'ms'"):
         read_store(spark, root, timestamps="ms")  # type: ignore[arg-type]
     other = stores.versioned_key_value_with_headers("other", RETENTION, INTERVAL)
     with pytest.raises(SpecError, match="holds the store 'rates', not 'other'"):

@@ -11,7 +11,7 @@ import pytest
 from kstore_core import open_state, serdes, stores
 from kstore_core.codec import partition
 from kstore_core.errors import FormatError, SpecError, UnsupportedError
-from kstore_core.spark.read import tasks as reads
+from kstore_core.spark.read import batches as reads
 from kstore_core.spark.read.changes import plan_changes
 from kstore_core.spark.read.plan import plan_store
 from kstore_core.spark.read.selection import key_bytes, keys_of, prefix_bytes
@@ -219,7 +219,7 @@ def test_batches_have_limits(root: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         ({"keys": [b"a"], "prefix": b"a"}, ValueError, "two choices of keys; make one"),
         ({"from_ts": 1}, UnsupportedError, "key-value store 's' have no span of time"),
         ({"headers": True}, SpecError, "the store 's' keeps none in its format 'plain'"),
-        ({"timestamps": "s"}, ValueError, "timestamps='s'; there are: 'timestamp', 'millis'"),
+        ({"timestamps": "s"}, SpecError, "timestamps must be 'timestamp' or 'millis', not 's'"),
     ],
 )
 def test_questions_that_make_no_sense(

@@ -45,5 +45,5 @@ def test_the_page_says_what_happens(
 
 def test_every_option_of_a_write_is_in_its_table() -> None:
     page = PAGE.read_text()
-    for name, (_, wants, meaning) in WRITE_OPTIONS.items():
-        assert f"| `{name}` | {wants} | {meaning} |" in page
+    for option in WRITE_OPTIONS.values():
+        assert f"| `{option.name}` | {option.wants} | {option.meaning} |" in page

@@ -91,7 +91,7 @@ def test_a_disk_that_takes_nothing_says_why(
     monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(StorageUnavailableError, match=os.strerror(number)):
         home.begin("job")
-    with pytest.raises(StorageUnavailableError, match="Mend that on every machine"):
+    with pytest.raises(StorageUnavailableError, match="Fix that on the driver and every worker"):
         home.publish(manifest(2))
     assert home.versions() == [1]
 

@@ -14,10 +14,10 @@ from kstore_core.codec import window_key
 from kstore_core.errors import FormatError, SpecError
 from kstore_core.partition_time import HEADER, with_partition_time
 from kstore_core.spark import spec_json
-from kstore_core.spark.columns.partition_headers import NOTHING, told_times
+from kstore_core.spark.columns.partition_headers import NO_TIME, header_times
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.shards.applying import apply_log
-from kstore_core.spark.shards.frames import check_columns, spark_schema
+from kstore_core.spark.shards.frames import check_log_columns, spark_schema
 from kstore_core.spark.shards.log import ShardLog
 from kstore_core.spark.source.sink import StreamSink
 from kstore_core.spark.source.write_options import write_options
@@ -149,11 +149,11 @@ def test_times_that_go_back_move_nothing_back(tmp_path: Path, spec: StoreSpec) -
 
 
 def test_a_column_without_headers_tells_nothing() -> None:
-    read, sent = told_times(None, 2)
-    assert read.tolist() == sent.tolist() == [NOTHING] * 2
+    read, sent = header_times(None, 2)
+    assert read.tolist() == sent.tolist() == [NO_TIME] * 2
     records = [Record(b"a", b"1", 3), _record(b"b", 3, 1, with_partition_time((), 3, 9))]
-    read, sent = told_times(ShardLog.of(rows_of(records), VERSIONS).headers, 2)
-    assert (read.tolist(), sent.tolist()) == ([NOTHING, 3], [NOTHING, 9])
+    read, sent = header_times(ShardLog.of(rows_of(records), VERSIONS).headers, 2)
+    assert (read.tolist(), sent.tolist()) == ([NO_TIME, 3], [NO_TIME, 9])
 
 
 # Of r1(2), r2(3), r3(7), r4(9) the last two are removed; a later log, or epoch, has r5(3).
@@ -197,13 +197,13 @@ def test_a_header_that_tells_no_time_is_refused_before_anything_is_written(tmp_p
 def test_partition_time_where_there_is_none_is_refused() -> None:
     schema = spark_schema(log_table([]).schema)
     with pytest.raises(SpecError, match="'kv' has no stream time that partition_time=True"):
-        check_columns(schema, stores.key_value("kv"), partition_time=True)
+        check_log_columns(schema, stores.key_value("kv"), partition_time=True)
     bare = spark_schema(log_table([]).drop_columns(["headers"]).schema)
     with pytest.raises(SpecError, match="'headers' is missing"):
-        check_columns(bare, VERSIONS, partition_time=True)
-    check_columns(bare, VERSIONS)
+        check_log_columns(bare, VERSIONS, partition_time=True)
+    check_log_columns(bare, VERSIONS)
     wrong: Any = "headers"
     with pytest.raises(SpecError, match="partition_time='headers'; it is True or False"):
-        check_columns(schema, VERSIONS, partition_time=wrong)
+        check_log_columns(schema, VERSIONS, partition_time=wrong)
     with pytest.raises(SpecError, match="partition_time='headers' is not true or false"):
         write_options({"path": "/x", "partition_time": "headers"})

@@ -133,7 +133,7 @@ def test_an_abort_after_the_commit_takes_nothing(root: Path) -> None:
         ({"path": "rel/ative"}, "'rel/ative' is relative, and Spark's processes"),
         ({"partitions": "0"}, "partitions='0' is not a number from 1 on"),
         ({"partitions": "x"}, "partitions='x' is not a number"),
-        ({"partition_by": "hash"}, "partition_by='hash' is not key or partition: it is neither"),
+        ({"partition_by": "hash"}, "partition_by='hash' is not key or partition: it is none"),
         ({"engine": ""}, "engine='' is not the name of an engine"),
         ({"spec": "{}"}, "option spec='{}' is not JSON"),
         ({"partition": "3"}, r"no option 'partition'. Did you mean 'partitions'\?"),
@@ -150,7 +150,7 @@ def test_options_are_read() -> None:
         {"PATH": "s3://b/x", "Partitions": "7", "Storage.Key": "Ab", "partition_by": "key"}
     )
     assert (asked.path, asked.partitions, asked.partition_by) == ("s3://b/x", 7, "key")
-    assert asked.storage == {"key": "Ab"}
+    assert asked.storage == {"Key": "Ab"}
     assert asked.spec is None
     assert {"spec", "partitions", "partition_by", "engine", "partition_time"} == set(WRITE_OPTIONS)
 

@@ -23,8 +23,8 @@ from kstore_core.codec import window_key
 from kstore_core.restore import restore
 from kstore_core.spark.live.layout import LiveLayout
 from kstore_core.spark.live.stream_binding import StreamBinding
+from kstore_core.spark.read.batches import chunks
 from kstore_core.spark.read.selection import Selection
-from kstore_core.spark.read.tasks import chunks
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.shards.log import ShardLog
 from kstore_core.spark.stream.shards import EpochTask
@@ -35,6 +35,8 @@ from kstore_core.tables.segments.databases import ChildStorage
 from tests.spark.support.logs import Record, log_table
 
 QUERY = "5f0c9a4e-1b7d-4f10-9a39-000000000001"
+
+STEPS = ("opened", "applied", "committed", "copied", "reported", "published")
 
 
 def rows_of(records: Sequence[Record]) -> pa.Table:
@@ -189,12 +191,6 @@ def serve() -> None:
             sys.stdout.flush()
 
 
-if __name__ == "__main__":
-    serve()
-
-STEPS = ("opened", "applied", "committed", "copied", "reported", "published")
-
-
 def restored(path: Path, spec: Any, engine: str, records: list[Record]) -> tuple[Any, Any]:
     """What one restore makes of the records of one shard."""
     log = ShardLog.of(rows_of(records), spec)
@@ -220,3 +216,7 @@ def shards_are(streamed: Streamed, log: list[Record], scratch: Path) -> bool:
         assert shard.records == len(mine)
         assert {(o.topic, o.partition): o.offset for o in shard.offsets} == wanted[1]
     return True
+
+
+if __name__ == "__main__":
+    serve()

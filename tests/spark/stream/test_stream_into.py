@@ -165,7 +165,7 @@ def test_what_cannot_work_is_refused_before_the_query_starts(
         (df, SpecError, "has no stream time", {"spec": PLAIN, "partition_time": True}),
         (df, UnsupportedError, "'memory' keeps its data in the process", {"engine": "memory"}),
         (df, UnsupportedError, "on an object store", {"root": "s3://bucket/store"}),
-        (df, ValueError, "there are: 'key', 'partition'", {"partition_by": "hash"}),
+        (df, SpecError, "must be 'key' or 'partition'", {"partition_by": "hash"}),
         (df.drop("partition"), SpecError, "no column 'partition'", {"partition_by": "partition"}),
     ]
     for frame, error, text, options in refused:

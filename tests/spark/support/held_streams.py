@@ -12,10 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
-from kstore_core.spark.stream.stream_into import epoch_runner
+from kstore_core.spark import stream_into
+from kstore_core.spark.stream.epoch_runner import EpochRunner
 from tests.spark.stream.work import DRIVER, EXECUTOR, WORKER, Kills, shown
 from tests.spark.support.local_cluster import parent_of
 from tests.spark.support.logs import SHARDS, SPEC, make_log
@@ -95,16 +98,18 @@ def _begin(epochs: DataFrame, place: Path) -> StreamingQuery:
         kills.arm()
 
     kills.arm()
-    runner = epoch_runner(
-        epochs,
-        place / "root",
-        place / "checkpoint",
-        spec=SPEC,
-        partitions=SHARDS,
-        emit=emit,
-    )
-    runner.step = kills
-    return runner.start(epochs, trigger=AVAILABLE, name=None)
+    with mock.patch(
+        "kstore_core.spark.stream.stream_into.EpochRunner", partial(EpochRunner, step=kills)
+    ):
+        return stream_into(
+            epochs,
+            place / "root",
+            checkpoint=place / "checkpoint",
+            spec=SPEC,
+            partitions=SHARDS,
+            trigger=AVAILABLE,
+            emit=emit,
+        )
 
 
 def _kill_when_held(places: Sequence[Path], jvm: int) -> None:

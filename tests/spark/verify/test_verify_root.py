@@ -31,7 +31,7 @@ from kstore_core.spark.read.plan import plan_store
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.root.storage.local import LocalFiles
 from kstore_core.spark.shards.published import ShardReader
-from kstore_core.spark.verify.files import HeldFiles, hold_files
+from kstore_core.spark.verify.files import CheckedFiles, check_files
 from kstore_core.spark.verify.verify_root import examine_root
 from kstore_core.testing.kinds import KINDS, Kind
 from tests.maintenance.verify.stores import fill as fill_store
@@ -69,7 +69,7 @@ def without_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kstore_core.spark.verify.files, "_BETWEEN_READS_S", 0.0)
 
 
-def said(found: Verified | HeldFiles) -> list[str]:
+def said(found: Verified | CheckedFiles) -> list[str]:
     return [finding.why for finding in found.findings if finding.severity != "note"]
 
 
@@ -180,9 +180,9 @@ def test_a_file_that_is_named_twice_is_read_once(home: Root, monkeypatch: Any) -
         return digest(files, name)
 
     monkeypatch.setattr(LocalFiles, "digest", counting)
-    assert said(hold_files(home)) == []
+    assert said(check_files(home)) == []
     assert len({(home.path / name).stat().st_ino for name in read}) == len(read)
-    assert hold_files(home, contents=False).files == len(places_of(home)) >= len(read)
+    assert check_files(home, contents=False).files == len(places_of(home)) >= len(read)
 
 
 # ------------------------------------------------------------ what is sound
@@ -199,7 +199,7 @@ def test_every_kind_of_store_is_sound(root: Path, kind: Kind, engine: str) -> No
             fill_store(store, kind, seed)
 
         publish(root, spec, put, engine=engine, partitions=1)
-        assert said(hold_files(Root.at(root))) == []
+        assert said(check_files(Root.at(root))) == []
     home = Root.at(root)
     with ShardReader(home, spec, engine).open(home.load().shards[0]):
         pass
@@ -218,7 +218,7 @@ def test_what_failed_jobs_leave_is_a_note(home: Root, tmp_path: Path) -> None:
     home.upload(tmp_path / "source", "attempts/running/0-0/0_0")
     (home.path / "README").write_text("mine")
     (home.path / "_kstore" / ".3.json-1.tmp").write_text("{")
-    held = hold_files(home)
+    held = check_files(home)
     assert said(held) == []
     notes = "\n".join(finding.why for finding in held.findings)
     assert "attempts/running has files of no version, 2 of 5 bytes together" in notes
@@ -233,14 +233,14 @@ def test_a_file_beside_those_of_a_version_is_told(home: Root) -> None:
     directory = home.path / str(home.load().shards[1].path)
     (directory / "LOG").touch()
     (directory / "lock.mdb").touch()
-    assert said(hold_files(home)) == []
+    assert said(check_files(home)) == []
     (directory / "000099.log").touch()
-    (finding,) = (one for one in hold_files(home).findings if one.severity == "finding")
+    (finding,) = (one for one in check_files(home).findings if one.severity == "finding")
     assert finding.place.shard == 1
     assert "0_1/000099.log is named by no manifest" in finding.why
     (directory / "000099.log").unlink()
     (directory / "link").symlink_to("/etc")
-    held = hold_files(home)
+    held = check_files(home)
     assert [one.severity for one in held.findings if one.severity != "note"] == ["corrupt"]
     assert held.damaged == {1}
     with pytest.raises(CorruptionError, match="link is a symbolic link, to /etc"):

@@ -1,9 +1,8 @@
-"""Roots on local and mounted file systems: plain files, hard links, and fsync where it counts."""
+"""Roots on local and mounted file systems: plain files, hard links, and fsync."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import os
 import shutil
@@ -21,24 +20,15 @@ from kstore_core.errors import (
     StorageFullError,
     StorageUnavailableError,
 )
-from kstore_core.spark.root.storage.base import Entry
+from kstore_core.spark.root.storage.base import DISK_FULL, Entry
 from kstore_core.system.directories import make_directory, sync_directory
 
-__all__ = ["FULL", "LocalFiles"]
-
-FULL = (errno.ENOSPC, errno.EDQUOT)
-"""The errors of a disk that is full."""
+__all__ = ["LocalFiles"]
 
 
 @dataclass(frozen=True, slots=True)
 class LocalFiles:
-    """The files below a directory, which need not exist yet.
-
-    Attributes
-    ----------
-    path : Path
-        Absolute.
-    """
+    """The files below an absolute path, which need not exist yet."""
 
     path: Path
 
@@ -49,12 +39,16 @@ class LocalFiles:
     def names(self, directory: str) -> list[str]:
         place = self._place(directory)
         try:
-            with _saying(place):
+            with _translating_os_errors(place):
                 return sorted(entry.name for entry in place.iterdir())
         except FileNotFoundError:
             return []
         except NotADirectoryError:
-            raise StateError(_not_a_directory(place)) from None
+            file = next(above for above in (place, *place.parents) if above.exists())
+            raise StateError(
+                f"{file} is a file, where a store has a directory; pass a root that is a "
+                "directory, or one that does not exist yet"
+            ) from None
 
     def files(self, directory: str) -> list[Entry]:
         found = []
@@ -77,30 +71,31 @@ class LocalFiles:
 
     def size(self, name: str) -> int:
         place = self._place(name)
-        with _saying(place):
+        with _translating_os_errors(place):
             return place.stat().st_size
 
     def read(self, name: str) -> bytes:
         place = self._place(name)
-        with _saying(place), _opened(place) as file:
+        with _translating_os_errors(place), _open_regular(place) as file:
             return file.read()
 
     def digest(self, name: str) -> tuple[int, str]:
         place = self._place(name)
-        with _saying(place), _opened(place) as file:
+        with _translating_os_errors(place), _open_regular(place) as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
             return file.tell(), found
 
     def put_new(self, name: str, data: bytes) -> None:
         target = self._place(name)
         scratch = target.with_name(f".{target.name}-{uuid.uuid4().hex}.tmp")
-        with _saying(target):
+        with _translating_os_errors(target):
             try:
                 make_directory(target.parent, synced=True)
             except FileExistsError:
                 raise StateError(
                     f"{target.parent} cannot be made: there is a file in its way, or a link that "
-                    "leads nowhere, as to a disk that is not mounted"
+                    "leads nowhere, as to a disk that is not mounted; remove it, or pass another "
+                    "root"
                 ) from None
             try:
                 _write_new(scratch, data)
@@ -117,7 +112,7 @@ class LocalFiles:
     def upload(self, files: Mapping[str, Path]) -> None:
         for name, source in files.items():
             target = self._place(name)
-            with _saying(target):
+            with _translating_os_errors(target):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with source.open("rb") as reader, target.open("xb") as writer:
                     shutil.copyfileobj(reader, writer, 1 << 20)
@@ -126,7 +121,7 @@ class LocalFiles:
 
     def reuse(self, old: str, new: str) -> str:
         source, target = self._place(old), self._place(new)
-        with _saying(target):
+        with _translating_os_errors(target):
             target.parent.mkdir(parents=True, exist_ok=True)
         try:
             os.link(source, target)
@@ -147,12 +142,12 @@ class LocalFiles:
                     raise
                 except OSError:  # another file system
                     pass
-            with _saying(target):
+            with _translating_os_errors(target):
                 shutil.copyfile(source, target)
 
     def settle(self, directory: str) -> None:
         place = self._place(directory)
-        with _saying(place):
+        with _translating_os_errors(place):
             for folder, _, _ in os.walk(place):
                 sync_directory(Path(folder))
             for above in place.parents:
@@ -162,35 +157,26 @@ class LocalFiles:
     def delete(self, names: Sequence[str]) -> None:
         for name in names:
             place = self._place(name, itself=False)
-            with contextlib.suppress(FileNotFoundError), _saying(place):
+            with contextlib.suppress(FileNotFoundError), _translating_os_errors(place):
                 place.unlink()
                 self._prune(place)
 
     def delete_tree(self, directory: str) -> None:
         place = self._place(directory)
-        with contextlib.suppress(FileNotFoundError), _saying(place):
+        with contextlib.suppress(FileNotFoundError), _translating_os_errors(place):
             shutil.rmtree(place)
             self._prune(place)
 
     def _place(self, name: str, *, itself: bool = True) -> Path:
-        """The path of a name, which leads through no link below the root.
+        """The path of a name; a symbolic link below the root is a CorruptionError.
 
-        Parameters
-        ----------
-        name : str
-        itself : bool
-            The last part may not be a link either.
-
-        Raises
-        ------
-        CorruptionError
-            One of its parts is a link.
+        ``itself=False`` permits one as the last part.
         """
         parts = PurePosixPath(name).parts
         here = self.path
         for part in parts if itself else parts[:-1]:
             here /= part
-            with _saying(here):
+            with _translating_os_errors(here):
                 leads = here.readlink() if here.is_symlink() else None
             if leads is not None:
                 raise CorruptionError(
@@ -201,7 +187,7 @@ class LocalFiles:
         return self.path / name
 
     def _prune(self, place: Path) -> None:
-        """Remove the directories above `place` that are empty now: they are none."""
+        """Remove the directories above ``place`` that are empty now."""
         for folder in place.parents:
             if folder == self.path or not folder.is_relative_to(self.path):
                 return
@@ -212,28 +198,28 @@ class LocalFiles:
 
 
 @contextlib.contextmanager
-def _saying(place: Path) -> Iterator[None]:
-    """Have what goes wrong on the way be said in our own words."""
+def _translating_os_errors(place: Path) -> Iterator[None]:
+    """Translate OSErrors into kstore errors."""
     try:
         yield
     except (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError):
         raise
     except OSError as error:
-        if error.errno in FULL:
+        if error.errno in DISK_FULL:
             raise StorageFullError(
                 f"no space left for {place}: {error.strerror}. Make room there and run the job "
-                "again; what was published before is intact"
+                "again; published versions are intact"
             ) from error
         raise StorageUnavailableError(
-            f"{place} cannot be used by this process (user {os.getuid()}): {error.strerror}. Mend "
-            "that on every machine that has a part in the job, or pass another root; what was "
-            "published before is intact"
+            f"{place} cannot be used by this process (user {os.getuid()}): {error.strerror}. Fix "
+            "that on the driver and every worker, or pass another root; published versions are "
+            "intact"
         ) from error
 
 
 @contextlib.contextmanager
-def _opened(place: Path) -> Iterator[BufferedReader]:
-    """A file, opened to be read; a pipe in its place would wait for a writer."""
+def _open_regular(place: Path) -> Iterator[BufferedReader]:
+    """Open a regular file for reading, without waiting for the writer of a pipe."""
     descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         mode = os.fstat(descriptor).st_mode
@@ -251,12 +237,3 @@ def _write_new(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _not_a_directory(path: Path) -> str:
-    """What to say where a part of ``path`` is a file."""
-    file = next(place for place in (path, *path.parents) if place.exists())
-    return (
-        f"{file} is a file, where a store has a directory; pass a root that is a directory, or one "
-        "that does not exist yet"
-    )

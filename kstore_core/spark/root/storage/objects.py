@@ -1,8 +1,8 @@
-"""Roots on S3 and what speaks like it, through s3fs: no directories, and puts on a condition.
+"""Roots on S3 and compatible object stores, through s3fs.
 
-An object appears whole or not at all, so nothing has to be settled. A manifest is put with the
-condition that there is none (``If-None-Match: *``), which the server decides. No listing is taken
-from a cache: another writer may have published since.
+An object appears whole or not at all, so nothing has to be settled. A manifest is put on the
+condition that there is none (``If-None-Match: *``), which the server checks. Listings are not
+cached: another writer may have published since.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from kstore_core.errors import (
     StorageUnavailableError,
 )
 from kstore_core.hints import install_module
-from kstore_core.spark.root.storage.base import Entry
-from kstore_core.spark.root.storage.local import FULL
+from kstore_core.spark.root.storage.base import DISK_FULL, Entry
 
 __all__ = ["ObjectStore"]
 
@@ -40,30 +39,18 @@ _TEXT = {"endpoint_url", "key", "secret", "token", "username", "password", "prof
 
 @dataclass(frozen=True, slots=True)
 class ObjectStore:
-    """The objects of a bucket whose keys begin alike.
+    """The objects of a bucket under one prefix."""
 
-    Attributes
-    ----------
-    address : str
-        ``s3://bucket/prefix``, without a slash at its end.
-    options : mapping
-        Of ``s3fs.S3FileSystem``; not shown, since there may be secrets in them.
-    """
-
-    address: str
+    address: str  # s3://bucket/prefix, without a trailing slash
+    # Of s3fs.S3FileSystem; hidden in reprs, since they may contain secrets.
     options: Mapping[str, Any] = field(repr=False, compare=False, default_factory=dict)
 
     @classmethod
     def at(cls, address: str, options: Mapping[str, Any]) -> ObjectStore:
         """The objects at an address.
 
-        Raises
-        ------
-        EngineUnavailableError
-            s3fs is not installed.
-        SpecError
-            An option that s3fs does not have or a value that is none, or an address without a
-            bucket.
+        EngineUnavailableError if s3fs is not installed; SpecError for an unknown option, a value
+        that is not JSON, or an address without a bucket.
         """
         unknown = sorted({*options} - _parameters())
         if unknown:
@@ -90,7 +77,7 @@ class ObjectStore:
 
     def names(self, directory: str) -> list[str]:
         place = self._place(directory)
-        with contextlib.suppress(FileNotFoundError), self._answering():
+        with contextlib.suppress(FileNotFoundError), self._translating_errors():
             found = [entry.rstrip("/") for entry in self._files().ls(place, detail=False)]
             if place in found:
                 raise StateError(
@@ -100,7 +87,7 @@ class ObjectStore:
         return []
 
     def files(self, directory: str) -> list[Entry]:
-        with contextlib.suppress(FileNotFoundError), self._answering():
+        with contextlib.suppress(FileNotFoundError), self._translating_errors():
             found = self._files().find(self._place(directory), detail=True)
             start = len(self._place("")) + 1
             return [
@@ -110,16 +97,16 @@ class ObjectStore:
         return []
 
     def size(self, name: str) -> int:
-        with self._answering():
+        with self._translating_errors():
             return int(self._files().info(self._place(name))["size"])
 
     def read(self, name: str) -> bytes:
-        with self._answering():
+        with self._translating_errors():
             return bytes(self._files().cat_file(self._place(name)))
 
     def digest(self, name: str) -> tuple[int, str]:
         size, found = self.size(name), hashlib.sha256()
-        with self._answering():
+        with self._translating_errors():
             for start in range(0, size, _PIECE_BYTES):
                 end = min(start + _PIECE_BYTES, size)
                 found.update(self._files().cat_file(self._place(name), start=start, end=end))
@@ -128,7 +115,7 @@ class ObjectStore:
     def put_new(self, name: str, data: bytes) -> None:
         for again in range(_TRIES):
             try:
-                with self._answering():
+                with self._translating_errors():
                     self._files().pipe_file(self._place(name), data, mode="create")
                 return
             except BlockingIOError:  # another put of the same object is being decided just now
@@ -155,7 +142,7 @@ class ObjectStore:
         self._all(get, files.items())
 
     def settle(self, directory: str) -> None:
-        """Nothing: an object that was put is durable."""
+        """Do nothing: objects are durable."""
 
     def delete(self, names: Sequence[str]) -> None:
         def remove(name: str) -> None:
@@ -178,23 +165,23 @@ class ObjectStore:
         return S3FileSystem(**self.options, use_listings_cache=False)
 
     def _all(self, call: Callable[[Any], None], things: Iterable[Any]) -> None:
-        with self._answering(), ThreadPoolExecutor(_AT_ONCE) as pool:
+        with self._translating_errors(), ThreadPoolExecutor(_AT_ONCE) as pool:
             for _ in pool.map(call, things):
                 pass
 
     @contextlib.contextmanager
-    def _answering(self) -> Iterator[None]:
-        """Have what goes wrong on the way be said in our own words."""
+    def _translating_errors(self) -> Iterator[None]:
+        """Translate errors of s3fs and botocore into kstore errors."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
             yield
         except (OSError, BotoCoreError, ClientError) as error:
-            raise self._said(error) from error
+            raise self._translated(error) from error
 
-    def _said(self, error: Exception) -> Exception:
-        """What an error means here; itself where it says what a storage has to say."""
-        if isinstance(error, OSError) and error.errno in FULL:
+    def _translated(self, error: Exception) -> Exception:
+        """The error of `Storage` that an error of s3fs or botocore stands for."""
+        if isinstance(error, OSError) and error.errno in DISK_FULL:
             return StorageFullError(
                 f"no space left on this machine for what comes from {self.address}: "
                 f"{error.strerror}. Make room in the directory for temporary files and in "
@@ -210,7 +197,7 @@ class ObjectStore:
         bucket = self.address.removeprefix("s3://").partition("/")[0]
         if code == "NoSuchBucket":
             return StateError(
-                f"{self.address}: there is no bucket {bucket!r}. Make it, or mend the address"
+                f"{self.address}: there is no bucket {bucket!r}. Make it, or correct the address"
             )
         if isinstance(error, (FileNotFoundError, FileExistsError)):
             return error
@@ -222,33 +209,26 @@ class ObjectStore:
                 f"put and delete in {bucket!r}"
             )
         return StorageUnavailableError(
-            f"{self.address}: the object store did not do what it was asked to "
-            f"({type(error).__name__}: {error}). If it does not answer, see to endpoint_url in "
-            "storage_options and to the network; then run the job again"
+            f"{self.address}: the object store refused or failed a request "
+            f"({type(error).__name__}: {error}). Check endpoint_url in "
+            "storage_options and the network; then run the job again"
         )
 
 
 def _value(name: str, value: Any) -> Any:
-    """An option's value; one that is no text for S3 may be written as JSON.
-
-    Raises
-    ------
-    SpecError
-        It is no JSON.
-    """
+    """The value of an option; where S3 takes no text, a str is JSON."""
     if not isinstance(value, str) or name in _TEXT:
         return value
     try:
         return json.loads(value)
     except ValueError:
         raise SpecError(
-            f"the storage option {name!r} is {value!r}; as text it is written in JSON: true, 8, "
+            f"the storage option {name!r} is {value!r}; as text it is JSON: true, 8, "
             '{"region_name": "x"}'
         ) from None
 
 
 def _parameters() -> set[str]:
-    """What ``S3FileSystem`` takes."""
     try:
         from s3fs import S3FileSystem
     except ImportError as error:

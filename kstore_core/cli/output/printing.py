@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from kstore_core.cli.rendering import json_text, printable
+from kstore_core.cli.output.rendering import json_text, printable
 
 __all__ = ["print_fields", "print_json", "print_table"]
 

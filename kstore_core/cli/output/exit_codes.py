@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from kstore_core.cli.advice import spoken
+from kstore_core.cli.output.advice import spoken
 from kstore_core.errors import (
     CorruptionError,
     EngineLockedError,

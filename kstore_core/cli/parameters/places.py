@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kstore_core import serdes
-from kstore_core.cli.arguments import key_bytes
+from kstore_core.cli.parameters.values import key_bytes
 from kstore_core.codec import partition
 from kstore_core.errors import SpecError, StateError
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from kstore_core.cli.arguments import TIME, check_order, key_bytes
 from kstore_core.cli.describing import worded
+from kstore_core.cli.parameters.values import TIME, check_order, key_bytes
 from kstore_core.cli.reading import Reader
 from kstore_core.errors import SpecError
 

@@ -8,7 +8,7 @@ from kstore_core.engine import Engine
 from kstore_core.errors import EngineUnavailableError
 from kstore_core.plugins.registry import engine_class, installed_engines
 from kstore_core.testing.engine_suite.base import STORE, EnginePart
-from kstore_core.testing.engine_suite.opening import trace
+from kstore_core.testing.engine_suite.lifetime.opening import trace
 
 __all__ = ["RecognitionPromises"]
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from kstore_core.cli.arguments import DURATION
+from kstore_core.cli.parameters.values import DURATION
 from kstore_core.serdes import BUILT_IN
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Any
 from kstore_core.engine import DURABILITY_LEVELS, Database, Rows
 from kstore_core.errors import EngineLockedError, UnsupportedError
 from kstore_core.testing.engine_suite.base import EnginePart, put, read, refuses
-from kstore_core.testing.engine_suite.opening import trace
+from kstore_core.testing.engine_suite.lifetime.opening import trace
 
 STORE = "windows"
 

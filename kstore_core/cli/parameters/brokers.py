@@ -13,7 +13,7 @@ from kstore_core.changelog import KafkaChangelog
 from kstore_core.changelog.files.directory import other_store, partition_of, topics_of
 from kstore_core.changelog.kafka.client import Cluster
 from kstore_core.changelog.kafka.topics import topics
-from kstore_core.cli.errors import NotFoundError
+from kstore_core.cli.output.exit_codes import NotFoundError
 from kstore_core.errors import SpecError
 
 __all__ = ["LOG", "Brokers", "client_settings", "open_topic"]

@@ -1,0 +1,1 @@
+"""What commands take: values, options, paths, brokers, ranges of keys and times."""

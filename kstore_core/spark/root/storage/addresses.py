@@ -1,0 +1,89 @@
+"""Paths and addresses of roots, and the storage at each."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from kstore_core.errors import SpecError, UnsupportedError
+from kstore_core.spark.root.storage.base import Storage
+
+__all__ = ["is_relative", "local_path", "storage_at"]
+
+_FILE = re.compile(r"(?is)file:(?://(?:localhost)?(?=/|$))?(?!//)(.*)")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+
+
+def storage_at(
+    where: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
+) -> Storage:
+    """The storage at a local path, a ``file:`` or an ``s3:`` address.
+
+    UnsupportedError for another scheme, SpecError for unknown ``storage_options``, ValueError for
+    an empty path.
+    """
+    text = os.fspath(where)
+    if not text:
+        raise ValueError("the root of a store is a path, not an empty string")
+    if "\0" in text:
+        raise ValueError(f"the root {text!r} has a NUL in it, which no path has")
+    scheme = _scheme(text)
+    if scheme in ("s3", "s3a"):
+        from kstore_core.spark.root.storage.objects import ObjectStore
+
+        return ObjectStore.at(text, storage_options or {})
+    path = local_path(text)
+    if path is None:
+        raise UnsupportedError(_unsupported(text, scheme))
+    if storage_options:
+        raise SpecError(
+            f"storage_options={sorted(storage_options)} for {text!r}, which is a directory of this "
+            "machine and has none; they are for s3:// addresses"
+        )
+    from kstore_core.spark.root.storage.local import LocalFiles
+
+    return LocalFiles(Path(path).absolute())
+
+
+def is_relative(where: str | os.PathLike[str]) -> bool:
+    """Return True for a path that depends on the working directory."""
+    path = local_path(os.fspath(where))
+    return path is not None and not Path(path).is_absolute()
+
+
+def local_path(text: str) -> str | None:
+    """The path of a text that is a path or a ``file:`` address of this machine, else None.
+
+    ``#`` and ``?`` are parts of the path.
+    """
+    if not _scheme(text):
+        return text
+    match = _FILE.fullmatch(text)
+    return unquote(match[1]) if match else None
+
+
+def _scheme(text: str) -> str:
+    """The scheme of an address; empty for a path."""
+    match = _SCHEME.match(text)
+    return match[1].lower() if match else ""
+
+
+def _unsupported(text: str, scheme: str) -> str:
+    known = "a path, file: or s3:"
+    if scheme == "file":
+        return f"{text!r} names another machine; mount its directory, and pass the path"
+    if scheme in ("hdfs", "webhdfs", "webdav", "dav", "davs"):
+        return (
+            f"{text!r}: {scheme} cannot put a file only where there is none, which publishing a "
+            f"version needs. Keep the store at {known} (HDFS can be mounted over NFS or FUSE)"
+        )
+    if scheme in ("gs", "gcs", "abfs", "abfss", "az", "wasb", "wasbs"):
+        return (
+            f"{text!r}: no storage for {scheme}: is known. Keep the store at {known} (Google Cloud "
+            "Storage speaks S3 too: storage_options={'endpoint_url': ...})"
+        )
+    return f"{text!r}: no storage for {scheme}: is known; stores are kept at {known}"

@@ -1,0 +1,1 @@
+"""Tests of a database as a whole: opening, closing, checkpoints, processes, threads."""

@@ -1,0 +1,1 @@
+"""Tests of what is in a database: batches, scans, lookups, snapshots, namespaces."""

@@ -1,0 +1,84 @@
+"""The selection that ``make test`` runs, and why the rest waits for ``make test-all``.
+
+Of a test with several parameters the selection has every value of each once, in as few items as
+that takes, so that each shape and each engine appears. Whole modules wait where another one finds
+the same bugs in less time; so does each test that is marked ``slow``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+import pytest
+
+__all__ = ["LATER", "SPARK_PATH", "path_of", "select"]
+
+LATER = {
+    "tests/damage/": "damage at many places; tests/plugins has one of each sort",
+    "tests/environment/": "file systems that are full, slow or read-only, and power cuts",
+    "tests/fuzz/": "each decoder's errors are in tests/codec/test_malformed.py",
+    "tests/interop/": "the released Kafka Streams in a JVM; tests/golden has what it recorded",
+    "tests/changelog/broker/": "a broker in a JVM; librdkafka's own is in test_kafka.py",
+}
+"""Folders and modules that wait, each with what takes its place."""
+
+SPARK_PATH = {
+    "tests/spark/test_readme.py": "write_store, read_store and a join as of a time",
+}
+"""Of the tests that start Spark, those that do not wait: the pipeline from end to end."""
+
+Value = tuple[tuple[str, ...], tuple[int, ...]]
+"""The names of a parameter's columns, and the identities of their values."""
+
+
+def select(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """The items that ``make test`` runs."""
+    tests: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if not _waits(item):
+            tests[item.nodeid.partition("[")[0]].append(item)
+    return [item for same in tests.values() for item in _each_value_once(same)]
+
+
+def path_of(item: pytest.Item) -> str:
+    """The path of an item's module from the root."""
+    return item.nodeid.partition("::")[0]
+
+
+def _waits(item: pytest.Item) -> bool:
+    path = path_of(item)
+    if item.get_closest_marker("slow") or any(path.startswith(place) for place in LATER):
+        return True
+    return "spark" in getattr(item, "fixturenames", ()) and path not in SPARK_PATH
+
+
+def _each_value_once(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Items of one test in which each value of each parameter appears, the rarest values first."""
+    values = [_values(item) for item in items]
+    if max(map(len, values)) < 2:
+        return items
+    left = set[Value]().union(*values)
+    used: Counter[Value] = Counter()
+    chosen = []
+    while left:
+        best = max(
+            range(len(items)),
+            key=lambda at: (len(values[at] & left), -sum(used[value] for value in values[at])),
+        )
+        chosen.append(items[best])
+        left -= values[best]
+        used.update(values[best])
+    return chosen
+
+
+def _values(item: pytest.Item) -> set[Value]:
+    """The values of an item's parameters; the columns of one ``parametrize`` are one parameter."""
+    params = dict(item.callspec.params) if hasattr(item, "callspec") else {}
+    values: set[Value] = set()
+    for mark in item.iter_markers("parametrize"):
+        names = mark.args[0] if mark.args else mark.kwargs["argnames"]
+        names = names.split(",") if isinstance(names, str) else names
+        columns = tuple(name.strip() for name in names)
+        values.add((columns, tuple(id(params.pop(name, None)) for name in columns)))
+    return values | {((name,), (id(value),)) for name, value in params.items()}
