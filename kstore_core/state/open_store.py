@@ -12,8 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kstore_core.changelog import Changelog, from_log
+from kstore_core.changelog import Changelog
 from kstore_core.changelog.files.directory import partition_of
+from kstore_core.changelog.rows import from_log
 from kstore_core.changelog.whole import without_marks
 from kstore_core.clock import START, StreamClock
 from kstore_core.codec import latest_records

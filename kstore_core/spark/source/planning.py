@@ -34,10 +34,9 @@ def plan_of(given: Mapping[str, str]) -> ReadPlan:
     Raises
     ------
     SpecError
-        An option that there is not, or that makes no sense; see the functions that read what is
-        asked for.
+        An unknown option, or a wrong value.
     StateError
-        There is no such store, or no such version.
+        No such store, or no such version.
     """
     asked = read_options(given)
     if asked.mode == STREAMS:
@@ -50,11 +49,11 @@ def plan_of(given: Mapping[str, str]) -> ReadPlan:
         return _changes(home, values)
     manifest = home.load(values.pop("version", None))
     spec = manifest_spec(manifest, values.pop("spec", None), str(home))
-    return plan_store(home, manifest, spec, **_questions(spec, values))
+    return plan_store(home, manifest, spec, **_selected(spec, values))
 
 
-def _questions(spec: StoreSpec, values: Mapping[str, Any]) -> dict[str, Any]:
-    """What is asked of the records, as :func:`read_store` calls it."""
+def _selected(spec: StoreSpec, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that select records, under their names in :func:`read_store`."""
     asked = dict(values)
     for option, name in (("from", "from_ts"), ("to", "to_ts")):
         if option in asked:
@@ -85,7 +84,7 @@ def _streams(asked: ReadOptions) -> ReadPlan:
             "the state directory of a Kafka Streams application does not describe its stores; pass "
             "the option spec"
         )
-    return plan_streams_dir(asked.path, spec, **_questions(spec, values))
+    return plan_streams_dir(asked.path, spec, **_selected(spec, values))
 
 
 def _changes(home: Root, values: dict[str, Any]) -> ReadPlan:
@@ -105,13 +104,7 @@ def _metadata(asked: ReadOptions) -> ReadPlan:
 
 
 def only(plan: ReadPlan, schema: StructType) -> ReadPlan:
-    """The plan with the columns of a schema that the user gave, or that Spark has kept.
-
-    Raises
-    ------
-    SpecError
-        It has other columns, or others' types.
-    """
+    """The plan of some columns; other columns or types are a SpecError."""
     import pyarrow as pa
 
     from kstore_core.spark.shards.frames import spark_type

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kstore_core import arrow
-from kstore_core.changelog import from_log
+from kstore_core.changelog.rows import from_log
 from kstore_core.codec import arrow_to_log
 from kstore_core.keys import rows_of
 from kstore_core.spark.columns.arrow import combined, timestamps
