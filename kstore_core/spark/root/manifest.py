@@ -32,7 +32,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """The last record of a source partition whose effects a shard contains."""
+    """The last record of a source partition that a shard contains."""
 
     topic: str
     partition: int
