@@ -35,7 +35,6 @@ __all__ = [
     "Entries",
     "Partition",
     "StoreRecord",
-    "commit_rows",
     "common_offsets",
     "kafka_digest",
     "merged_record",
@@ -114,7 +113,7 @@ class Entries:
     position : mapping or None
     stream_time : int or None
         Milliseconds.
-    spec : StoreSpec or None
+    spec : StoreSpec, StoredSpec or None
     notes : mapping or None
         A note of None removes one; those that are not named stay.
     """
@@ -122,7 +121,7 @@ class Entries:
     offsets: Mapping[Partition, int | None] | None = None
     position: Mapping[str, Mapping[int, int]] | None = None
     stream_time: int | None = None
-    spec: StoreSpec | None = None
+    spec: StoreSpec | StoredSpec | None = None
     notes: Mapping[str, bytes | None] | None = None
 
     def __bool__(self) -> bool:
@@ -130,15 +129,24 @@ class Entries:
         return any(entry is not None for entry in given)
 
     def rows(self, record: StoreRecord) -> Rows:
-        """The rows that are written over those of ``record``."""
-        return commit_rows(
-            record,
-            offsets=self.offsets,
-            position=self.position,
-            stream_time=self.stream_time,
-            spec=self.spec,
-            notes=self.notes,
-        )
+        """The rows that are written over those of ``record``, sorted.
+
+        An offset of None clears one, empty ``offsets`` clear all, as Kafka's commit does.
+        """
+        entries: dict[bytes, bytes | None] = {}
+        if self.offsets is not None:
+            if not self.offsets:
+                entries |= dict.fromkeys(map(_offset_key, record.offsets))
+            for partition, offset in self.offsets.items():
+                entries[_offset_key(partition)] = None if offset is None else _LONG.pack(offset)
+        if self.position is not None:
+            entries[POSITION] = encode_position(self.position)
+        if self.stream_time is not None:
+            entries[STREAM_TIME] = _LONG.pack(self.stream_time)
+        if self.spec is not None:
+            described = json.dumps(self.spec.describe(), separators=(",", ":"), sort_keys=True)
+            entries[SPEC] = described.encode()
+        return sorted_rows(entries | note_entries(self.notes or {}))
 
     @property
     def forgets(self) -> bool:
@@ -268,34 +276,6 @@ def _partition(key: bytes) -> Partition | None:
             return None  # a newer kstore's entry
         raise FormatError("it names no partition")
     return topic, int(number)
-
-
-def commit_rows(
-    record: StoreRecord,
-    *,
-    offsets: Mapping[Partition, int | None] | None,
-    position: Mapping[str, Mapping[int, int]] | None,
-    stream_time: int | None,
-    spec: StoreSpec | StoredSpec | None,
-    notes: Mapping[str, bytes | None] | None = None,
-) -> Rows:
-    """The entries that a commit writes, sorted. What is None stays as it is.
-
-    Empty ``offsets`` clear what is stored, an offset of None clears one, as Kafka's commit does.
-    """
-    entries: dict[bytes, bytes | None] = {}
-    if offsets is not None:
-        if not offsets:
-            entries |= dict.fromkeys(map(_offset_key, record.offsets))
-        for partition, offset in offsets.items():
-            entries[_offset_key(partition)] = None if offset is None else _LONG.pack(offset)
-    if position is not None:
-        entries[POSITION] = encode_position(position)
-    if stream_time is not None:
-        entries[STREAM_TIME] = _LONG.pack(stream_time)
-    if spec is not None:
-        entries[SPEC] = json.dumps(spec.describe(), separators=(",", ":"), sort_keys=True).encode()
-    return sorted_rows(entries | note_entries(notes or {}))
 
 
 def sorted_rows(entries: Mapping[bytes, bytes | None]) -> Rows:

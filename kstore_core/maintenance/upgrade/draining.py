@@ -14,7 +14,7 @@ from itertools import accumulate
 from kstore_core.codec.conversions.upgrades import convert_rows
 from kstore_core.engine import Chunk, Database, Namespace, Rows
 from kstore_core.formats import Convert, ValueFormat, by_name
-from kstore_core.offsets import StoreRecord, commit_rows, read_record
+from kstore_core.offsets import Entries, StoreRecord, read_record
 from kstore_core.tables import OFFSETS
 from kstore_core.tables.upgrading import DEFAULT, check_namespaces, drop_empty, look_at
 
@@ -159,5 +159,5 @@ def _moved_spec(record: StoreRecord, value_format: ValueFormat) -> dict[str, Row
     if record.spec is None or record.spec.format.name not in value_format.upgrades:
         return {}
     record.spec = replace(record.spec, format=value_format)
-    entries = commit_rows(record, offsets=None, position=None, stream_time=None, spec=record.spec)
+    entries = Entries(spec=record.spec).rows(record)
     return {OFFSETS: entries}
