@@ -28,7 +28,7 @@ def to_millis(time: Time) -> int:
     Raises
     ------
     ValueError
-        A naive datetime, whose instant nobody knows; a number beyond 64 bits.
+        A naive datetime; a number beyond 64 bits.
     TypeError
         Neither an integer nor a datetime.
     """
@@ -111,14 +111,14 @@ class StreamClock:
             self.horizon = observed - self.retention_ms
 
     def accepts(self, timestamp: int) -> bool:
-        """Whether a record of this time is in time; one that is not is counted."""
+        """Return True if a record of this time is in time; one that is not is counted."""
         if timestamp < self.horizon:
             self.dropped_late += 1
             return False
         return True
 
     def accepts_segment(self, timestamp: int, interval_ms: int) -> bool:
-        """Whether the segment of this time is live; a record of one that is not is counted.
+        """Return True if the segment of this time is live; a record of one that is not is counted.
 
         Window and session stores refuse by segment, as Kafka's do: what is older than the horizon
         in the segment of the horizon is stored, though no read shows it.

@@ -25,7 +25,7 @@
     ├── UnsupportedError             the engine or shape cannot do this
     ├── QueryError                   a query has no result (``.reason``)
     ├── ReadOnlyHeadersError         a change to headers that a store handed out (also TypeError)
-    └── CommitConflictError          somebody else published this version first
+    └── CommitConflictError          another writer published this version first
 
 A message says what happened, where, why, and what to do next.
 """
@@ -111,7 +111,7 @@ class KeyTooLongError(EngineError):
 
 
 class FormatError(KStoreError, ValueError):
-    """Bytes that are not in the format they are said to be in.
+    """Bytes that no reader of their format can read.
 
     Attributes
     ----------

@@ -48,7 +48,7 @@ cannot convert is a FormatError."""
 
 @dataclass(frozen=True, slots=True)
 class ValueFormat:
-    """What a value is made of.
+    """The parts of a stored value.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class ValueFormat:
         return tuple(self.upgrades)
 
     def conversion(self, older: str, segment_bytes: int = 0) -> Convert:
-        """How rows of an older format become this one's.
+        """The conversion of rows of an older format to this one.
 
         Parameters
         ----------

@@ -1,7 +1,7 @@
 """Commands that messages tell the reader to run: kstore's own, and what installs what is missing.
 
-``kstore`` comes from a clone and not from a package index, where its name may be anybody's. So a
-hint names the distributions that are missing, with the versions of ``pyproject.toml``.
+``kstore`` is installed from a clone, not from a package index. So a hint names the distributions
+that are missing, with the versions of ``pyproject.toml``.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ def command(name: str, *arguments: str | PathLike[str], options: str = "") -> st
     options : str
         As a shell takes them.
     """
-    said = [shlex.quote(str(argument)) for argument in arguments]
+    quoted = [shlex.quote(str(argument)) for argument in arguments]
     if any(str(argument).startswith("-") for argument in arguments):
-        words = [options, "--", *said]
+        words = [options, "--", *quoted]
     else:
-        words = [*said, options]
+        words = [*quoted, options]
     return " ".join(filter(None, ["kstore", name, *words]))

@@ -55,7 +55,7 @@ _time = struct.Struct(">q").pack
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Which rows a scan reads: ``lo <= key < hi``, None leaving an end open, and which way.
+    """The rows that a scan reads: ``lo <= key < hi``, None leaving an end open; and its direction.
 
     Attributes
     ----------
@@ -72,13 +72,13 @@ class Bounds:
 
 
 class _Scanned(Protocol):
-    """What rows are fetched from: a table."""
+    """A table that rows are fetched from."""
 
     def scan(self, bounds: Bounds, /) -> Iterator[Chunk]: ...
 
 
 class Fetch(NamedTuple):
-    """What a fetch reads: the bounds of its rows, and which of the rows within are its own."""
+    """The bounds of a fetch's rows, and the filter of those within that are its own."""
 
     bounds: Bounds
     rows: KeyFilter
@@ -97,7 +97,7 @@ class IndexBounds(Bounds):
 
 @dataclass(frozen=True, slots=True)
 class KeySchema:
-    """How rows are keyed.
+    """The layout of row keys.
 
     Attributes
     ----------
@@ -197,7 +197,7 @@ class KeySchema:
         latest: int,
         last_times: bytes,
     ) -> tuple[bytes, bytes]:
-        """Where the times come first, keys only matter among the rows of the first and last."""
+        """The range where times come first: keys only bound the rows of the first and last time."""
         lo = b"\0" + _time(earliest)
         if self.session:
             lo += _time(0)
@@ -278,7 +278,7 @@ class RowKeys:
 
 
 def rows_of(shape: str, *, time_ordered: bool = False, indexed: bool = False) -> RowKeys:
-    """How the rows of a window or session store are keyed.
+    """The key layout of a window or session store's rows.
 
     Parameters
     ----------

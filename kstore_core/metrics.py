@@ -32,7 +32,7 @@ _OPERATIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a name stands for.
+    """The meaning of a metric's name.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Kind:
         By the rules of UCUM: ``"ns"``, ``"ms"``, ``"By"``, ``"1/s"``, or ``"1"`` for plain numbers.
     description : str
     counter : bool
-        It only grows; otherwise it is the figure of a moment.
+        It only grows; otherwise it is a gauge.
     """
 
     group: str
@@ -52,7 +52,7 @@ class Kind:
 
 
 class Metric(NamedTuple):
-    """One figure at one moment.
+    """One figure at one time.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ CATALOGUE: Mapping[str, Kind] = dict(_catalogue())
 
 
 class Rate:
-    """How fast a count grows, over the last minute of readings.
+    """The growth of a count in a second, over the last minute of readings.
 
     Parameters
     ----------
@@ -154,21 +154,21 @@ class Window:
 
 
 class Source(Protocol):
-    """What is measured, such as a state directory."""
+    """A source of metrics, such as a state directory."""
 
     def measure(self) -> Iterable[Metric]:
         """Its figures, as they are now."""
 
 
 class MetricsRegistry:
-    """Where metrics are found. Sources come and go with the state directories that are open."""
+    """The sources of metrics: the state directories that are open."""
 
     def __init__(self) -> None:
         self._sources: list[ref[Source]] = []
         self._lock = RLock()  # the collector may close a directory within
 
     def add(self, source: Source) -> None:
-        """Read this one too, for as long as somebody else has it."""
+        """Read this source too, by a weak reference."""
         with self._lock:
             self._sources.append(ref(source))
 

@@ -28,7 +28,7 @@ _LONG = struct.Struct(">q")
 
 
 class PartitionTime(NamedTuple):
-    """What a record tells of its partition, in ms.
+    """The time of a partition that a record carries, ms.
 
     Attributes
     ----------
@@ -69,17 +69,15 @@ def with_partition_time(headers: Any, read: int, sent: int | None = None) -> Hea
 
 
 def partition_time(headers: Headers) -> PartitionTime | None:
-    """What headers tell of the partition; None where they do not have it.
+    """The partition time in headers, or None.
 
     Raises
     ------
     FormatError
         A header of this name has not 8 bytes.
     """
-    told = headers.all(HEADER)
-    if not told:
-        return None
-    return PartitionTime(_time(told[0].value), _time(told[-1].value))
+    found = headers.all(HEADER)
+    return PartitionTime(_time(found[0].value), _time(found[-1].value)) if found else None
 
 
 def _time(value: bytes | None) -> int:

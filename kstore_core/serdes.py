@@ -40,7 +40,7 @@ class Serde(Protocol[T]):
     Attributes
     ----------
     name : str
-        Kept with the store's spec, for whoever reads the directory later.
+        Kept with the store's spec.
     arrow_type : pyarrow.DataType
         The type of a column of such values.
     """

@@ -295,7 +295,7 @@ def _ordered(value_format: ValueFormat, time_ordered: bool) -> ValueFormat:
 
 
 def _indexed(name: str, time_ordered: bool, indexed: bool | None) -> bool:
-    """Whether there is an index, which only a time-ordered store is asked."""
+    """Return True if there is an index, which only a time-ordered store is asked."""
     if indexed is not None and not time_ordered:
         raise SpecError(
             f"indexed is {indexed!r} for the store {name!r}, which is not time-ordered; leave it "

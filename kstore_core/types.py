@@ -37,10 +37,10 @@ __all__ = [
 ]
 
 LATEST = -1
-"""What a versioned put returns when the version is the latest."""
+"""The result of a versioned put whose version is the latest."""
 
 NOT_PUT = -(2**63)
-"""What a versioned put returns when the version came too late and was not stored."""
+"""The result of a versioned put that came too late and was not stored."""
 
 
 @dataclass(frozen=True, slots=True)

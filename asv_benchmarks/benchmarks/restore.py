@@ -9,7 +9,8 @@ import tempfile
 from pathlib import Path
 
 from kstore_core import open_state
-from kstore_core.changelog import FileChangelog, row_layout
+from kstore_core.changelog import FileChangelog
+from kstore_core.changelog.rows import row_layout
 from kstore_core.codec import log_to_rows
 from kstore_core.spec import StoreSpec
 

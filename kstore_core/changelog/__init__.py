@@ -4,8 +4,7 @@ from kstore_core.changelog.files.changelog import FileChangelog
 from kstore_core.changelog.files.directory import ChangelogDirectory, Changelogs
 from kstore_core.changelog.kafka.changelog import KafkaChangelog
 from kstore_core.changelog.kafka.directory import KafkaChangelogs
-from kstore_core.changelog.protocol import Changelog, check_changelog
-from kstore_core.changelog.rows import from_log, row_layout, to_log
+from kstore_core.changelog.protocol import Changelog
 from kstore_core.changelog.topic import LogConfig, changelog_topic, topic_config
 
 __all__ = [
@@ -17,9 +16,5 @@ __all__ = [
     "KafkaChangelogs",
     "LogConfig",
     "changelog_topic",
-    "check_changelog",
-    "from_log",
-    "row_layout",
-    "to_log",
     "topic_config",
 ]

@@ -1,4 +1,4 @@
-"""What logs of all kinds do with records until they are sent: keep them, in their order."""
+"""The records of a log that are not sent yet, in their order: for logs of all kinds."""
 
 from __future__ import annotations
 

@@ -74,24 +74,24 @@ Mark = Begin | Commit
 
 def append_mark(columns: RecordColumns, mark: Mark, timestamp: int) -> None:
     """Add a mark behind the records that there are."""
-    said = _begin_bytes(mark) if isinstance(mark, Begin) else _commit_bytes(mark)
-    columns.append(columns.next_offset, timestamp, MARK_KEY, None, [(_HEADER, said)])
+    mark_bytes = _begin_bytes(mark) if isinstance(mark, Begin) else _commit_bytes(mark)
+    columns.append(columns.next_offset, timestamp, MARK_KEY, None, [(_HEADER, mark_bytes)])
 
 
 def marks_in(columns: RecordColumns) -> Iterable[tuple[int, bytes]]:
     """The marks among records, each by its index and its bytes, which `parse` reads."""
     for index in columns.with_key(MARK_KEY):
         record = columns[index]
-        if record.value is None and (said := record.headers.value(_HEADER)) is not None:
-            yield index, said
+        if record.value is None and (mark_bytes := record.headers.value(_HEADER)) is not None:
+            yield index, mark_bytes
 
 
-def is_commit(said: bytes) -> bool:
-    """Whether the bytes of a mark are those of a `Commit`."""
-    return said.startswith(_COMMIT)
+def is_commit(mark_bytes: bytes) -> bool:
+    """Return True if the bytes of a mark are those of a `Commit`."""
+    return mark_bytes.startswith(_COMMIT)
 
 
-def parse(said: bytes) -> Mark:
+def parse(mark_bytes: bytes) -> Mark:
     """The mark of these bytes.
 
     Raises
@@ -100,15 +100,17 @@ def parse(said: bytes) -> Mark:
         They are none, or a newer one.
     """
     try:
-        if said[:1] == _BEGIN:
-            rows, without = _NUMBERS.unpack(said[1:])
+        if mark_bytes[:1] == _BEGIN:
+            rows, without = _NUMBERS.unpack(mark_bytes[1:])
             return Begin(rows, None if without == _NOTHING else without)
-        if said[:1] == _COMMIT:
-            return _commit_of(json.loads(said[1:]))
+        if mark_bytes[:1] == _COMMIT:
+            return _commit_of(json.loads(mark_bytes[1:]))
     except (struct.error, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise FormatError(f"the mark of a commit {said[:60]!r} cannot be read: {error}") from error
+        raise FormatError(
+            f"the mark of a commit {mark_bytes[:60]!r} cannot be read: {error}"
+        ) from error
     raise FormatError(
-        f"the mark of a commit {said[:60]!r} is of a kind that this version does not know; "
+        f"the mark of a commit {mark_bytes[:60]!r} is of a kind that this version does not know; "
         "a newer kstore wrote the log: upgrade this one"
     )
 
@@ -119,26 +121,26 @@ def _begin_bytes(begin: Begin) -> bytes:
 
 
 def _commit_bytes(commit: Commit) -> bytes:
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "offsets": [[*at, offset] for at, offset in sorted(commit.offsets.items())],
         "position": _listed(commit.position),
     }
     if commit.stream_time is not None:
-        said["stream_time"] = commit.stream_time
+        fields["stream_time"] = commit.stream_time
     if commit.notes:
-        said["notes"] = {name: b64encode(note).decode() for name, note in commit.notes.items()}
-    return _COMMIT + json.dumps(said, separators=(",", ":"), sort_keys=True).encode()
+        fields["notes"] = {name: b64encode(note).decode() for name, note in commit.notes.items()}
+    return _COMMIT + json.dumps(fields, separators=(",", ":"), sort_keys=True).encode()
 
 
-def _commit_of(said: dict[str, Any]) -> Commit:
+def _commit_of(fields: dict[str, Any]) -> Commit:
     position: dict[str, dict[int, int]] = {}
-    for topic, partition, offset in said["position"]:
+    for topic, partition, offset in fields["position"]:
         position.setdefault(topic, {})[partition] = offset
     return Commit(
-        {(topic, partition): offset for topic, partition, offset in said["offsets"]},
+        {(topic, partition): offset for topic, partition, offset in fields["offsets"]},
         position,
-        said.get("stream_time"),
-        {name: b64decode(note) for name, note in said.get("notes", {}).items()},
+        fields.get("stream_time"),
+        {name: b64decode(note) for name, note in fields.get("notes", {}).items()},
     )
 
 

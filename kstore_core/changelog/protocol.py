@@ -1,4 +1,4 @@
-"""What a changelog is to those that write a store's changes to it and restore the store from it."""
+"""The protocol of changelogs, for writers and for restores."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Changelog(Protocol):
         """The records from an offset (inclusive) up to the high watermark as of this call."""
 
     def close(self) -> None:
-        """Let go of the log; what is not committed is not sent. Closing twice is fine."""
+        """Close the log; uncommitted records are not sent. Closing twice is fine."""
 
 
 def check_changelog(given: object) -> None:

@@ -76,7 +76,7 @@ def _converters(schema: KeySchema | None) -> tuple[_Convert, _Convert] | None:
 
 
 def row_layout(value_format: ValueFormat) -> _RowLayout:
-    """What stands in front of the value in a row of this format; of a version without its time."""
+    """The codec's name for the bytes in front of a row's value; of a version without its time."""
     timed = value_format.timestamped and not value_format.versioned
     if value_format.headers:
         return "value_timestamp_headers" if timed else "aggregation_with_headers"

@@ -15,7 +15,7 @@ from kstore_core.spec import StoreSpec
 __all__ = ["ADDITIONAL_RETENTION_MS", "LogConfig", "changelog_topic", "check_topic", "topic_config"]
 
 ADDITIONAL_RETENTION_MS = 86_400_000
-"""How much longer a log keeps history than its store, ms: for clocks that do not agree."""
+"""The time that a log keeps history longer than its store, ms: for clocks that do not agree."""
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _MAX_MS = 2**63 - 1
@@ -90,7 +90,7 @@ def topic_config(
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """How a log in files is kept. The defaults are Kafka's, save for smaller segments.
+    """The settings of a log in files. The defaults are Kafka's, but for smaller segments.
 
     Attributes
     ----------
@@ -101,8 +101,8 @@ class LogConfig:
     min_compaction_lag_ms : int
         How old a record is at least before compaction may take it.
     delete_retention_ms : int
-        How long a tombstone is kept after compaction has met it first, so that who reads from the
-        start in the meantime sees it.
+        How long a tombstone is kept after compaction has met it first, so that a reader from
+        the start sees it.
     segment_bytes : int
         A segment is closed before it gets larger. Only closed ones are compacted or deleted.
     compression : str

@@ -91,13 +91,13 @@ class WholeCommits:
 
     @property
     def _is_given(self) -> bool:
-        """Whether the rows of a commit that is open at the log's end are given all the same."""
+        """True if the rows of a commit that is open at the log's end are given all the same."""
         if self._voids is not None:
             return self._voids != [(self._since, sys.maxsize)]  # it ends behind what was read
         return not self._is_exact
 
     def _given(self, columns: RecordColumns) -> Iterator[RecordColumns]:
-        """What of the next records of the log may be given, behind what was held until now."""
+        """The next records that may be given, behind those that were held back."""
         marks = list(marks_in(columns))
         if not marks and self._since is None:
             self._ended = None
@@ -106,7 +106,7 @@ class WholeCommits:
         offsets = columns.offsets
         mask = bytearray(b"\1") * len(columns)
         opened = at = 0
-        for index, said in [*marks, (len(columns), None)]:
+        for index, mark_bytes in [*marks, (len(columns), None)]:
             if at < index:
                 if self._since is None:
                     self._ended = None
@@ -115,14 +115,14 @@ class WholeCommits:
                 if self._voids:
                     for place in range(at, index):
                         mask[place] = not _is_in(self._voids, offsets[place])
-            if said is None:
+            if mark_bytes is None:
                 break
             mask[index], at = 0, index + 1
-            if is_commit(said):
-                yield from self._close(said)
+            if is_commit(mark_bytes):
+                yield from self._close(mark_bytes)
                 self._whole_at = offsets[index] + 1
                 continue
-            begin = _begin(said)
+            begin = _begin(mark_bytes)
             if self._since is None:
                 opened = at
                 self._since = offsets[index]
@@ -151,10 +151,10 @@ class WholeCommits:
         if any(kept):
             self._held.append(columns.chosen(kept))
 
-    def _close(self, said: bytes | None) -> Iterator[RecordColumns]:
-        """Give what is held: its commit has ended, or nobody knows, who wrote records behind it."""
+    def _close(self, mark_bytes: bytes | None) -> Iterator[RecordColumns]:
+        """Give the records held back: their commit has ended, or records without marks follow."""
         held, self._held = self._held, []
-        self._since, self._voids, self._ended = None, None, said
+        self._since, self._voids, self._ended = None, None, mark_bytes
         yield from (some for some in held if len(some))
 
     def _read_ahead(self, offset: int) -> list[_Span]:
@@ -164,21 +164,21 @@ class WholeCommits:
         reach = self._reach
         for columns in self._log.read(offset):
             offsets, at = columns.offsets, 0
-            for index, said in [*marks_in(columns), (len(columns), None)]:
+            for index, mark_bytes in [*marks_in(columns), (len(columns), None)]:
                 if at < index and offsets[index - 1] >= reach:
                     return voids
-                if said is not None:
-                    if is_commit(said):
+                if mark_bytes is not None:
+                    if is_commit(mark_bytes):
                         return voids
-                    begin = _begin(said)
+                    begin = _begin(mark_bytes)
                     if begin.without is not None:
                         voids.append((begin.without, offsets[index]))
                     at, reach = index + 1, offsets[index] + 1 + begin.rows
         return [(self._since, sys.maxsize)] if self._is_exact else voids
 
 
-def _begin(said: bytes) -> Begin:
-    mark = parse(said)
+def _begin(mark_bytes: bytes) -> Begin:
+    mark = parse(mark_bytes)
     assert isinstance(mark, Begin)
     return mark
 

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from kstore_core import open_state, serdes, stores
 from kstore_core.codec import partition
 from kstore_core.demo.check import Check, JoinedRow, check_rows
-from kstore_core.demo.picture import draw, largest_move
+from kstore_core.demo.picture import DARK, LIGHT, draw, largest_move
 from kstore_core.demo.rates import RateFile, changelog, read_rates
 from kstore_core.demo.tables import changelog_table, transactions_table
 from kstore_core.demo.transactions import make_transactions
@@ -80,7 +80,7 @@ class Total:
 
 @dataclass(slots=True)
 class Result:
-    """All that the demo has to tell; ``moment`` is when ``currency`` moved most, in ms."""
+    """The results of a run; ``moment`` is when ``currency`` moved most, in ms."""
 
     out: Path
     root: Path
@@ -99,17 +99,27 @@ class Result:
 
     @property
     def page(self) -> Path:
-        """Where :func:`kstore_core.demo.page.write_page` writes what there is to see."""
+        """The page that :func:`kstore_core.demo.page.write_page` writes."""
         return self.out / "index.html"
+
+    def picture_of(self, *, dark: bool, narrow: bool) -> Path:
+        """The file of the picture for a colour scheme and a width of the screen."""
+        return self.picture.with_stem(self.picture.stem + "-narrow" * narrow + "-dark" * dark)
 
     @property
     def misjudged(self) -> tuple[float, float]:
-        """Euro by which totals at the latest rates are off: where rates moved, where they ended.
+        """Sums of absolute errors of totals at the latest rates, in euro: moved, ended currencies.
 
-        Errors are added up without their signs, so that they do not cancel out.
+        An ended currency has no latest rate, so its whole total is missing.
         """
         moved = (t.euro_at_latest - t.euro for t in self.totals if t.euro_at_latest)
         return sum(map(abs, moved)), sum(t.euro for t in self.totals if not t.euro_at_latest)
+
+    @property
+    def ended_share(self) -> float:
+        """The share of ended currencies in the sum of absolute errors, from 0 to 1."""
+        moved, ended = self.misjudged
+        return ended / (moved + ended) if moved + ended else 0.0
 
 
 Progress = Callable[[str], AbstractContextManager[Any]]
@@ -171,7 +181,11 @@ def run(
     result.rows = list(_rows(_examples(joined)))
     with progress("draw"):
         steps = history(result.root, currency, partitions)
-        draw(result.picture, currency, steps, _points(joined, currency))
+        points = _points(joined, currency)
+        for narrow in (False, True):
+            for palette in (LIGHT, DARK):
+                target = result.picture_of(dark=palette is DARK, narrow=narrow)
+                draw(target, currency, steps, points, palette=palette, narrow=narrow)
         result.moment = largest_move(steps)
     return result
 

@@ -1,4 +1,4 @@
-"""What the demo found as one page of HTML, beside its picture."""
+"""The results of the demo as one page of HTML, beside its pictures."""
 
 from __future__ import annotations
 
@@ -66,7 +66,6 @@ def _page(result: Result) -> str:
 
 
 def _figures(result: Result) -> str:
-    """What there is to know at a glance."""
     moved, ended = result.misjudged
     check = result.check
     wrong = len(check.differences)
@@ -77,8 +76,15 @@ def _figures(result: Result) -> str:
         verdict = ("good", rows, "rows looked up in the bank's file agree")
     cards = [
         ("", f"{result.steps[0].rows:,}", f"rates of {result.currencies} currencies restored"),
-        ("", f"{_rate(result):,.0f}", "rows joined a second, as of their own time"),
-        ("", f"€{moved + ended:,.0f}", "is how wrong totals at the latest rates would be"),
+        ("", f"{_rate(result):,.0f}", "rows joined a second, in one cold run"),
+        (
+            "",
+            f"€{moved + ended:,.0f}",
+            (
+                "sum of absolute errors per currency at the latest rates; "
+                f"{result.ended_share:.0%} of it from currencies that ended"
+            ),
+        ),
         verdict,
     ]
     inner = "".join(
@@ -88,10 +94,20 @@ def _figures(result: Result) -> str:
 
 
 def _figure(result: Result) -> str:
-    name, currency = escape(result.picture.name, quote=True), escape(result.currency)
+    currency = escape(result.currency)
+
+    def file(*, dark: bool, narrow: bool) -> str:
+        return escape(result.picture_of(dark=dark, narrow=narrow).name, quote=True)
+
+    dark, narrow = "(prefers-color-scheme: dark)", "(max-width: 700px)"
     return (
-        f'<figure><img src="{name}" alt="The rate of {currency} as steps, with transactions on it">'
-        f"<figcaption>{currency}: every version of its rate as the store keeps it, and the "
+        "<figure><picture>"
+        f'<source media="{narrow} and {dark}" srcset="{file(dark=True, narrow=True)}">'
+        f'<source media="{narrow}" srcset="{file(dark=False, narrow=True)}">'
+        f'<source media="{dark}" srcset="{file(dark=True, narrow=False)}">'
+        f'<img src="{file(dark=False, narrow=False)}" '
+        f'alt="The rate of {currency} as steps, with transactions on it"></picture>'
+        f"<figcaption>{currency}: every version of its rate in the store, and the "
         "transactions that were joined with them.</figcaption></figure>"
     )
 
@@ -136,7 +152,9 @@ def _steps(result: Result) -> str:
         for step in result.steps
     ]
     head = ("step", "rows", "seconds", "rows/s")
-    return f"<h2>Speed, on this machine</h2>{_table(head, lines, numbers=range(1, 4))}"
+    return (
+        f"<h2>Speed of one cold run, on this machine</h2>{_table(head, lines, numbers=range(1, 4))}"
+    )
 
 
 def _next(result: Result) -> str:

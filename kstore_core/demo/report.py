@@ -1,4 +1,4 @@
-"""What the demo found, printed."""
+"""The results of the demo, printed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def print_report(console: Console, result: Result) -> None:
     _off(console, result)
     console.print("\n[bold]A few joined rows, with the headers of the rate they were joined to[/]")
     _print(console, _rows(result.rows))
-    console.print("\n[bold]Speed[/]")
+    console.print("\n[bold]Speed of one cold run[/]")
     _print(console, _steps(result.steps))
     _check(console, result)
     console.print(f"\nPage, with a picture: {result.page}", soft_wrap=True, highlight=False)
@@ -121,8 +121,8 @@ def _off(console: Console, result: Result) -> None:
     console.print(
         f"\nWith the latest rate only these totals would have been off by "
         f"[bold]{of_moved + of_ended:,.2f} euro[/]: {of_moved:,.2f} where rates have moved, and "
-        f"{of_ended:,.2f} of {ended} currencies that have no rate any more. (The column above "
-        "adds up with its signs, this with none, so that errors do not cancel out.)"
+        f"{of_ended:,.2f} ({result.ended_share:.0%}) of {ended} currencies that ended. This is the "
+        "sum of absolute errors per currency; in the column above errors of both signs cancel out."
     )
 
 

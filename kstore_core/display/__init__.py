@@ -1,1 +1,1 @@
-"""What notebooks and error messages show of values: short, escaped, in a table."""
+"""Values in notebooks and pictures: short, escaped, in a table."""

@@ -1,7 +1,6 @@
 """Small pieces of HTML for notebooks: everything escaped, everything shortened.
 
-Whatever a store holds may have been written by somebody else, so no text reaches the page as it is,
-and no value is read further than it is shown.
+Stored data are untrusted: all text is escaped, and no value is read further than it is shown.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ __all__ = [
 ]
 
 ROWS = 10
-"""How many rows a table has, at most, before it says that there are more."""
+"""The most rows of a table before it says that there are more."""
 
 CELL_CHARACTERS = 120
-"""How many characters of a value are shown."""
+"""The most characters of a value."""
 
 NESTING = 3
-"""How deep lists and mappings are shown."""
+"""The depth to which lists and mappings are shown."""
 
 _WORDS = 500
 _ITEMS = 6
@@ -81,7 +80,7 @@ def rows(columns: Sequence[str], found: Iterable[Sequence[Any]], *, most: int = 
 
 
 def cell(value: Any) -> str:
-    """What stands for a value in a table."""
+    """The cell of a value."""
     return value if isinstance(value, Markup) else f"<code>{escape(short(value))}</code>"
 
 
@@ -154,16 +153,16 @@ def guarded(show: Callable[[Any], Markup]) -> Callable[[Any], Markup]:
     """``show``, but for a thing that cannot be shown its type and what went wrong instead."""
 
     @wraps(show)
-    def shown(thing: Any) -> Markup:
+    def guarded_show(thing: Any) -> Markup:
         try:
             return show(thing)
         except Exception as error:  # noqa: BLE001 - a notebook must show the cell's other output
-            said = type(error).__name__
+            what = type(error).__name__
             with contextlib.suppress(Exception):
-                said = f"{said}: {error}"
-            return quiet(f"{type(thing).__name__} cannot be shown: {said}")
+                what = f"{what}: {error}"
+            return quiet(f"{type(thing).__name__} cannot be shown: {what}")
 
-    return shown
+    return guarded_show
 
 
 def _beginning(text: str, size: int, most: int, unit: str) -> str:

@@ -1,7 +1,6 @@
-"""What a notebook shows of a thing: ``_repr_html_`` of records, headers, stores and versions.
+"""``_repr_html_`` of records, headers, stores and versions.
 
-Nothing here opens anything: of a store that is open the first rows are read, of any other only what
-it knows of itself is told.
+Nothing here opens a store. The first rows of an open store are read.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def headers_html(headers: Any) -> Markup:
 @guarded
 def spec_html(spec: Any) -> Markup:
     """A store's description."""
-    return page(f"StoreSpec {spec.name}", _told(_described(spec)))
+    return page(f"StoreSpec {spec.name}", _facts(_described(spec)))
 
 
 @guarded
@@ -67,7 +66,7 @@ def store_html(store: Any) -> Markup:
             None if store.stream_time < 0 else store.stream_time, "none yet"
         )
     known["offsets"] = _offsets(store.offsets())
-    parts = [_told(known)]
+    parts = [_facts(known)]
     if is_open:
         parts.append(_contents(store))
     return page(f"{type(store).__name__} {store.name}", *parts)
@@ -82,14 +81,14 @@ def state_html(state: Any) -> Markup:
         "open": ("read-only" if state.read_only else "yes") if state._open else "no: closed",
     }
     if not state._open:
-        return page("StateDirectory", _told(known))
+        return page("StateDirectory", _facts(known))
     known["not committed"] = f"{state.staged_bytes:,} bytes"
     opened = {name: there.spec for name, there in state._stores.items()}
     names = state.stores()
     found = ((words(name), *_summary(opened.get(name))) for name in names)
     return page(
         "StateDirectory",
-        _told(known),
+        _facts(known),
         rows(("store", "shape", "format", "open"), found),
     )
 
@@ -115,7 +114,7 @@ def manifest_html(manifest: Any) -> Markup:
     columns = ("shard", "rows", "records", "bytes", "stream time")
     return page(
         f"Version {manifest.version}",
-        _told(known),
+        _facts(known),
         rows(columns, (tuple(map(words, row)) for row in found)),
     )
 
@@ -179,7 +178,7 @@ def _inline(headers: Any) -> Markup:
 
 
 def _described(spec: Any) -> dict[str, Any]:
-    """What a description says, but for what is not set."""
+    """The fields of a description that are set."""
     known = {
         "shape": spec.family,
         "format": spec.format.name,
@@ -189,11 +188,11 @@ def _described(spec: Any) -> dict[str, Any]:
         "window": spec.window_size_ms,
         "segment interval": spec.segment_interval_ms,
     }
-    told = {name: value for name, value in known.items() if value is not None}
-    return {n: duration(value) if isinstance(value, int) else value for n, value in told.items()}
+    filled = {name: value for name, value in known.items() if value is not None}
+    return {n: duration(value) if isinstance(value, int) else value for n, value in filled.items()}
 
 
-def _told(known: Mapping[str, Any]) -> Markup:
+def _facts(known: Mapping[str, Any]) -> Markup:
     return facts({name: words(value) for name, value in known.items()})
 
 
@@ -204,11 +203,11 @@ def _summary(spec: Any) -> tuple[Markup, Markup, Markup]:
 
 
 def _offsets(offsets: Mapping[tuple[str, int], int]) -> str:
-    told = [
+    listed = [
         f"{topic}-{number}: {offset}" for (topic, number), offset in islice(offsets.items(), ROWS)
     ]
     more = [f"… {len(offsets) - ROWS} more"] if len(offsets) > ROWS else []
-    return ", ".join([*told, *more]) or "none"
+    return ", ".join([*listed, *more]) or "none"
 
 
 def _time(shard: Any) -> Markup:

@@ -87,13 +87,13 @@ cdef class OpenRecord:
         self._current_record._alive -= 1
 
     def enter(self):
-        """Have it be the record of the calling task or thread, and of those that it starts."""
+        """Make this the record of the calling task or thread, and of those that it starts."""
         self._below = self._current_record._top()
         self._stage = OPEN
         self._token = self._current_record._var.set(self)
 
     def leave(self):
-        """Have the record around it be the one again. One that was never entered is left, too."""
+        """Restore the record around it. One that was never entered may be left, too."""
         cdef object var = self._current_record._var
         cdef OpenRecord last
         if self._stage != OPEN:

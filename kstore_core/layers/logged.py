@@ -1,4 +1,4 @@
-"""What is written to a store goes to its changelog: records as Kafka Streams logs them.
+"""The logged layer: a store's writes go to its changelog, as Kafka Streams logs them.
 
 A write is noted once it has been staged, so what is refused is never logged. The notes are sent
 together, before the rows that they tell of are written: a log is never behind its store, and what
@@ -14,8 +14,9 @@ from collections.abc import Iterable
 from threading import RLock
 from typing import Any
 
-from kstore_core.changelog import Changelog, to_log
+from kstore_core.changelog import Changelog
 from kstore_core.changelog.marks import Begin, Commit, append_mark
+from kstore_core.changelog.rows import to_log
 from kstore_core.clock import StreamClock
 from kstore_core.codec import RecordColumns
 from kstore_core.errors import KStoreError, UncommittedLimitError
@@ -129,7 +130,7 @@ class Journal:
         self._changes.append((key, value, timestamp, headers))
 
     def leave_out(self, offset: int) -> None:
-        """Have the next records say that those from an offset on are void: nobody ended them."""
+        """Mark records from an offset on as void in the next send: their commit never ended."""
         self._void_from, self._is_begun = offset, True
 
     def send(self, commit: Commit | None = None) -> int:
@@ -252,7 +253,7 @@ class Logged(Layer):
             self._end_turn()
 
     def _wait_for_turn(self) -> None:
-        self.rows.get_many([])  # in a fork whoever had the turn may be gone, and this raises
+        self.rows.get_many([])  # raises in a fork, where the owner of the turn may be gone
         self._take_turn()
 
     def delete_range(self, lo: bytes, hi: bytes | None) -> None:

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""What a cache is made of: entries, the order in which they were used, the bytes they may take."""
+"""The parts of a cache: entries, their order of use, and the bytes they may take."""
 
 cimport cython
 
@@ -72,7 +72,7 @@ cdef class ByUse:
 
 
 cdef long long context_bytes(object context) except -1:
-    """What a record's context takes beside timestamp, offset and partition."""
+    """The bytes of a record's context beside timestamp, offset and partition."""
     cdef long long size = 0 if context.topic is None else len(context.topic)
     for name, value in context.headers:
         size += len(name) + (0 if value is None else len(value))

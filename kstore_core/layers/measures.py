@@ -1,4 +1,4 @@
-"""The metered layer: a second face of a store, whose methods are counted, and what they show.
+"""The metered layer: a second face of a store, whose methods are counted, and its metrics.
 
 It stands above the shape's methods, where Kafka Streams' metered stores stand, for only there a put
 and a put-if-absent are two things. docs/decisions/stores/metered-calls.md tells more.
@@ -35,7 +35,7 @@ _CALLS: Mapping[str, Mapping[str, str]] = {
     "window": {"put": "put", "fetch_one": "fetch"},
     "session": {"put": "put", "remove": "remove", "fetch_session": "fetch"},
 }
-"""What a call of a method counts as, by the shape of its store."""
+"""The operation that a method counts as, by the shape of its store."""
 
 _SCANS: Mapping[str, Mapping[str, str]] = {
     "key_value": {"all": "all", "range": "range", "prefix_scan": "prefix-scan"},
@@ -53,12 +53,12 @@ _SCOPES = {"window": "-window", "session": "-session"}
 
 
 def scope_of(engine: str, spec: StoreSpec) -> str:
-    """What Kafka Streams calls the kind of store, for one of its own engines."""
+    """Kafka Streams' name of the kind of store, for one of its own engines."""
     return ("in-memory" if engine == "memory" else engine) + _SCOPES.get(spec.shape, "")
 
 
 class StoreMeasures:
-    """What is measured of one store.
+    """The measurements of one store.
 
     Parameters
     ----------

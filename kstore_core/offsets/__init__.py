@@ -1,5 +1,6 @@
-"""What a store keeps beside its rows: offsets, position, its spec, stream time, notes."""
+"""The entries beside a store's rows: offsets, position, spec, stream time, notes."""
 
+from kstore_core.offsets.checks import check_integer, check_offsets, check_partition
 from kstore_core.offsets.entries import (
     CLOSED,
     COMMIT,
@@ -12,10 +13,6 @@ from kstore_core.offsets.entries import (
     Entries,
     Partition,
     StoreRecord,
-    check_integer,
-    check_offsets,
-    check_partition,
-    commit_rows,
     common_offsets,
     kafka_digest,
     merged_record,
@@ -39,7 +36,6 @@ __all__ = [
     "check_integer",
     "check_offsets",
     "check_partition",
-    "commit_rows",
     "common_offsets",
     "kafka_digest",
     "merged_record",

@@ -1,4 +1,4 @@
-"""The offsets namespace: what a store keeps beside its rows.
+"""The offsets namespace: the entries beside a store's rows.
 
 Kafka's entries are the open marker, the position and an offset a changelog partition. kstore adds
 its own under names that begin with ``kstore.``; Kafka reads past them.
@@ -7,7 +7,6 @@ its own under names that begin with ``kstore.``; Kafka reads past them.
 from __future__ import annotations
 
 import json
-import operator
 import re
 import struct
 import zlib
@@ -32,13 +31,10 @@ __all__ = [
     "SEGMENTS",
     "SPEC",
     "STATUS",
+    "UNKNOWN",
     "Entries",
     "Partition",
     "StoreRecord",
-    "check_integer",
-    "check_offsets",
-    "check_partition",
-    "commit_rows",
     "common_offsets",
     "kafka_digest",
     "merged_record",
@@ -56,12 +52,12 @@ SPEC = b"kstore.spec"
 STREAM_TIME = b"kstore.stream-time"
 COMMIT = b"kstore.commit"
 SEGMENTS = b"kstore.segments"
-"""How far segments are: see :mod:`kstore_core.tables.segments.progress`."""
+"""The progress of segments: see :mod:`kstore_core.tables.segments.progress`."""
 
 _OURS = b"kstore."
 
 UNKNOWN = -4
-"""What Kafka commits for an offset that it does not know; a restore then begins at the start."""
+"""Kafka's mark of an unknown offset; a restore then begins at the start."""
 
 _NUMBER = re.compile("[0-9]{1,10}")
 _LONG = struct.Struct(">q")
@@ -71,7 +67,7 @@ CLOSED = _LONG.pack(0)
 
 @dataclass(slots=True)
 class StoreRecord:
-    """What a store's offsets namespace says.
+    """The content of a store's offsets namespace.
 
     Attributes
     ----------
@@ -108,7 +104,7 @@ class StoreRecord:
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """What a commit writes beside the rows; what is None stays as it is.
+    """The entries that a commit writes beside the rows; None leaves one as it is.
 
     Attributes
     ----------
@@ -117,7 +113,7 @@ class Entries:
     position : mapping or None
     stream_time : int or None
         Milliseconds.
-    spec : StoreSpec or None
+    spec : StoreSpec, StoredSpec or None
     notes : mapping or None
         A note of None removes one; those that are not named stay.
     """
@@ -125,27 +121,36 @@ class Entries:
     offsets: Mapping[Partition, int | None] | None = None
     position: Mapping[str, Mapping[int, int]] | None = None
     stream_time: int | None = None
-    spec: StoreSpec | None = None
+    spec: StoreSpec | StoredSpec | None = None
     notes: Mapping[str, bytes | None] | None = None
 
     def __bool__(self) -> bool:
-        said = (self.offsets, self.position, self.stream_time, self.spec, self.notes)
-        return any(entry is not None for entry in said)
+        given = (self.offsets, self.position, self.stream_time, self.spec, self.notes)
+        return any(entry is not None for entry in given)
 
     def rows(self, record: StoreRecord) -> Rows:
-        """The rows that are written over those of ``record``."""
-        return commit_rows(
-            record,
-            offsets=self.offsets,
-            position=self.position,
-            stream_time=self.stream_time,
-            spec=self.spec,
-            notes=self.notes,
-        )
+        """The rows that are written over those of ``record``, sorted.
+
+        An offset of None clears one, empty ``offsets`` clear all, as Kafka's commit does.
+        """
+        entries: dict[bytes, bytes | None] = {}
+        if self.offsets is not None:
+            if not self.offsets:
+                entries |= dict.fromkeys(map(_offset_key, record.offsets))
+            for partition, offset in self.offsets.items():
+                entries[_offset_key(partition)] = None if offset is None else _LONG.pack(offset)
+        if self.position is not None:
+            entries[POSITION] = encode_position(self.position)
+        if self.stream_time is not None:
+            entries[STREAM_TIME] = _LONG.pack(self.stream_time)
+        if self.spec is not None:
+            described = json.dumps(self.spec.describe(), separators=(",", ":"), sort_keys=True)
+            entries[SPEC] = described.encode()
+        return sorted_rows(entries | note_entries(self.notes or {}))
 
     @property
     def forgets(self) -> bool:
-        """Whether it takes offsets or notes away."""
+        """True if it takes offsets or notes away."""
         given = self.offsets
         if given is not None and (not given or None in given.values()):
             return True
@@ -173,7 +178,7 @@ def read_record(namespace: Namespace, where: str = "a store") -> StoreRecord:
 
 
 def parse_entries(entries: Iterable[tuple[bytes, bytes]], where: str) -> StoreRecord:
-    """What entries of the offsets namespace say, in the order of their keys.
+    """Parse entries of the offsets namespace, in the order of their keys.
 
     Raises
     ------
@@ -233,7 +238,7 @@ def kafka_digest(entries: Iterable[tuple[bytes, bytes]], digest: int = 0) -> int
 
 
 def merged_record(records: Iterable[StoreRecord]) -> StoreRecord:
-    """What several databases of one store say together.
+    """Merge the records of several databases of one store.
 
     Parameters
     ----------
@@ -273,34 +278,6 @@ def _partition(key: bytes) -> Partition | None:
     return topic, int(number)
 
 
-def commit_rows(
-    record: StoreRecord,
-    *,
-    offsets: Mapping[Partition, int | None] | None,
-    position: Mapping[str, Mapping[int, int]] | None,
-    stream_time: int | None,
-    spec: StoreSpec | StoredSpec | None,
-    notes: Mapping[str, bytes | None] | None = None,
-) -> Rows:
-    """The entries that a commit writes, sorted. What is None stays as it is.
-
-    Empty ``offsets`` clear what is stored, an offset of None clears one, as Kafka's commit does.
-    """
-    entries: dict[bytes, bytes | None] = {}
-    if offsets is not None:
-        if not offsets:
-            entries |= dict.fromkeys(map(_offset_key, record.offsets))
-        for partition, offset in offsets.items():
-            entries[_offset_key(partition)] = None if offset is None else _LONG.pack(offset)
-    if position is not None:
-        entries[POSITION] = encode_position(position)
-    if stream_time is not None:
-        entries[STREAM_TIME] = _LONG.pack(stream_time)
-    if spec is not None:
-        entries[SPEC] = json.dumps(spec.describe(), separators=(",", ":"), sort_keys=True).encode()
-    return sorted_rows(entries | note_entries(notes or {}))
-
-
 def sorted_rows(entries: Mapping[bytes, bytes | None]) -> Rows:
     """Entries as they are written."""
     keys = sorted(entries)
@@ -312,67 +289,12 @@ def _offset_key(partition: Partition) -> bytes:
     return f"{topic}-{number}".encode()
 
 
-def check_offsets(offsets: Mapping[Partition, int | None] | None) -> None:
-    """Refuse what could not be read back as it was given.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
-    if offsets is None:
-        return
-    if not isinstance(offsets, Mapping):
-        raise TypeError(
-            f"offsets map (topic, partition) to an offset; they are not a {type(offsets).__name__}"
-        )
-    for partition, offset in offsets.items():
-        if not (isinstance(partition, tuple) and len(partition) == 2):
-            raise TypeError(f"a partition is (topic, number), not {partition!r}")
-        check_partition(*partition)
-        if offset is not None:
-            check_integer("an offset", offset, -(2**63), 2**63)
-            if operator.index(offset) < 0 and offset != UNKNOWN:
-                raise ValueError(
-                    f"the offset of {partition[0]}-{partition[1]} is {offset}; a committed offset "
-                    "is that of the last record that was applied, 0 or more. Leave the partition "
-                    "out where there is none, or pass None to forget one; Kafka's own "
-                    f"{UNKNOWN} stands for an unknown offset"
-                )
-
-
-def check_partition(topic: object, number: object) -> None:
-    """Refuse what is no topic and partition number.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
-    if not isinstance(topic, str):
-        raise TypeError(f"a topic is str, not {type(topic).__name__}")
-    if not topic or any("\ud800" <= letter <= "\udfff" for letter in topic):
-        raise ValueError(f"{topic!r} is no topic's name: it is empty, or not to be encoded")
-    check_integer("a partition number", number, 0, 2**31)
-
-
-def check_integer(what: str, number: object, least: int, beyond: int) -> None:
-    """Refuse what is no integer in ``[least, beyond)``.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
-    if isinstance(number, bool) or not hasattr(number, "__index__"):
-        raise TypeError(f"{what} is int, not {type(number).__name__}")
-    if not least <= operator.index(number) < beyond:
-        raise ValueError(f"{what} is {number}; it lies outside {least} to {beyond - 1}")
-
-
 def common_offsets(records: Mapping[str, StoreRecord]) -> dict[Partition, int]:
     """The least offset of each partition over several stores, by their names.
 
     What a store does not know it does not contain, so a partition that any of them does not know is
-    not common. A store's own changelog, ``…-<store>-changelog``, is nobody else's matter. Beside a
-    store that knows no offset at all nothing is common.
+    not common. A store's own changelog, ``…-<store>-changelog``, counts for that store only. Beside
+    a store that knows no offset at all nothing is common.
     """
     known = {name: record.known_offsets for name, record in records.items()}
     if not all(known.values()):

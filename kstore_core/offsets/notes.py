@@ -12,7 +12,7 @@ from collections.abc import Mapping
 __all__ = ["NOTE", "check_notes", "note_entries", "note_name"]
 
 NOTE = b"kstore.note."
-"""What the names of notes begin with in the offsets namespace."""
+"""The prefix of notes in the offsets namespace."""
 
 _NAME = re.compile(r"[a-z][a-z_]{0,63}")
 

@@ -32,7 +32,7 @@ _VERSION, _POSITION = "v", "c"
 ``ChangelogRecordDeserializationHelper``): the version, a byte, and the position."""
 
 _VERSION_BYTES = b"\x02v\x02"
-"""How a header with that key and a value of one byte begins."""
+"""The first bytes of a header with that key and a value of one byte."""
 
 _INT = struct.Struct(">i")
 _PAIR = struct.Struct(">iq")
@@ -168,7 +168,7 @@ def merge_positions(position: dict[str, dict[int, int]], other: _Offsets) -> Non
 
 
 class LoggedPositions:
-    """How far those had read who wrote the records of a changelog, where the records say so.
+    """The positions of a changelog's writers, where its records have them.
 
     Kafka Streams notes it if it is configured to. Headers of the same names that mean something
     else are passed over: a position may be behind, never ahead.
@@ -204,7 +204,7 @@ class LoggedPositions:
         return position
 
     def warn(self, log: str) -> None:
-        """Tell of those that could not be read, if there were any, once for all."""
+        """Log one warning for all that could not be read."""
         if self._unreadable:
             offset, error = self._first
             _log.warning(

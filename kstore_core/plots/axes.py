@@ -1,4 +1,4 @@
-"""What pictures share: where they are drawn, colours, and time as matplotlib counts it."""
+"""The axes and colours of pictures, and time as matplotlib counts it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a store must have read before it may answer."""
+"""The position that a store must have reached before it answers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PositionBound:
         return cls(Position(position))
 
     def is_reached(self, position: Mapping[str, Mapping[int, int]], partition: int | None) -> bool:
-        """Whether a store at ``position`` may answer.
+        """Return True if a store at ``position`` may answer.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What a query makes of a row: the plain value, the value with its time, or a whole record."""
+"""The forms of a query's items: the plain value, the value with its time, or a whole record."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Unanswered(Exception):  # noqa: N818 - no error: it becomes a result
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How items of a store become items of a query.
+    """The conversion of a store's items to a query's.
 
     Attributes
     ----------

@@ -1,6 +1,6 @@
-"""What can be asked of a store: small frozen values, which travel (KIP-796 and those that follow).
+"""Queries: small frozen values that can be pickled (KIP-796 and those that follow).
 
-Names and what is asked are Kafka Streams'; docs/queries.md tells which store answers which.
+The names are Kafka Streams'; docs/queries.md has the table of stores and queries.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a store answers: a result, or why there is none, and how far the store had read."""
+"""The results of queries: a value or a failure, and the store's position."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class QueryResult(Generic[R]):
 
     @property
     def is_success(self) -> bool:
-        """Whether there is a result, which may be None."""
+        """True if there is a result, which may be None."""
         return self.failure_reason is None
 
     def get(self) -> R | None:

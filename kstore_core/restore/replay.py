@@ -36,12 +36,12 @@ PUT_BYTES = 3 * 1024 * 1024
 """The same where versions are put one by one, which rewrites rows that are larger."""
 
 UNKNOWN_OFFSET = -4
-"""What Kafka Streams stores for a partition whose offset it does not know."""
+"""Kafka Streams' mark of an unknown offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreProgress:
-    """How far a restore is.
+    """The progress of a restore.
 
     Attributes
     ----------
@@ -67,11 +67,11 @@ class RestoreProgress:
 
 
 RestoreListener = Callable[[RestoreProgress], object]
-"""Told when a restore begins, and of each batch that has been read."""
+"""A callback for the start of a restore, and for each batch that has been read."""
 
 
 def first_offset(stored: int | None, log: Changelog, store: str) -> int:
-    """The offset from which on a store is to be restored.
+    """The first offset to restore a store from.
 
     Parameters
     ----------
@@ -159,13 +159,13 @@ def restore_log(
     begin, end = first_offset(stored, log, spec.name), log.high_watermark
     is_known = stored is not None and stored != UNKNOWN_OFFSET
     whole = WholeCommits(log, begin, begin if is_known else 0)
-    read, told = 0, -1
+    read, reported = 0, -1
     noted = LoggedPositions()
 
-    def tell(next_offset: int) -> None:
-        nonlocal told
-        if listener is not None and next_offset != told:
-            told = next_offset
+    def report(next_offset: int) -> None:
+        nonlocal reported
+        if listener is not None and next_offset != reported:
+            reported = next_offset
             listener(
                 RestoreProgress(spec.name, log.topic, log.partition, begin, next_offset, end, read)
             )
@@ -177,14 +177,14 @@ def restore_log(
                 noted.note(batch)
                 yield batch
                 read += len(batch)
-                tell(batch.next_offset)
+                report(batch.next_offset)
         finally:
             noted.warn(f"{log.topic}-{log.partition}")
 
     restored = Restored()
     if begin >= end:
         return restored, None
-    tell(begin)
+    report(begin)
     versions: VersionRestorer | None = None
     if spec.shape == "versioned":
         assert clock is not None
@@ -192,7 +192,7 @@ def restore_log(
         table = VersionedTable(table, spec.segment_interval_ms, clock)
         versions = VersionRestorer(spec, table, BUILD_BYTES)
     if versions is not None and versions.is_empty:
-        with _said_of(spec, log):
+        with _naming_store(spec, log):
             restored = versions.load(batches(), end - begin, scratch)
     else:
         if versions is None:
@@ -207,7 +207,7 @@ def restore_log(
                 if loaded is not None:
                     commit(loaded - 1, noted.until(loaded), None)
                     loaded = None
-                with _said_of(spec, log):
+                with _naming_store(spec, log):
                     restored += restore(records)
                 loaded = next_offset
         except BaseException:
@@ -218,15 +218,15 @@ def restore_log(
     upto = max(whole.next_offset, end) if whole.left_out is None else whole.left_out
     if upto > begin:
         commit(upto - 1, noted.until(upto), whole.commit)
-    tell(upto)
+    report(upto)
     if whole.commit is not None:
         restored = replace(restored, offsets=whole.commit.offsets)
     return restored, whole.left_out
 
 
 @contextlib.contextmanager
-def _said_of(spec: StoreSpec, log: Changelog) -> Iterator[None]:
-    """Have an error in a record say whose record it is."""
+def _naming_store(spec: StoreSpec, log: Changelog) -> Iterator[None]:
+    """Name the log and the store in errors of records."""
     where = f"the changelog {log.topic}-{log.partition} has a record that is none of the "
     where += f"{spec.shape} store {spec.name!r}"
     hint = "Restore the store from its own log, or open it as what wrote this one"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, cast
 
-from kstore_core.changelog import from_log
+from kstore_core.changelog.rows import from_log
 from kstore_core.clock import StreamClock, segment_id
 from kstore_core.codec import RecordColumns, latest_records
 from kstore_core.errors import FormatError, SpecError
@@ -20,12 +20,12 @@ from kstore_core.tables import Write
 __all__ = ["CHUNK_ROWS", "Restored", "RowRestorer"]
 
 CHUNK_ROWS = 8192
-"""How many rows are handed to a bulk load at a time."""
+"""The rows of one chunk of a bulk load."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What became of the records.
+    """The result of a restore.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ class RowRestorer:
         key = next(iter(records.keys), None)
         if key is None:
             return
-        with suppress(FormatError):  # told of with its offset
+        with suppress(FormatError):  # reported with its offset below
             if self._log_schema.split(key)[2] > 0:
                 raise SpecError(
                     f"offset {records.offsets[0]} of the log is a numbered record, as where "

@@ -15,7 +15,7 @@ from kstore_core.codec import RecordColumns, split_by_key
 __all__ = ["SpooledParts", "in_chunks", "weight"]
 
 RECORD_BYTES = 100
-"""What a record takes beside its keys, values and headers while it becomes a row."""
+"""The bytes that a record takes beside its key, value and headers while it becomes a row."""
 
 _MOST_PARTS = 256
 _DEEPEST = 4

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
-from kstore_core.changelog import row_layout
+from kstore_core.changelog.rows import row_layout
 from kstore_core.clock import segment_id
 from kstore_core.codec import (
     RecordColumns,
@@ -49,7 +49,7 @@ class VersionRestorer:
 
     @property
     def is_empty(self) -> bool:
-        """Whether rows can be made at once: there are none, and Arrow is installed."""
+        """True if rows can be made at once: there are none, and Arrow is installed."""
         return self._table.rows.first(None, None) is None and find_spec("pyarrow") is not None
 
     def put(self, records: RecordColumns) -> Restored:

@@ -1,4 +1,4 @@
-"""What a store is: a frozen, picklable description that travels and is kept with the data."""
+"""Descriptions of stores: frozen, picklable, and kept with the data."""
 
 from kstore_core.spec.describing import SPEC_VERSION, Shape
 from kstore_core.spec.names import check_name, is_name

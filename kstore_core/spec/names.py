@@ -1,4 +1,4 @@
-"""Which names a store may have."""
+"""The names that a store may have."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 def is_name(name: object) -> bool:
-    """Whether Kafka's rule allows ``name`` for a store."""
+    """Return True if Kafka's rule allows ``name`` for a store."""
     return isinstance(name, str) and bool(_NAME.fullmatch(name)) and name not in (".", "..")
 
 

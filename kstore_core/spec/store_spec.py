@@ -132,7 +132,7 @@ class StoreSpec:
     def with_changelog(self, topic_config: Mapping[str, str]) -> StoreSpec:
         """The same store with settings for its changelog's topic; see docs/restore.md.
 
-        Whether it has a changelog is said by :func:`kstore_core.open_state`.
+        The ``changelog`` of :func:`kstore_core.open_state` decides whether there is one.
 
         Parameters
         ----------
@@ -150,7 +150,7 @@ class StoreSpec:
         return family(self)
 
     def describe(self) -> dict[str, Any]:
-        """What is kept in the state directory, as JSON types."""
+        """The description that the state directory keeps, as JSON types."""
         return described(self, self.key.name, self.value.name)
 
 

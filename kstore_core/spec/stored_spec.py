@@ -21,7 +21,7 @@ _FIXED = {
     "time_ordered": "its rows lie in the order of the former",
     "indexed": "its rows were written with the former",
 }
-"""What does not change while a store lives, and why."""
+"""The fields that do not change while a store lives, and the reasons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class StoredSpec:
 
     @classmethod
     def of(cls, spec: StoreSpec) -> StoredSpec:
-        """What a state directory holds once ``spec`` is committed there."""
+        """The description that a commit of ``spec`` stores."""
         kept = {name: getattr(spec, name) for name in (*TIMES, *FLAGS)}
         return cls(spec.name, spec.shape, spec.format, spec.key.name, spec.value.name, **kept)
 
@@ -121,7 +121,7 @@ class StoredSpec:
         return replace(known, key=key, value=value)
 
     def describes(self, spec: StoreSpec) -> bool:
-        """Whether ``spec`` says the same."""
+        """Return True if ``spec`` says the same."""
         return self.describe() == spec.describe()
 
     def check(self, spec: StoreSpec, where: str) -> None:

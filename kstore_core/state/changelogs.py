@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import cast
 
-from kstore_core.changelog import Changelog, ChangelogDirectory, Changelogs, check_changelog
+from kstore_core.changelog import Changelog, ChangelogDirectory, Changelogs
+from kstore_core.changelog.protocol import check_changelog
 from kstore_core.engine import Durability
 from kstore_core.errors import SpecError
 from kstore_core.spec import StoreSpec

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kstore_core.changelog import Changelog, check_changelog
+from kstore_core.changelog import Changelog
+from kstore_core.changelog.protocol import check_changelog
 from kstore_core.engine import Durability, Engine
 from kstore_core.errors import SpecError, StateError, UnsupportedError
 from kstore_core.layers import CacheBudget

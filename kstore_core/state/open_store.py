@@ -12,9 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kstore_core.changelog import Changelog, from_log
+from kstore_core.changelog import Changelog
 from kstore_core.changelog.files.directory import is_topic_of, partition_of
 from kstore_core.changelog.marks import Commit
+from kstore_core.changelog.rows import from_log
 from kstore_core.changelog.whole import without_marks
 from kstore_core.clock import START, StreamClock
 from kstore_core.codec import latest_records

@@ -28,7 +28,7 @@ K = TypeVar("K")
 
 @dataclass(slots=True)
 class StoreContext:
-    """What a store knows of the state directory that it lives in.
+    """The part of a state directory that its stores share with it.
 
     Attributes
     ----------
@@ -111,8 +111,7 @@ class Store(Generic[K]):
     def _for_user(self, state: object) -> Self:
         """The same store, which keeps its state directory from being collected.
 
-        The state directory has the store without it, so that both go together, and at once, when
-        nobody holds either.
+        The state directory has the store without it, so that there is no reference cycle.
         """
         face = type(self).__new__(type(self))
         # One by one: attributes of an object whose __dict__ was asked for are found more slowly.
@@ -220,8 +219,8 @@ class Store(Generic[K]):
 
         Values are what a get gives, None where there is none; of a versioned store the latest
         versions. While it is called ``state.record`` is the record of the change's last write. What
-        it raises is raised by the commit, or the write, that flushed, and the change is told again.
-        See docs/caching.md.
+        it raises is raised by the commit, or the write, that flushed, and the listener is
+        called again for the change. See docs/caching.md.
 
         Parameters
         ----------
@@ -260,5 +259,5 @@ class Store(Generic[K]):
             )
 
     def _change(self, row: bytes, raw: bytes) -> tuple[K, Any] | None:
-        """A row as its key and value; None where it is no change that anybody asks for."""
+        """A row as its key and value; None where the user sees no change."""
         raise NotImplementedError

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Between a user's values and stored bytes, one class a format: the only code that knows both."""
+"""Conversions between a user's values and stored bytes, one class a format."""
 
 cimport cython
 from cpython.bytes cimport PyBytes_CheckExact
@@ -133,12 +133,12 @@ cdef class SerdeAdapter:
     cdef object failed(self, object error, object key):
         """Raise what the serde has raised, and say where."""
         at = "" if key is None else f" at the key {_short(key)}"
-        told = serde_error(error, f"{self._of} failed{at}")
-        raise told from (None if told is error else error)
+        raised = serde_error(error, f"{self._of} failed{at}")
+        raise raised from (None if raised is error else error)
 
 
 cdef inline object made(SerdeAdapter side, PyObject *new, object key):
-    """What a call has given: a reference of ours, or NULL and an error that is set."""
+    """Return the result of a call, a new reference; NULL stands for the error that is set."""
     if new is NULL:
         side._raised(key)
     given = <object>new
@@ -151,7 +151,7 @@ cdef int raise_what_is_set() except -1:
 
 
 cdef class Values:
-    """How one key-value format is written and read.
+    """Writes and reads the values of one format.
 
     Parameters
     ----------
@@ -448,7 +448,7 @@ cdef class VersionedHeadersValues(VersionedValues):
         return values, {"headers": headers}
 
 
-cdef class SessionHeadersValues(Values):
+cdef class SessionHeadersValues(HeadersValues):
     """Aggregates of sessions with their headers: :class:`AggregationWithHeaders`."""
 
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
@@ -469,13 +469,6 @@ cdef class SessionHeadersValues(Values):
         if self.value.kind != AS_BYTES:
             record.aggregation = self.value.read(record.aggregation, record.headers, key)
         return None if record.aggregation is None else record
-
-    cpdef tuple item(self, bytes raw_key, object raw):
-        record = self.value_of(raw, raw_key)
-        if self.key.kind != CUSTOM:
-            return self.key.read(raw_key, None, raw_key), record
-        headers = Headers() if record is None else record.headers
-        return self.key.read(raw_key, headers, raw_key), record
 
     def columns(self, raws):
         from kstore_core.codec import decode_column

@@ -35,7 +35,7 @@ R = TypeVar("R")
 V = TypeVar("V")
 
 OnExpired = Literal["none", "raise"]
-"""What a read before the history that is kept does: answer as Kafka does, or raise."""
+"""The outcome of a read before the retained history: an answer as Kafka's, or an error."""
 
 _MAX_TIME = 2**63 - 1
 
@@ -139,7 +139,7 @@ class VersionedStore(Store[K], Generic[K, R]):
         return old
 
     def _wait_for_turn(self) -> None:
-        self.table.get(b"")  # in a fork whoever had the turn may be gone for good, and this raises
+        self.table.get(b"")  # raises in a fork, where the owner of the turn may be gone
         self._take_turn()
 
     def _put(self, raw_key: bytes, raw: bytes | None, millis: int) -> int:

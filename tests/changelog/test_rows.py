@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kstore_core import codec, formats, keys
 from kstore_core.arrow import headers_type
-from kstore_core.changelog import from_log, row_layout, to_log
+from kstore_core.changelog.rows import from_log, row_layout, to_log
 from kstore_core.codec import (
     RecordColumns,
     arrow_to_log,

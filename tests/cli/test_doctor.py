@@ -18,8 +18,8 @@ from kstore_core.maintenance.doctor import environment as around
 from kstore_core.maintenance.doctor import examine, set_aside, versions
 from kstore_core.maintenance.doctor.holders import below
 from kstore_core.maintenance.verify import verify
-from kstore_core.maintenance.verify.units import Job, Unit
-from kstore_core.maintenance.verify.work import Worker
+from kstore_core.maintenance.verify.protocol import Job, Unit
+from kstore_core.maintenance.verify.worker import Worker
 from kstore_core.plugins.registry import make_engine
 from kstore_core.state.migration_note import Plan
 from kstore_core.system.lock import LOCK_FILE

@@ -1,8 +1,8 @@
 """The whole demo, on few transactions, and its report."""
 
 import io
+import itertools
 from contextlib import nullcontext
-from itertools import pairwise
 
 import pytest
 from rich.console import Console
@@ -34,11 +34,15 @@ def test_the_demo_joins_every_transaction_as_the_file_says(tmp_path):
     assert sum(total.without_rate for total in result.totals) == result.check.without_rate
     assert len(result.totals) == 41
     assert {t.currency for t in result.totals if not t.euro_at_latest} >= {"EEK", "TRL", "BGN"}
-    assert result.picture.read_bytes().startswith(b"\x89PNG")
+    for dark, narrow in itertools.product((False, True), repeat=2):
+        picture = result.picture_of(dark=dark, narrow=narrow)
+        assert picture.read_bytes().startswith(b"\x89PNG")
     assert result.tombstones == 13
     steps = job.history(result.root, "ISK", 4)
     assert len(steps) > 4_000
-    gaps = [one.valid_to for one, next_ in pairwise(steps) if one.valid_to != next_.timestamp]
+    gaps = [
+        one.valid_to for one, next_ in itertools.pairwise(steps) if one.valid_to != next_.timestamp
+    ]
     assert len(gaps) == 1
     again = job.run(out, silent, transactions=1_000, currency="USD")
     assert again.check.differences == []
@@ -87,9 +91,10 @@ def report(result):
 
 def test_the_report_tells_everything(tmp_path):
     text = report(made_up(tmp_path))
-    assert "17.00 euro: 10.00 where rates have moved, and 7.00 of 1 currencies" in " ".join(
-        text.split()
-    )
+    words = " ".join(text.split())
+    assert "17.00 euro: 10.00 where rates have moved, and 7.00 (41%) of 1 currencies" in words
+    assert "sum of absolute errors per currency" in words
+    assert "Speed of one cold run" in text
     assert "none any more" in text
     assert "source=ECB" in text
     assert "500" in text  # rows a second of the first step
@@ -105,7 +110,12 @@ def test_the_page_tells_everything_and_escapes_it(tmp_path):
     text = made.page.read_text(encoding="utf-8")
     assert "&lt;b&gt;made up&lt;/b&gt; &amp; more" in text
     assert '<img src="CHF.png"' in text
-    assert "€17</b>" in text
+    assert "€17</b>sum of absolute errors per currency" in text
+    assert "41% of it from currencies that ended" in text
+    assert "in one cold run" in text
+    assert (
+        '(max-width: 700px) and (prefers-color-scheme: dark)" srcset="CHF-narrow-dark.png"' in text
+    )
     assert "50</b>rows looked up in the bank" in text
     assert "source=ECB, empty=" in text
     assert "none any more" in text

@@ -2,7 +2,7 @@ import struct
 
 import pytest
 
-from kstore_core.demo.picture import draw, largest_move
+from kstore_core.demo.picture import DARK, draw, largest_move
 from kstore_core.types import VersionedRecord
 
 DAY = 86_400_000
@@ -30,6 +30,12 @@ def test_draw_writes_a_png(tmp_path, steps):
     target = tmp_path / "rates.png"
     draw(target, "AAA", versions(steps), [(steps[0][0] + 1000, steps[0][2])])
     assert size(target.read_bytes()) == (1650, 1110)
+
+
+def test_a_narrow_dark_picture_is_another_one(tmp_path):
+    target = tmp_path / "rates.png"
+    draw(target, "AAA", versions([(0, None, 1.5)]), [(1000, 1.5)], palette=DARK, narrow=True)
+    assert size(target.read_bytes()) == (1000, 1440)
 
 
 def test_draw_without_transactions(tmp_path):

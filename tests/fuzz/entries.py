@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from kstore_core.engine import Namespace
 from kstore_core.errors import CorruptionError, FormatDowngradeError, FormatError, SpecError
-from kstore_core.offsets import SPEC, STATUS, STREAM_TIME, StoreRecord, commit_rows, read_record
+from kstore_core.offsets import SPEC, STATUS, STREAM_TIME, Entries, StoreRecord, read_record
 from kstore_core.offsets.position import decode_position, encode_position
 from kstore_core.spec import StoredSpec
 from kstore_core.testing.kinds import KINDS
@@ -57,13 +57,12 @@ def check_record(data: bytes) -> None:
     found = tried(read, rows, refusals=DAMAGED)
     if isinstance(found, Refused):
         return
-    written = commit_rows(
-        StoreRecord(),
+    written = Entries(
         offsets=cast("Any", found.offsets or None),
         position=found.position,
         stream_time=found.stream_time,
         spec=found.spec,
-    )
+    ).rows(StoreRecord())
     again = _Rows(b"")
     again.rows = dict(zip(written.keys, cast("list[bytes]", written.values), strict=True))
     assert read(again) == found

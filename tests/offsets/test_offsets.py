@@ -10,7 +10,7 @@ from kstore_core import stores
 from kstore_core.changelog import ChangelogDirectory, FileChangelog
 from kstore_core.engine import Rows
 from kstore_core.errors import CorruptionError, StateError
-from kstore_core.offsets import STATUS, StoreRecord, commit_rows, common_offsets, read_record
+from kstore_core.offsets import STATUS, Entries, StoreRecord, common_offsets, read_record
 from kstore_core.offsets.position import encode_position
 from kstore_core.plugins.registry import make_engine
 from kstore_core.tables import OFFSETS
@@ -69,20 +69,17 @@ def test_entries_of_a_newer_kstore_are_read_past():
 
 @pytest.mark.parametrize("topic", ["t", "a-b-c", "kstore.orders", "kstore.stream", "status", "x-1"])
 def test_an_offset_reads_back_whatever_its_topic_is_called(topic):
-    rows = commit_rows(
-        StoreRecord(), offsets={(topic, 3): 9}, position=None, stream_time=None, spec=None
-    )
+    rows = Entries(offsets={(topic, 3): 9}).rows(StoreRecord())
     assert record_of(dict(zip(rows.keys, rows.values, strict=True))).offsets == {(topic, 3): 9}
 
 
 def test_a_commit_is_sorted_entries():
-    rows = commit_rows(
-        StoreRecord(),
+    rows = Entries(
         offsets={("z", 1): 5, ("a", 0): 2},
         position={"t": {0: 1}},
         stream_time=99,
         spec=A,
-    )
+    ).rows(StoreRecord())
     assert rows.keys == sorted(rows.keys)
     assert set(rows.keys) == {b"z-1", b"a-0", b"position", b"kstore.spec", b"kstore.stream-time"}
     record = record_of(dict(zip(rows.keys, rows.values, strict=True)))
@@ -93,15 +90,14 @@ def test_a_commit_is_sorted_entries():
 
 def test_none_leaves_all_as_it_is():
     record = StoreRecord({("t", 0): 5})
-    assert not commit_rows(record, offsets=None, position=None, stream_time=None, spec=None)
+    assert not Entries().rows(record)
 
 
 def test_an_empty_mapping_clears_and_none_clears_one():
     record = StoreRecord({("t", 0): 5, ("t", 1): 6})
-    arguments = {"position": None, "stream_time": None, "spec": None}
-    cleared = commit_rows(record, offsets={}, **arguments)
+    cleared = Entries(offsets={}).rows(record)
     assert (cleared.keys, cleared.values) == ([b"t-0", b"t-1"], [None, None])
-    one = commit_rows(record, offsets={("t", 1): None}, **arguments)
+    one = Entries(offsets={("t", 1): None}).rows(record)
     assert (one.keys, one.values) == ([b"t-1"], [None])
 
 

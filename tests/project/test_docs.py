@@ -125,7 +125,18 @@ def terminated_as_before():
 
 
 @pytest.mark.parametrize(
-    "page", ["errors", "options", "embedding", "engines/index", "index", "verify", "versioning"]
+    "page",
+    [
+        "errors",
+        "options",
+        "embedding",
+        "engines/index",
+        "engines/lmdb",
+        "engines/rocksdb",
+        "architecture",
+        "index",
+        "versioning",
+    ],
 )
 @pytest.mark.usefixtures("in_empty_directory", "terminated_as_before")
 def test_the_examples_of_a_page_run_and_print_what_it_shows(page):

@@ -46,18 +46,38 @@ def names_of(path: Path) -> set[str]:
     return within(ast.parse(path.read_text(encoding="utf-8")).body, "")
 
 
-@pytest.mark.parametrize("test", sorted(set(TEST.findall(PAGE))))
-def test_a_test_that_is_named_exists(test: str) -> None:
+def wrong_with(test: str) -> str | None:
+    """The reason why pytest does not run a test of this name."""
     file, _, name = test.partition("::")
     path = ROOT / file
-    assert name, "a file is no test"
-    assert path.is_file()
-    assert name in names_of(path), f"{file} has no {name}"
+    if not name:
+        return "a file is no test"
+    if not path.is_file():
+        return "there is no such file"
+    if name not in names_of(path):
+        return f"{file} has no {name}"
     if file.startswith("tests/"):
-        assert path.name.startswith("test_"), "pytest does not look there"
-    else:
-        suites = {part.__name__ for suite in (EngineSuite, StoreSuite) for part in suite.__mro__}
-        assert name.partition("::")[0] in suites, "no engine is held to it"
+        return None if path.name.startswith("test_") else "pytest does not look there"
+    suites = {part.__name__ for suite in (EngineSuite, StoreSuite) for part in suite.__mro__}
+    return None if name.partition("::")[0] in suites else "no engine is held to it"
+
+
+def test_the_tests_that_are_named_exist() -> None:
+    named = sorted(set(TEST.findall(PAGE)))
+    assert len(named) > 150
+    assert {test: wrong for test in named if (wrong := wrong_with(test))} == {}
+
+
+@pytest.mark.parametrize(
+    ("test", "wrong"),
+    [
+        ("tests/project/test_guarantees.py", "a file is no test"),
+        ("tests/project/test_nothing.py::test_it", "no such file"),
+        ("tests/project/test_guarantees.py::test_nothing", "has no test_nothing"),
+    ],
+)
+def test_a_test_that_does_not_exist_is_noticed(test: str, wrong: str) -> None:
+    assert wrong in str(wrong_with(test))
 
 
 def test_no_promise_stands_without_a_test() -> None:

@@ -79,8 +79,17 @@ def test_no_name_is_lost_or_listed_twice():
     assert sorted((row.proposal, row.there.replace("`", "")) for row in ROWS) == sorted(listed)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.proposal.split(':')[0]} {row.there}")
-def test_what_a_row_names_exists_or_a_reason_is_given(row):
+def test_what_a_row_names_exists_or_a_reason_is_given():
+    failed = {}
+    for row in ROWS:
+        try:
+            check_row(row)
+        except (AssertionError, AttributeError, ImportError) as error:
+            failed[row.proposal.split(":")[0], row.there] = str(error)
+    assert failed == {}
+
+
+def check_row(row):
     if row.here == NOTHING:
         assert row.remark, f"why is there no {row.there}?"
     else:

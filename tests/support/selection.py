@@ -20,6 +20,15 @@ LATER = {
     "tests/fuzz/": "each decoder's errors are in tests/codec/test_malformed.py",
     "tests/interop/": "the released Kafka Streams in a JVM; tests/golden has what it recorded",
     "tests/changelog/broker/": "a broker in a JVM; librdkafka's own is in test_kafka.py",
+    "tests/testing/test_planted.py": "planted bugs; test_kit.py runs the kit",
+    "tests/testing/test_killed_lmdb.py": "kills; tests/typed/test_crashes.py has crashes",
+    "tests/testing/test_killed_rocksdb.py": "as test_killed_lmdb.py",
+    "tests/testing/test_interrupted_lmdb.py": "interrupts; test_interrupter.py has some",
+    "tests/testing/test_interrupted_memory.py": "as test_interrupted_lmdb.py",
+    "tests/testing/test_interrupted_rocksdb.py": "as test_interrupted_lmdb.py",
+    "tests/maintenance/migrate/test_kills.py": "kills; test_contents.py has every migration",
+    "tests/restore/test_kills.py": "kills; test_round_trips.py has every restore",
+    "tests/engine/test_sqlite_engine.py": "the contract of another sample; test_sample_engine.py",
 }
 """Folders and modules that wait, each with what takes its place."""
 

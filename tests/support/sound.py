@@ -18,8 +18,8 @@ from kstore_core import open_state
 from kstore_core.errors import StateError
 from kstore_core.maintenance.doctor import examine
 from kstore_core.maintenance.verify import Finding, verify
-from kstore_core.maintenance.verify.units import Job, Survey, Unit
-from kstore_core.maintenance.verify.work import Worker
+from kstore_core.maintenance.verify.protocol import Job, Survey, Unit
+from kstore_core.maintenance.verify.worker import Worker
 from kstore_core.spec import StoreSpec
 
 __all__ = ["assert_left_sound", "assert_sound"]

@@ -199,8 +199,8 @@ class FileChangelog(LogHandle):
     def read(self, from_offset: int | None = None) -> Iterator[RecordColumns]:
         """The records from an offset (inclusive) up to the high watermark as of this call.
 
-        What is compacted meanwhile may have given way to a record behind that, so who reads beside
-        a writer reads on from ``next_offset`` of the last columns.
+        What is compacted meanwhile may have given way to a record behind that, so a
+        reader beside a writer reads on from ``next_offset`` of the last columns.
 
         Parameters
         ----------
@@ -215,7 +215,7 @@ class FileChangelog(LogHandle):
         Raises
         ------
         InconsistentStateError
-            The log ends before `from_offset`: it is not the log of who asks.
+            The log ends before `from_offset`: it is another log.
         CorruptionError
             Bytes are damaged, or a segment is missing; says where.
         """
@@ -257,7 +257,7 @@ class FileChangelog(LogHandle):
             self._while_kept(self._writer.roll)
 
     def close(self) -> None:
-        """Let the next writer in; what waits is forgotten. Closing twice is fine."""
+        """Release the lock; pending records are dropped. Closing twice is fine."""
         self._open = False
         if self._lock is not None:
             with uninterrupted():
@@ -289,7 +289,7 @@ class FileChangelog(LogHandle):
                     return seen, rest
 
     def _is_last(self, segment: Segment) -> bool:
-        """Whether a segment still is the last; one that is not may have been compacted."""
+        """Return True if a segment still is the last; one that is not may have been compacted."""
         return list_segments(self.path)[-1:] == [segment]
 
     def _checked_end(self) -> tuple[Tail, Rest]:
@@ -304,7 +304,7 @@ class FileChangelog(LogHandle):
         return tail, rest
 
     def _while_kept(self, write: Callable[[], None]) -> None:
-        """Write; where the disk has refused to sync, nobody writes any more."""
+        """Write; close the log where the disk has refused to sync."""
         try:
             write()
         except EngineError:

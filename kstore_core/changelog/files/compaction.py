@@ -46,12 +46,12 @@ from kstore_core.system.interrupts import interruptible, uninterrupted
 __all__ = ["Compacted", "compact", "tidy"]
 
 _MAX_KEYS = 1_000_000
-"""How many keys' last offsets are in memory at a time."""
+"""The keys whose last offsets are in memory at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What a compaction has taken out.
+    """The records and bytes that a compaction has removed.
 
     Attributes
     ----------
@@ -195,8 +195,8 @@ def _open_since(directory: Path, active: Segment) -> int:
     for segment in [*_closed(directory, active), *newest][::-1]:
         begun = ended = False
         for columns in records(segment, 0):
-            for _, said in marks_in(columns):
-                begun = not is_commit(said)
+            for _, mark_bytes in marks_in(columns):
+                begun = not is_commit(mark_bytes)
                 ended = ended or not begun
         if begun:
             since = min(since, segment.base_offset)
@@ -316,7 +316,7 @@ def _kept(
     config: LogConfig,
     now_ms: int,
 ) -> tuple[bytes | None, int]:
-    """What is left of a batch, the same bytes if all is; and how many records are gone."""
+    """The rest of a batch, the same bytes if all is left; and the number of records removed."""
     if head.control:
         return data, 0
     columns = decode_record_columns(data, position=head.at)

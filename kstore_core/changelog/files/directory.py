@@ -1,4 +1,4 @@
-"""Which changelog is a store's: the topic by application and name, the partition by the task."""
+"""Changelogs of stores: the topic by application and name, the partition by the task."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _LOG = re.compile(r"(.+)-(0|[1-9][0-9]*)")
 
 
 class Changelogs(Protocol):
-    """Where the changelogs of a state directory's stores are."""
+    """The changelogs of a state directory's stores."""
 
     def changelog_of(self, spec: StoreSpec, task: Path, durability: Durability) -> Changelog:
-        """Open a store's changelog; who asks closes it.
+        """Open a store's changelog; the caller closes it.
 
         Parameters
         ----------
@@ -46,7 +46,7 @@ class Changelogs(Protocol):
         task : Path
             The state directory.
         durability : {"process", "power", "changelog"}
-            What a commit is to survive.
+            The failures that a commit survives.
         """
 
 
@@ -121,7 +121,7 @@ def log_at(place: Path) -> Partition | None:
 
 
 def is_topic_of(topic: str, store: str) -> bool:
-    """Whether a topic is named as a store's changelog, of whatever application."""
+    """Return True if a topic is named as a store's changelog, of whatever application."""
     return len(topic) > len(end := f"-{store}-changelog") and topic.endswith(end)
 
 

@@ -50,7 +50,7 @@ def read_log(directory: Path, from_offset: int, tail: Tail) -> Iterator[RecordCo
 
 
 def _gap_behind(segment: Segment, segments: list[Segment]) -> int | None:
-    """Where a segment ends, if the next one begins elsewhere.
+    """The end of a segment, if the next one begins elsewhere.
 
     It is looked at before any record is read: of files that were swapped, records in the wrong
     place would be restored before the gap is met.
@@ -79,5 +79,5 @@ def _holding(segments: list[Segment], offset: int) -> Segment | None:
 
 
 def _end_of(segment: Segment, tail: Tail) -> int | None:
-    """Where in its file to stop."""
+    """The place in the file to stop at."""
     return tail.position if segment == tail.segment else None

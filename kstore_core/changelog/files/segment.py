@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 MAX_OFFSET_DELTA = 2**31 - 1
-"""How far a segment's offsets may go from its first: Kafka's index has 32 bits for it."""
+"""The widest span of a segment's offsets: Kafka's index has 32 bits for it."""
 
 DRAFT = ".cleaned"
 """Ends the name of a segment that compaction is writing."""
@@ -212,14 +212,14 @@ def fault_of(segment: Segment, rest: bytes, next_offset: int) -> str | None:
 
 
 def _may_begin(segment: Segment, rest: bytes, next_offset: int) -> bool:
-    """Whether bytes, of which zeros at the end may be missing ones, begin a batch that may come."""
+    """Return True if bytes, whose zeros at the end may be missing ones, begin a later batch."""
     known = rest.rstrip(b"\0")[:8]
     least, most = (int.from_bytes(known.ljust(8, fill), "big") for fill in (b"\0", b"\xff"))
     return most >= next_offset and least <= segment.base_offset + MAX_OFFSET_DELTA
 
 
 def begun_before_zeros(file: int, segment: Segment, position: int, next_offset: int) -> int | None:
-    """How many bytes of a batch a file has at a position, where zeros follow up to its end.
+    """The number of a batch's bytes at a position, where zeros follow up to the end of the file.
 
     It is what a power cut leaves of a write that was not synced: blocks of the disk, then none.
 
@@ -247,13 +247,13 @@ def begun_before_zeros(file: int, segment: Segment, position: int, next_offset: 
 
 
 def ends_in_zeros(file: int, size: int) -> bool:
-    """Whether what a file has of its last block of the disk is zeros, some of them at least."""
+    """Return True if a file's last block of the disk has zeros only, and some of them."""
     begin = max(size - _LEAST_ZEROS, 0) // _BLOCK * _BLOCK
     return not os.pread(file, size - begin, begin).strip(b"\0")
 
 
 def _are_zeros(file: int, position: int) -> bool:
-    """Whether a file has nothing but zeros from here on."""
+    """Return True if a file has nothing but zeros from here on."""
     while data := os.pread(file, _CHUNK_BYTES, position):
         if data.strip(b"\0"):
             return False

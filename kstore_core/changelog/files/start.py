@@ -1,4 +1,4 @@
-"""Where a log begins, noted beside its files: else nobody could tell that the first one is missing.
+"""The start of a log, noted beside its files: without it a missing first file goes unnoticed.
 
 ``.kstore.start`` holds the offset and its checksum in hexadecimal digits. The first write makes it,
 so with it there is a whole batch; expiry moves it on. Kafka ignores it, and a log that Kafka wrote
@@ -76,7 +76,7 @@ def written_fault(
     Parameters
     ----------
     noted : int or None
-        What `noted_start` told before the segments were listed.
+        The result of `noted_start` before the segments were listed.
     segments : list of Segment
         As listed before the end was looked for: beside a writer it moves.
     """

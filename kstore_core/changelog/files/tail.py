@@ -32,7 +32,7 @@ _CHUNK_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """Where the last whole batch of a segment ends.
+    """The end of the last whole batch of a segment.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ def find_end(
 
 
 def _rest_of(tail: Tail) -> Rest | None:
-    """What is behind a tail; None where a writer has added a whole batch meanwhile."""
+    """The bytes behind a tail; None where a writer has added a whole batch meanwhile."""
     with tail.segment.path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size - tail.position
         if size <= 0:
@@ -169,7 +169,7 @@ def cut_rest(tail: Tail) -> Path:
 
 
 def cuts(log: Path) -> list[Path]:
-    """What was cut off the segments of a log, and the copy of it that was not finished."""
+    """The bytes cut off the segments of a log, and an unfinished copy of them."""
     return sorted(path for path in log.iterdir() if _CUT_NAME.fullmatch(path.name))
 
 
@@ -182,7 +182,7 @@ def _numbers(path: Path) -> Iterator[int]:
 
 
 def _same(file: IO[bytes], position: int, other: Path) -> bool:
-    """Whether a file has from a position on what another one has."""
+    """Return True if a file has from a position on what another one has."""
     file.seek(0, os.SEEK_END)
     if file.tell() - position != other.stat().st_size:
         return False

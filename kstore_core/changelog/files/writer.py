@@ -64,7 +64,7 @@ class LogWriter:
 
     @property
     def tail(self) -> Tail:
-        """Where the log ends now."""
+        """The end of the log now."""
         return self._undo or self._tail
 
     def write(self, data: bytes) -> None:
@@ -94,7 +94,7 @@ class LogWriter:
         Raises
         ------
         EngineError
-            The disk refuses; whether it has what was written is known to nobody.
+            The disk refuses. Bytes of this write may be on it.
         """
         if self._durability == "power":
             self._sync()
@@ -132,7 +132,7 @@ class LogWriter:
             self._unsynced = False
 
     def _parts(self, data: bytes) -> Iterator[tuple[bytes, int]]:
-        """What goes into one segment each, and the offset behind it; rolls between them."""
+        """The batches of each segment, and the offset behind them; rolls between segments."""
         begin = at = 0
         next_offset = self._tail.next_offset
         while (head := read_batch_head(data, at)) is not None:
@@ -145,7 +145,7 @@ class LogWriter:
         yield data[begin:at], next_offset
 
     def _is_full(self, more: int, head: BatchHead) -> bool:
-        """Whether a batch goes to another segment than the `more` bytes before it."""
+        """Return True if a batch goes to another segment than the `more` bytes before it."""
         size = self._tail.position + more
         return size > 0 and (
             size + head.size > self._segment_bytes

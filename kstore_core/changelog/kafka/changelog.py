@@ -155,8 +155,8 @@ class KafkaChangelog(LogHandle):
         Raises
         ------
         InconsistentStateError
-            The log ends before `from_offset`: it is not the log of who asks; or what is to be read
-            has expired meanwhile.
+            The log ends before `from_offset`: it is another log; or records
+            have expired meanwhile.
         CorruptionError
             Bytes do not fit their checksum.
         EngineError
@@ -168,7 +168,7 @@ class KafkaChangelog(LogHandle):
         return read_partition(self._cluster, self.topic, self.partition, begin, end)
 
     def close(self) -> None:
-        """Let go of the brokers; what waits is forgotten. Closing twice is fine."""
+        """Close the clients; pending records are dropped. Closing twice is fine."""
         self._open = False
         self._let_go()
 
@@ -203,8 +203,6 @@ class KafkaChangelog(LogHandle):
             raise
         self._pending = RecordColumns()
         return end
-
-    # ------------------------------------------------------------ refusals
 
     def _check_topic(self) -> None:
         count = partitions_of(self._cluster, self._asking, self.topic)

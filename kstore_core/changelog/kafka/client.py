@@ -45,7 +45,7 @@ _PASSING |= {"NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE"}
 
 
 class Cluster:
-    """Where one changelog's brokers are, and the clients that speak to them.
+    """The brokers of one changelog, and the clients that speak to them.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class Cluster:
         return self._made(AdminClient, self._settings)
 
     def close(self, client: Any) -> None:
-        """Let go of a client, unless a fork inherited it; what is not sent yet is forgotten."""
+        """Close a client, unless a fork inherited it; unsent records are dropped."""
         if _open.pop(id(client), None) is None:
             return
         if isinstance(client, self.library.Producer):
@@ -165,16 +165,16 @@ class Cluster:
                 time.sleep(0.02)
 
     def passes(self, error: KafkaError) -> bool:
-        """Whether an error may go by, so that one waits."""
+        """Return True if an error is transient, so that a retry may succeed."""
         return error.name() in _PASSING or error.retriable()
 
     @property
     def is_refused(self) -> bool:
-        """Whether the brokers do not accept who asks, so that waiting is of no use."""
+        """True if the brokers do not accept who asks, so that waiting is of no use."""
         return self.trouble is not None and self.trouble.name() in REFUSED
 
     def error(self, error: KafkaError | None, doing: str) -> KStoreError:
-        """What an error of Kafka's means: what was done, where, why, and what to do.
+        """The error that stands for one of Kafka's: what failed, where, why, and what to do.
 
         Parameters
         ----------
@@ -188,8 +188,8 @@ class Cluster:
         ):
             error = self.trouble
         name = "_TIMED_OUT" if error is None else error.name()
-        said = "" if error is None else f" ({error.str()})"
-        return meaning(name, f"{doing}, at {self.servers}: {name}{said}", self.timeout_s)
+        detail = "" if error is None else f" ({error.str()})"
+        return meaning(name, f"{doing}, at {self.servers}: {name}{detail}", self.timeout_s)
 
     @contextlib.contextmanager
     def explained(self, doing: str) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""What the errors of confluent-kafka mean here, by their names."""
+"""Errors of confluent-kafka as kstore errors, by their names."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def topics(cluster: Cluster, consumer: Consumer) -> dict[str, int]:
 
 
 def partitions_of(cluster: Cluster, consumer: Consumer, topic: str) -> int | None:
-    """How many partitions a topic has; None where there is no such topic.
+    """The number of a topic's partitions; None where there is no such topic.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def create_topic(
     replication_factor: int,
     settings: Mapping[str, str],
 ) -> int:
-    """Create a topic, unless somebody else does, and wait until brokers know it.
+    """Create a topic, unless it is there by then, and wait until brokers know it.
 
     Returns
     -------
@@ -97,11 +97,11 @@ def check_settings(cluster: Cluster, topic: str, wanted: Mapping[str, str]) -> N
 
     asked = ConfigResource(ResourceType.TOPIC, topic)
     with cluster.explained(f"the settings of the topic {topic} are not known"):
-        told = _answer(
+        answer = _answer(
             cluster,
             lambda admin, limit: admin.describe_configs([asked], request_timeout=limit)[asked],
         )
-    actual = {name: entry.value for name, entry in told.items()}
+    actual = {name: entry.value for name, entry in answer.items()}
     better = _better(wanted, actual)
     if better:
         found = ", ".join(f"{name}={actual[name]}" for name in better)
@@ -135,7 +135,7 @@ def _policies(setting: str) -> set[str]:
 
 
 def _answer(cluster: Cluster, question: Callable[..., Any]) -> Any:
-    """What an admin client is told, in time.
+    """The answer to an admin client, in time.
 
     Raises
     ------

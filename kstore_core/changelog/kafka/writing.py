@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["PartitionWriter"]
 
 _FOLLOWING = frozenset({"_MSG_TIMED_OUT", "_PURGE_QUEUE", "_PURGE_INFLIGHT", "_FATAL"})
-"""What records fail with after another one has failed for a reason."""
+"""The errors of records that fail because another one has failed."""
 
 
 class PartitionWriter:
@@ -42,7 +42,7 @@ class PartitionWriter:
         self.lost = False
 
     def send(self, records: RecordColumns) -> int | None:
-        """Send records; returns the offset behind the last one, or None where nobody says it.
+        """Send records; returns the offset behind the last one, or None where it is unknown.
 
         Raises
         ------
@@ -74,14 +74,14 @@ class PartitionWriter:
         return None if offset is None or offset < 0 else offset + 1
 
     def close(self) -> None:
-        """Let go of the producer. Closing twice is fine."""
+        """Close the producer. Closing twice is fine."""
         self._cluster.close(self._producer)
 
     def _produce(self, records: RecordColumns, outcomes: _Outcomes) -> None:
         producer = self._producer
         produce, topic, partition = producer.produce, self._topic, self._partition
         # Called with (error or None, message): what has happened, and the last one of each.
-        told = outcomes.__setitem__
+        on_delivery = outcomes.__setitem__
         for record in records:
             headers = self._pairs(record.headers) if record.headers else None
             while True:
@@ -91,7 +91,7 @@ class PartitionWriter:
                         record.value,
                         record.key,
                         partition,
-                        on_delivery=told,
+                        on_delivery=on_delivery,
                         timestamp=record.timestamp,
                         headers=headers,
                     )

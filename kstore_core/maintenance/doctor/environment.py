@@ -1,4 +1,4 @@
-"""What can be seen without opening a store: locks, leftovers, disk, permissions, versions."""
+"""Checks that open no store: locks, leftovers, disk, permissions, names, file descriptors."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def files_of(engine: Engine, root: Path, store: str) -> Path | None:
 
 
 def locks(root: Path) -> Iterator[Finding]:
-    """Who has the directory, and who had it and is gone."""
+    """Processes that have the directory open, and one that was killed with it open."""
     lock = root / LOCK_FILE
     if lock.is_dir():
         why = f"{lock} is a directory, so nobody can open {root} for writing"
@@ -87,8 +87,8 @@ def locks(root: Path) -> Iterator[Finding]:
         remedy = f"move it away, and the next writer makes it: mv {_quote(lock)} {_quote(moved)}"
         yield at("finding", "lock", why, remedy)
     names = (".lock", LOCK_FILE)
-    inside = [file for file in below(root) if file.name in ("LOCK", "data.mdb")]
-    held = holders([*(root / name for name in names), *inside])
+    databases = [file for file in below(root) if file.name in ("LOCK", "data.mdb")]
+    held = holders([*(root / name for name in names), *databases])
     for holder in held:
         file = holder.file.relative_to(root)
         who = "Kafka Streams" if file.name == ".lock" else "it"
@@ -107,7 +107,7 @@ def locks(root: Path) -> Iterator[Finding]:
 
 
 def lock_file(root: Path, engine: Engine) -> Iterator[Finding]:
-    """Whether the lock file names the engine of the stores, which has recognised them without."""
+    """A lock file that does not name the engine of the stores."""
     fault, recorded = lock_fault(root), recorded_engine(root)
     if fault is None and recorded != engine.name:
         fault = f"names the engine {recorded!r}"
@@ -120,7 +120,7 @@ def lock_file(root: Path, engine: Engine) -> Iterator[Finding]:
 
 
 def leftovers(root: Path) -> Iterator[Finding]:
-    """What interrupted work has left behind; what a writer is at work with is none of it."""
+    """Files of interrupted work; the files of a live writer do not count."""
     yield from _migrations(root)
     if not holders([root / LOCK_FILE]):
         yield from _of_writers(root)
@@ -144,7 +144,7 @@ def leftovers(root: Path) -> Iterator[Finding]:
 def _of_writers(root: Path) -> Iterator[Finding]:
     for pattern, what in (
         (".kstore-dropped~", "holds expired segments that were being deleted"),
-        (".kstore-restore-*", "is what an interrupted restore has put aside of its log"),
+        (".kstore-restore-*", "is the spill of an interrupted restore"),
         ("lmdb/~*", "is an environment that was being made"),
     ):
         for entry in sorted(root.glob(pattern)):
@@ -152,7 +152,7 @@ def _of_writers(root: Path) -> Iterator[Finding]:
 
 
 def _scratch() -> Iterator[Finding]:
-    """What killed readers, of any state directory, have left in the temporary directory."""
+    """Scratch directories of killed readers, of any state directory."""
     temporary = Path(tempfile.gettempdir()).resolve()
     used = {folder for file in open_files() for folder in (file, *file.parents)}
     left = [
@@ -183,7 +183,7 @@ def _migrations(root: Path) -> Iterator[Finding]:
 
 
 def disk(root: Path) -> Iterator[Finding]:
-    """Whether there is room, for the stores and for what readers copy."""
+    """Full disks, of the stores and of the copies of readers."""
     for place in {root: "the stores", Path(tempfile.gettempdir()): "what readers copy"}.items():
         directory, use = place
         usage = shutil.disk_usage(directory)
@@ -194,7 +194,7 @@ def disk(root: Path) -> Iterator[Finding]:
 
 
 def permissions(root: Path) -> Iterator[Finding]:
-    """Whether it can be written to."""
+    """Directories that cannot be read or written."""
     if os.statvfs(root).f_flag & os.ST_RDONLY:
         why = f"{root} is mounted read-only, so it can only be read"
         yield at("finding", "permissions", why, "mount it read-write to write to it")
@@ -206,7 +206,7 @@ def permissions(root: Path) -> Iterator[Finding]:
 
 
 def limits(engine: Engine, root: Path, store: str) -> Iterator[Finding]:
-    """Whether the store's segments have names of today, and file descriptors enough."""
+    """Legacy names of segments, and too few file descriptors for them."""
     if store not in engine.parents(root):
         return
     segments = engine.children(root, store)

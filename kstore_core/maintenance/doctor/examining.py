@@ -1,4 +1,4 @@
-"""The whole directory and what is around it, looked at; nothing is changed."""
+"""The examination of a state directory and its environment, read-only."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from kstore_core.maintenance.doctor.logs import in_logs
 from kstore_core.maintenance.doctor.store_checks import in_stores, surveys
 from kstore_core.maintenance.doctor.versions import rocksdb_versions
 from kstore_core.maintenance.verify import Finding, Verified
-from kstore_core.maintenance.verify.units import Survey, is_forbidden
+from kstore_core.maintenance.verify.protocol import Survey, is_forbidden
 from kstore_core.spec import is_name
 from kstore_core.state import open_state
 
@@ -106,7 +106,7 @@ def _stores(engine: Engine, root: Path, logs: Path | None) -> Iterator[Finding]:
     lost = sorted(_without_database(engine, root) - {*stores})
     for store in lost:
         why = "its directory has files and no database"
-        yield at("corrupt", "files", why, _aside(root, store), store)
+        yield at("corrupt", "files", why, _quarantine_command(root, store), store)
     damaged = set()
     for store in stores:
         names: list[str | None] = [None]
@@ -117,27 +117,36 @@ def _stores(engine: Engine, root: Path, logs: Path | None) -> Iterator[Finding]:
                 damaged.add(store)
                 yield finding
         yield from limits(engine, root, store)
-    said: dict[str, Survey] = {}
+    surveyed: dict[str, Survey] = {}
     for store, found, findings in surveys(engine, root, stores):
         yield from findings
         if found is not None and (found.read or store not in damaged):
-            said[store] = found
-    yield from in_stores(root, said)
+            surveyed[store] = found
+    yield from in_stores(root, surveyed)
     if logs is not None:
-        yield from in_logs(root, logs.resolve(), said)
+        yield from in_logs(root, logs.resolve(), surveyed)
 
 
 def _files(engine: Engine, root: Path, store: str, segment: str | None) -> Iterator[Finding]:
     try:
         for fault in engine.file_faults(root, store, segment):
-            yield at("corrupt", "files", fault, _aside(root, store), store, segment or "")
+            yield at(
+                "corrupt", "files", fault, _quarantine_command(root, store), store, segment or ""
+            )
     except EngineLockedError as error:
         yield at("note", "files", str(error), "", store, segment or "")
     except (KStoreError, OSError) as error:
         if is_forbidden(error):
             yield at("finding", "permissions", str(error), _ALLOW, store, segment or "")
         else:
-            yield at("corrupt", "files", str(error), _aside(root, store), store, segment or "")
+            yield at(
+                "corrupt",
+                "files",
+                str(error),
+                _quarantine_command(root, store),
+                store,
+                segment or "",
+            )
 
 
 def _without_database(engine: Engine, root: Path) -> set[str]:
@@ -152,5 +161,5 @@ def _without_database(engine: Engine, root: Path) -> set[str]:
     }
 
 
-def _aside(root: Path, store: str) -> str:
+def _quarantine_command(root: Path, store: str) -> str:
     return command("doctor", root, options=f"--set-aside {store}")

@@ -1,4 +1,4 @@
-"""Who has the files of a state directory, as far as the kernel tells."""
+"""Processes that hold locks on files of a state directory, from /proc."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Holder(NamedTuple):
     ----------
     file : Path
     pid : int
-        0 where the kernel does not tell, as of a process in another container.
+        0 if unknown, as for a process of another container.
     command : str
-        Its name; empty where it cannot be told.
+        Its name; empty if unknown.
     """
 
     file: Path
@@ -37,7 +37,7 @@ class Holder(NamedTuple):
 
 
 def holders(files: Iterable[Path]) -> list[Holder]:
-    """Who has these files locked; nobody is, where there is no ``/proc/locks``."""
+    """Processes with locks on these files; none where ``/proc/locks`` is missing."""
     known = {}
     for file in files:
         with suppress(OSError):

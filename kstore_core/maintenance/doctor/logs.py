@@ -9,12 +9,12 @@ from kstore_core.changelog.files.tail import cuts
 from kstore_core.maintenance.doctor.environment import at, remove
 from kstore_core.maintenance.verify import Finding
 from kstore_core.maintenance.verify.logs import check_end, log_of
-from kstore_core.maintenance.verify.units import LOG_REMEDY, Survey
+from kstore_core.maintenance.verify.protocol import LOG_REMEDY, Survey
 
 __all__ = ["in_logs"]
 
 
-def in_logs(root: Path, logs: Path, said: Mapping[str, Survey]) -> Iterator[Finding]:
+def in_logs(root: Path, logs: Path, stores: Mapping[str, Survey]) -> Iterator[Finding]:
     """Logs that end before their stores, and files that were cut off; records are not read.
 
     Parameters
@@ -23,10 +23,10 @@ def in_logs(root: Path, logs: Path, said: Mapping[str, Survey]) -> Iterator[Find
         The state directory.
     logs : Path
         The directory of the changelogs, or a log.
-    said : mapping
-        What each store says of itself.
+    stores : mapping
+        The survey of each store.
     """
-    for store, survey in said.items():
+    for store, survey in stores.items():
         log = log_of(logs, store, root)
         if log is None:
             continue

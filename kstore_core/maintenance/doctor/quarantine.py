@@ -26,7 +26,7 @@ _MAKING = ".kstore-set-aside~"
 
 
 class SetAside(NamedTuple):
-    """What was set aside.
+    """A quarantined store.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ def set_aside(
             )
         raise StateError(f"{root} has no store {store!r}; it has: {', '.join(known) or 'none'}")
     check_not_moving(root, store)
-    ((_, said, _),) = surveys(made, root, [store])
+    ((_, survey, _),) = surveys(made, root, [store])
     recorded = recorded_engine(root)
     lock = DirectoryLock(root, made.name)
     try:
@@ -97,15 +97,15 @@ def set_aside(
                 pid=held[0].pid or None,
             )
         target = _free(root, store)
-        inside = target / files.relative_to(root)
+        moved = target / files.relative_to(root)
         _make(target, recorded or made.name)
-        inside.parent.mkdir(parents=True, exist_ok=True)
-        files.rename(inside)
-        for folder in (inside.parent, target, files.parent, root):
+        moved.parent.mkdir(parents=True, exist_ok=True)
+        files.rename(moved)
+        for folder in (moved.parent, target, files.parent, root):
             sync_directory(folder)
     finally:
         lock.release()
-    return SetAside(store, target, None if said is None else said.record.spec)
+    return SetAside(store, target, None if survey is None else survey.record.spec)
 
 
 def _make(target: Path, engine: str) -> None:
@@ -117,7 +117,7 @@ def _make(target: Path, engine: str) -> None:
 
 
 def _free(root: Path, store: str) -> Path:
-    """A name that nothing has."""
+    """The first free name."""
     for number in itertools.count(1):
         target = root / f"{store}.set-aside-{number}"
         if not os.path.lexists(target):

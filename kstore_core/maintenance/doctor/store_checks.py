@@ -1,4 +1,4 @@
-"""What stores say of themselves, asked by a child process, which damage may end."""
+"""Checks of what stores record of themselves, read in a subprocess that damage may end."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from kstore_core.engine import Engine
 from kstore_core.hints import command
 from kstore_core.maintenance.doctor.environment import at
 from kstore_core.maintenance.verify import Finding
-from kstore_core.maintenance.verify.child import Child, DiedError
-from kstore_core.maintenance.verify.units import Job, Survey, Unit
+from kstore_core.maintenance.verify.protocol import Job, Survey, Unit
+from kstore_core.maintenance.verify.subprocesses import Child, DiedError
 from kstore_core.offsets import Partition
 
 __all__ = ["differing_offsets", "in_stores", "surveys"]
@@ -23,7 +23,7 @@ _PATIENCE_S = 120.0
 def surveys(
     engine: Engine, root: Path, stores: Iterable[str]
 ) -> Iterator[tuple[str, Survey | None, list[Finding]]]:
-    """What each store says, None where that ends who asks; and what was found on the way."""
+    """Each store with its survey, None if reading it ended the subprocess, and its findings."""
     with ExitStack() as stack:
         child: Child | None = None
         for store in stores:
@@ -32,7 +32,7 @@ def surveys(
                 job = Job(engine, root, None, 1, None)
                 child = stack.enter_context(Child(job, _PATIENCE_S))
             try:
-                found = child.do(Unit("survey", store), partial(_told, findings))
+                found = child.do(Unit("survey", store), partial(_add_finding, findings))
             except DiedError as error:
                 child = None
                 why = f"the engine died reading it: {error}"
@@ -42,14 +42,14 @@ def surveys(
                 yield store, found, findings
 
 
-def _told(findings: list[Finding], name: str, content: Finding) -> None:
+def _add_finding(findings: list[Finding], name: str, content: Finding) -> None:
     if name == "finding":
         findings.append(content)
 
 
-def in_stores(root: Path, said: Mapping[str, Survey]) -> Iterator[Finding]:
+def in_stores(root: Path, surveyed: Mapping[str, Survey]) -> Iterator[Finding]:
     """Descriptions that are missing, upgrades that are not finished, offsets that lag."""
-    for store, found in said.items():
+    for store, found in surveyed.items():
         verify = f"see what is damaged with: {command('verify', root, store)}"
         if not found.read:
             yield at("corrupt", "unreadable", "nothing of it can be read", verify, store)
@@ -66,7 +66,7 @@ def in_stores(root: Path, said: Mapping[str, Survey]) -> Iterator[Finding]:
         for older, count in found.older.items():
             why = f"about {count} rows are still in the format {older}"
             yield at("note", "upgrade", why, command("upgrade", root, store), store)
-    offsets = {store: found.record.known_offsets for store, found in said.items() if found.read}
+    offsets = {store: found.record.known_offsets for store, found in surveyed.items() if found.read}
     yield from differing_offsets(root, offsets)
 
 
@@ -74,19 +74,19 @@ def differing_offsets(
     root: Path, offsets: Mapping[str, Mapping[Partition, int]]
 ) -> Iterator[Finding]:
     """Stores that contain less of a partition than others, or say nothing where others do."""
-    known = {partition for said in offsets.values() for partition in said}
+    known = {partition for found in offsets.values() for partition in found}
     for topic, partition in sorted(known):
-        said = {
+        reached = {
             store: found[topic, partition]
             for store, found in offsets.items()
             if (topic, partition) in found
         }
-        behind = [store for store, offset in said.items() if offset < max(said.values())]
+        behind = [store for store, offset in reached.items() if offset < max(reached.values())]
         if behind:
             why = (
                 f"{topic}-{partition} is contained up to "
-                + ", ".join(f"{offset} by {store}" for store, offset in sorted(said.items()))
-                + f": a replay begins behind {min(said.values())}"
+                + ", ".join(f"{offset} by {store}" for store, offset in sorted(reached.items()))
+                + f": a replay begins behind {min(reached.values())}"
             )
             yield at("note", "offsets", why, "", behind[0])
     silent = sorted(store for store, found in offsets.items() if not found)

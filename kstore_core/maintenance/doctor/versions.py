@@ -1,4 +1,4 @@
-"""Whether files were written by a newer RocksDB than the one that is installed."""
+"""A check for files of a newer RocksDB than the installed one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ with tempfile.TemporaryDirectory() as root:
 
 
 def rocksdb_versions(engine: Engine, root: Path, *, sound: bool) -> Iterator[Finding]:
-    """Tell of a release that may not be able to read what a later one has written.
+    """Findings of stores that a later RocksDB than the installed one wrote.
 
     Kafka Streams brings another RocksDB than the binding does, and each reads what the other one
     writes, so where all stores were read this is no fault. The binding does not say which RocksDB

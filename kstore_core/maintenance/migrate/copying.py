@@ -1,8 +1,8 @@
-"""The copy of a store in another format or engine, and whether it is one."""
+"""The copy of a store in another format or engine, and its comparison with the store."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -11,13 +11,11 @@ from kstore_core.engine import Chunk, Engine
 from kstore_core.errors import CorruptionError
 from kstore_core.maintenance.migrate.contents import opened
 from kstore_core.maintenance.migrate.converting import Converter, Lost
+from kstore_core.maintenance.migrate.results import MigrateProgress, ProgressCallback
 from kstore_core.offsets import Entries, StoreRecord
 from kstore_core.spec import StoreSpec
 
-__all__ = ["Place", "Say", "copy", "losses", "verify"]
-
-Say = Callable[[str, int, int], object]
-"""Told of each chunk: the step, how many rows it has passed, of about how many."""
+__all__ = ["Place", "copy", "losses", "verify"]
 
 
 class Place(NamedTuple):
@@ -28,16 +26,18 @@ class Place(NamedTuple):
     spec: StoreSpec
 
 
-def losses(source: Place, target: StoreSpec, say: Say) -> Lost:
-    """What would be lost; nothing is written."""
+def losses(source: Place, target: StoreSpec, callback: ProgressCallback) -> Lost:
+    """Count what a copy would lose; nothing is written."""
     with opened(*source) as old:
         converter = Converter(source.spec.format, target.format, source.spec.family)
-        for _ in _converted(old.rows(), converter, "count", old.about(), say):
+        for _ in _converted(
+            old.rows(), converter, "count", old.about(), source.spec.name, callback
+        ):
             pass
         return converter.lost
 
 
-def copy(source: Place, target: Place, say: Say) -> tuple[int, Lost]:
+def copy(source: Place, target: Place, callback: ProgressCallback) -> tuple[int, Lost]:
     """Copy rows and what the store keeps of itself; how many rows, and what was lost.
 
     Raises
@@ -57,7 +57,7 @@ def copy(source: Place, target: Place, say: Say) -> tuple[int, Lost]:
 
     converter = Converter(source.spec.format, target.spec.format, source.spec.family)
     with opened(*source) as old, opened(*target, writable=True) as new:
-        rows = _converted(old.rows(), converter, "copy", old.about(), say)
+        rows = _converted(old.rows(), converter, "copy", old.about(), source.spec.name, callback)
         new.load(counted(rows))
         record = old.record
         new.keep(
@@ -72,7 +72,7 @@ def copy(source: Place, target: Place, say: Say) -> tuple[int, Lost]:
     return count, converter.lost
 
 
-def verify(source: Place, target: Place, say: Say) -> int:
+def verify(source: Place, target: Place, callback: ProgressCallback) -> int:
     """Compare the copy with the store, both opened anew, row by row; returns how many rows.
 
     Raises
@@ -83,33 +83,38 @@ def verify(source: Place, target: Place, say: Say) -> int:
     converter = Converter(source.spec.format, target.spec.format, source.spec.family)
     with opened(*source) as old, opened(*target) as new:
         _check_record(old.record, new.record, target.spec)
-        rows = _converted(old.rows(), converter, "verify", old.about(), say)
+        rows = _converted(old.rows(), converter, "verify", old.about(), source.spec.name, callback)
         return _check_rows(rows, new.rows(), target.spec.name)
 
 
 def _converted(
-    chunks: Iterator[Chunk], converter: Converter, step: str, about: int, say: Say
+    chunks: Iterator[Chunk],
+    converter: Converter,
+    step: str,
+    about: int,
+    store: str,
+    callback: ProgressCallback,
 ) -> Iterator[Chunk]:
     done = 0
-    say(step, 0, about)
+    callback(MigrateProgress(store, step, 0, about))
     for keys, values in chunks:
         yield keys, converter.rows(keys, values)
         done += len(keys)
-        say(step, done, max(about, done))
+        callback(MigrateProgress(store, step, done, max(about, done)))
 
 
 def _check_record(old: StoreRecord, new: StoreRecord, spec: StoreSpec) -> None:
-    said = new.spec
+    stored = new.spec
     if (
-        said is None
-        or not said.describes(spec)
+        stored is None
+        or not stored.describes(spec)
         or replace(new, spec=None) != replace(old, spec=None)
     ):
         raise _differ(spec.name, "in its offsets, position, stream time or spec")
 
 
 def _check_rows(ours: Iterator[Chunk], theirs: Iterator[Chunk], store: str) -> int:
-    """Rows of two iterations are the same ones; the chunks that they come in may be others."""
+    """Compare the rows of two scans, whose chunks may differ; return their number."""
     count = 0
     keys: list[bytes] = []
     values: list[bytes] = []

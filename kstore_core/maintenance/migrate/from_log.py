@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from kstore_core.changelog import Changelog, check_changelog
+from kstore_core.changelog import Changelog
+from kstore_core.changelog.protocol import check_changelog
 from kstore_core.changelog.whole import whole_end
 from kstore_core.codec import decode_latest
 from kstore_core.engine import Chunk
@@ -14,7 +15,8 @@ from kstore_core.formats import PLAIN, VERSIONED
 from kstore_core.hints import command
 from kstore_core.maintenance.migrate.contents import opened
 from kstore_core.maintenance.migrate.converting import Converter
-from kstore_core.maintenance.migrate.copying import Place, Say
+from kstore_core.maintenance.migrate.copying import Place
+from kstore_core.maintenance.migrate.results import MigrateProgress, ProgressCallback
 from kstore_core.offsets import UNKNOWN, Entries
 from kstore_core.restore.replay import RestoreProgress, first_offset
 from kstore_core.restore.rows import Restored
@@ -51,12 +53,14 @@ def check_log(source: Place, log: Changelog) -> None:
         )
 
 
-def restore_versions(source: Place, target: Place, log: Changelog, say: Say) -> Restored:
+def restore_versions(
+    source: Place, target: Place, log: Changelog, callback: ProgressCallback
+) -> Restored:
     """Restore the versioned store from the log, and keep what the store keeps of itself."""
 
     def listen(progress: RestoreProgress) -> None:
         done = progress.next_offset - progress.begin
-        say("copy", done, progress.end - progress.begin)
+        callback(MigrateProgress(source.spec.name, "copy", done, progress.end - progress.begin))
 
     with open_state(target.root, engine=target.engine, durability="power") as state:
         restored = state.restore(target.spec, log, listener=listen)
@@ -66,10 +70,10 @@ def restore_versions(source: Place, target: Place, log: Changelog, say: Say) -> 
     return restored
 
 
-def compare(source: Place, target: Place, say: Say) -> int:
-    """How many keys have another newest version than the store has a value for them, or none.
+def compare(source: Place, target: Place, callback: ProgressCallback) -> int:
+    """Count the keys whose newest version differs from their value in the store.
 
-    So may keys whose records were not in the order of their times, or too late for the history.
+    Records out of the order of their times, or too late for the history, make such keys.
     """
     plain = Converter(source.spec.format, PLAIN, source.spec.family)
     bare = Converter(target.spec.format, VERSIONED, target.spec.family)
@@ -92,8 +96,8 @@ def compare(source: Place, target: Place, say: Say) -> int:
                 differing += version[1] != value
                 version = next(versions, None)
             if done % 10_000 == 0:
-                say("verify", done, max(about, done))
-        say("verify", done, done)
+                callback(MigrateProgress(source.spec.name, "verify", done, max(about, done)))
+        callback(MigrateProgress(source.spec.name, "verify", done, done))
         if version is not None:
             differing += sum(1 for _ in chain([version], versions))
         return differing

@@ -15,7 +15,7 @@ from kstore_core.changelog import Changelog
 from kstore_core.engine import Engine
 from kstore_core.errors import SpecError, StateError
 from kstore_core.hints import command
-from kstore_core.maintenance.migrate.results import Listener, Migrated, MigrateProgress
+from kstore_core.maintenance.migrate.results import Migrated, MigrateProgress, ProgressCallback
 from kstore_core.maintenance.migrate.swapping import discard, set_aside, swap
 from kstore_core.maintenance.migrate.work import To, Work, check_on_disk
 from kstore_core.plugins.registry import make_engine
@@ -43,7 +43,7 @@ def migrate(
     drop_old: bool = False,
     options: Mapping[str, Any] | None = None,
     lock_timeout_s: float = 0,
-    on_progress: Listener | None = None,
+    on_progress: ProgressCallback | None = None,
 ) -> list[Migrated]:
     """Write a store anew, in another format, engine or shape, and put it in the place of the old.
 
@@ -66,7 +66,7 @@ def migrate(
     from_log : Changelog, optional
         Of a key-value store, which becomes a versioned one.
     spec : StoreSpec or several, optional
-        What stores are of which the directory does not tell.
+        What stores are of which the directory does not callback.
     lossy : bool
         Whether headers and timestamps may be lost, or values may be other ones.
     drop_old : bool
@@ -88,7 +88,7 @@ def migrate(
     StateError
         There is no such directory or store; it has others; an earlier old store is still there.
     SpecError
-        The directory does not tell what the store is, or there is no such format of its shape.
+        The directory does not callback what the store is, or there is no such format of its shape.
     FormatDowngradeError
         Something would be lost.
     InconsistentStateError
@@ -104,10 +104,10 @@ def migrate(
     specs = {one.name: one for one in given}
 
     def work(root: Path, source: Engine, lock: DirectoryLock, plan: Plan | None) -> list[Migrated]:
-        tell = on_progress or (lambda progress: None)
+        callback = on_progress or (lambda progress: None)
         finished: list[Migrated] = []
         if plan is not None and plan.step == "swap":
-            swap(root, plan, lock, lambda step, name: tell(MigrateProgress(name, step)))
+            swap(root, plan, lock, lambda step, name: callback(MigrateProgress(name, step)))
             finished = [
                 Migrated(name, True, plan.before, plan.after, old=set_aside(root, name))
                 for name in plan.stores
@@ -124,12 +124,12 @@ def migrate(
                 )
             done = finished
         else:
-            done = Work(root, source, specs, tell, lossy=lossy).run(
+            done = Work(root, source, specs, callback, lossy=lossy).run(
                 store, to, engine, from_log, every_store, lock, drop_old=drop_old
             )
             done = finished if finished and not any(one.changed for one in done) else done
         for one in done if drop_old else ():
-            tell(MigrateProgress(one.store, "drop"))
+            callback(MigrateProgress(one.store, "drop"))
             discard(root, one.store)
             one.old = None
         return done

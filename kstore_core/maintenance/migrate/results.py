@@ -1,4 +1,4 @@
-"""What is told of a migration: how far it is, and what has become of a store."""
+"""Progress and results of a migration."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import NamedTuple
 from kstore_core.formats import ValueFormat
 from kstore_core.maintenance.migrate.converting import Lost
 
-__all__ = ["Listener", "MigrateProgress", "Migrated"]
+__all__ = ["MigrateProgress", "Migrated", "ProgressCallback"]
 
 
 class MigrateProgress(NamedTuple):
-    """How far a migration is. It is told of a step before the step is made.
+    """Progress of a migration, reported before each step.
 
     Attributes
     ----------
@@ -36,14 +36,13 @@ class MigrateProgress(NamedTuple):
 
 @dataclass(slots=True)
 class Migrated:
-    """What became of a store.
+    """The result of a migration for one store.
 
     Attributes
     ----------
     store : str
     changed : bool
-        Whether anything was to be done. If not, it is what was asked for already, and what follows
-        says nothing.
+        False if the store already was as asked; the other attributes are then meaningless.
     before, after : ValueFormat or None
         None where an earlier run had made the new store, and this one put it in its place.
     engine_before, engine : str
@@ -71,4 +70,4 @@ class Migrated:
     old: Path | None = None
 
 
-Listener = Callable[[MigrateProgress], object]
+ProgressCallback = Callable[[MigrateProgress], object]

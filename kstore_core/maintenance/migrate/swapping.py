@@ -42,13 +42,15 @@ def _folder_of(engine: Engine, root: Path, store: str) -> str:
     return str(folder.relative_to(root))
 
 
-def swap(root: Path, plan: Plan, lock: DirectoryLock, tell: Callable[[str, str], object]) -> None:
+def swap(
+    root: Path, plan: Plan, lock: DirectoryLock, callback: Callable[[str, str], object]
+) -> None:
     """Set the old stores aside, put the new ones in their place, and forget the plan.
 
     Parameters
     ----------
-    tell : callable
-        Told of each step before it is made: its name and the store.
+    callback : callable
+        Called before each step with its name and the store.
 
     Raises
     ------
@@ -61,18 +63,18 @@ def swap(root: Path, plan: Plan, lock: DirectoryLock, tell: Callable[[str, str],
         if not new.exists():
             continue  # it is in its place
         if old.exists():
-            tell("set aside", store)
+            callback("set aside", store)
             _rename(old, aside, root)
             DirectoryLock(at.old / store, plan.before).release()  # it says the engine
-        tell("put in place", store)
+        callback("put in place", store)
         _rename(new, root / after, root)
     if plan.before != plan.after:
-        tell("record", plan.stores[0])
+        callback("record", plan.stores[0])
         lock.record(plan.after)
         for move in plan.moves:
             with suppress(OSError):  # something else is in it
                 (root / move.before).parent.rmdir()
-    tell("finish", plan.stores[0])
+    callback("finish", plan.stores[0])
     at.plan.unlink()
     sync_directory(at.home)
     clean(root)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -15,9 +14,9 @@ from kstore_core.errors import FormatDowngradeError, SpecError, StateError, Unsu
 from kstore_core.formats import ValueFormat, named
 from kstore_core.hints import command
 from kstore_core.maintenance.migrate.contents import opened
-from kstore_core.maintenance.migrate.copying import Place, Say, copy, losses, verify
+from kstore_core.maintenance.migrate.copying import Place, copy, losses, verify
 from kstore_core.maintenance.migrate.from_log import check_log, compare, restore_versions
-from kstore_core.maintenance.migrate.results import Listener, Migrated, MigrateProgress
+from kstore_core.maintenance.migrate.results import Migrated, MigrateProgress, ProgressCallback
 from kstore_core.maintenance.migrate.swapping import clean, discard, moves, set_aside, swap
 from kstore_core.maintenance.upgrade.finishing import databases, kind_of
 from kstore_core.plugins.registry import make_engine
@@ -48,14 +47,14 @@ class Work:
         root: Path,
         source: Engine,
         specs: Mapping[str, StoreSpec],
-        tell: Listener,
+        callback: ProgressCallback,
         *,
         lossy: bool,
     ) -> None:
         self._root = root
         self._source = source
         self._specs = specs
-        self._tell = tell
+        self._callback = callback
         self._lossy = lossy
 
     def run(
@@ -87,7 +86,7 @@ class Work:
             ]
             for name in plan.stores if drop_old else ():
                 discard(self._root, name)
-            self._tell(MigrateProgress(plan.stores[0], "plan"))
+            self._callback(MigrateProgress(plan.stores[0], "plan"))
             steps = moves(plan, self._source, target, self._root)
             plan = replace(plan, step="swap", moves=steps)
             plan.write(self._root)
@@ -95,7 +94,7 @@ class Work:
             places(self._root).plan.unlink(missing_ok=True)
             clean(self._root)
             raise
-        swap(self._root, plan, lock, lambda step, name: self._tell(MigrateProgress(name, step)))
+        swap(self._root, plan, lock, lambda step, name: self._callback(MigrateProgress(name, step)))
         for one in done:
             one.old = set_aside(self._root, one.store)
         return done
@@ -208,26 +207,23 @@ class Work:
         target = Place(engine, places(self._root).new, new)
         target.root.mkdir(exist_ok=True)
         done = Migrated(old.name, True, self._source.name, engine.name, old.format, new.format)
-        say: Say = partial(_said, self._tell, old.name)
         found = databases(self._source, self._root, old.name, None)
         # Claimed, or Kafka Streams could begin to write, which knows no lock file.
         with closing(found[0]()) if found else nullcontext():
             if new.shape != old.shape:
-                self._make_versions(source, target, cast("Changelog", log), say, done)
+                self._make_versions(source, target, cast("Changelog", log), done)
                 return done
             if not self._lossy:
-                self._refuse_losses(source, new, say)
-            done.rows, done.lost = copy(source, target, say)
-            verify(source, target, say)
+                self._refuse_losses(source, new)
+            done.rows, done.lost = copy(source, target, self._callback)
+            verify(source, target, self._callback)
         return done
 
-    def _make_versions(
-        self, source: Place, target: Place, log: Changelog, say: Say, done: Migrated
-    ) -> None:
+    def _make_versions(self, source: Place, target: Place, log: Changelog, done: Migrated) -> None:
         check_log(source, log)
-        restored = restore_versions(source, target, log, say)
+        restored = restore_versions(source, target, log, self._callback)
         done.rows, done.late = restored.rows, restored.late
-        done.differing = compare(source, target, say)
+        done.differing = compare(source, target, self._callback)
         if done.differing and not self._lossy:
             raise StateError(
                 f"{done.differing} keys of the store {done.store!r} would have another newest "
@@ -236,18 +232,14 @@ class Work:
                 "lossy=True, --lossy"
             )
 
-    def _refuse_losses(self, source: Place, new: StoreSpec, say: Say) -> None:
+    def _refuse_losses(self, source: Place, new: StoreSpec) -> None:
         old = source.spec.format
         if old.timestamped <= new.format.timestamped and old.headers <= new.format.headers:
             return
-        lost = losses(source, new, say)
+        lost = losses(source, new, self._callback)
         if any(lost):
             raise FormatDowngradeError(
                 f"as {new.format.name} the store {new.name!r} would lose {lost.headers} headers of "
                 f"{lost.headed} values and {lost.timestamps} timestamps; nothing was changed. If "
                 "they are to go, pass lossy=True, --lossy"
             )
-
-
-def _said(tell: Listener, store: str, step: str, rows: int, total: int) -> None:
-    tell(MigrateProgress(store, step, rows, total))

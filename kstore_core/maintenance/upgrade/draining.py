@@ -14,18 +14,17 @@ from itertools import accumulate
 from kstore_core.codec.conversions.upgrades import convert_rows
 from kstore_core.engine import Chunk, Database, Namespace, Rows
 from kstore_core.formats import Convert, ValueFormat, by_name
-from kstore_core.offsets import StoreRecord, commit_rows, read_record
+from kstore_core.offsets import Entries, StoreRecord, read_record
 from kstore_core.tables import OFFSETS
 from kstore_core.tables.upgrading import DEFAULT, check_namespaces, drop_empty, look_at
 
-__all__ = ["BATCH_ROWS", "Say", "drain"]
+__all__ = ["BATCH_ROWS", "BatchCallback", "drain"]
 
 BATCH_ROWS = 10_000
 _BATCH_BYTES = 8 * 1024 * 1024
 
-Say = Callable[[ValueFormat, ValueFormat, int, int], object]
-"""Told after each batch: from which format to which, how many rows were moved, of about how
-many."""
+BatchCallback = Callable[[ValueFormat, ValueFormat, int, int], object]
+"""Called after each batch: older and newer format, rows moved, rows in all (estimated)."""
 
 
 def drain(
@@ -36,7 +35,7 @@ def drain(
     store: str,
     segment_bytes: int,
     batch_rows: int,
-    say: Say,
+    callback: BatchCallback,
 ) -> tuple[dict[str, int], set[str]]:
     """Move every row to ``target``, and let go of the namespaces of older formats.
 
@@ -69,7 +68,7 @@ def drain(
     while (step := _next_step(database, target)) is not None:
         older, newer = step
         convert = newer.conversion(older.name, segment_bytes)
-        count = _move(database, record, older, newer, convert, batch_rows, say)
+        count = _move(database, record, older, newer, convert, batch_rows, callback)
         moved[older.name] = moved.get(older.name, 0) + count
     database.namespace(target.namespace)
     if entries := _moved_spec(record, target):
@@ -100,7 +99,7 @@ def _move(
     newer: ValueFormat,
     convert: Convert,
     batch_rows: int,
-    say: Say,
+    callback: BatchCallback,
 ) -> int:
     """Move every row of one namespace to another; returns how many there were."""
     old, new = database.namespace(older.namespace), database.namespace(newer.namespace)
@@ -123,7 +122,7 @@ def _move(
         )
         moved += count
         lo = behind
-        say(older, newer, moved, total)
+        callback(older, newer, moved, total)
     return moved
 
 
@@ -160,5 +159,5 @@ def _moved_spec(record: StoreRecord, value_format: ValueFormat) -> dict[str, Row
     if record.spec is None or record.spec.format.name not in value_format.upgrades:
         return {}
     record.spec = replace(record.spec, format=value_format)
-    entries = commit_rows(record, offsets=None, position=None, stream_time=None, spec=record.spec)
+    entries = Entries(spec=record.spec).rows(record)
     return {OFFSETS: entries}

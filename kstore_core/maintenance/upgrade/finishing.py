@@ -177,7 +177,7 @@ def upgrade(
                 store=store,
                 segment_bytes=0 if in_segments else ID_BYTES,
                 batch_rows=batch_rows,
-                say=_Said(done, left, progress),
+                callback=_BatchProgress(done, left, progress),
             )
             for older, count in moved.items():
                 done.moved[older] = done.moved.get(older, 0) + count
@@ -238,8 +238,8 @@ def _with_opened(open_one: Callable[[], Database], work: Callable[[Database], No
 
 
 @dataclass(slots=True)
-class _Said:
-    """What is told of the move of one database's rows.
+class _BatchProgress:
+    """Reports the batches of one database as progress of the store.
 
     Attributes
     ----------
@@ -294,9 +294,13 @@ def kind_of(
         and (time_ordered is None or _is_ordered(family) == time_ordered)
     ]
     if able and not asked:
-        told = [family for family in able if spec or time_ordered or not _is_ordered(family)]
+        known_families = [
+            family for family in able if spec or time_ordered or not _is_ordered(family)
+        ]
         wanted = "time_ordered_" * bool(time_ordered) + (shape or _shape_of(able[0]))
-        raise SpecError(f"{where} is of the shape {' or '.join(told or able)}, not {wanted}")
+        raise SpecError(
+            f"{where} is of the shape {' or '.join(known_families or able)}, not {wanted}"
+        )
     if time_ordered is None and len(asked) > 1:  # few are; they have to be asked for
         asked = [family for family in asked if not _is_ordered(family)] or asked
     if shape is None and len(asked) > 1:

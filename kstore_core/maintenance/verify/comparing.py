@@ -1,4 +1,4 @@
-"""Whether a store holds what its changelog says: it is restored beside, and the two compared."""
+"""The comparison of a store with a restore of its changelog."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _of_bytes(stored: StoredSpec) -> StoreSpec:
 
 
 def _differences(store: Any, restored: Any, log: Path) -> Iterator[Difference | Counts]:
-    """What the one has and the other has not, in the order of their rows."""
+    """Records that differ, in the order of rows."""
     count = 0
     for key, held, logged in _paired(_contents(store), _contents(restored)):
         count += 1

@@ -18,9 +18,9 @@ from kstore_core.offsets import StoreRecord
 from kstore_core.tables import OFFSETS
 from kstore_core.tables.upgrading import check_namespaces, look_at
 
-__all__ = ["DatabaseCheck", "Told"]
+__all__ = ["DatabaseCheck", "FaultCallback"]
 
-Told = Callable[[Fault, str | None, bytes | None], None]
+FaultCallback = Callable[[Fault, str | None, bytes | None], None]
 """Takes a fault, its namespace and its stored key."""
 
 _INDEX = b"\x01"
@@ -36,10 +36,10 @@ class DatabaseCheck:
     kind : Kind
         Of the store.
     store : str
-    tell : callable
-        Told of each fault.
+    on_fault : FaultCallback
+        Called with each fault.
     note : callable
-        Told of what could not be looked at: a text, and a namespace.
+        Called for what cannot be checked, with a text and a namespace.
     count : callable
         Given Counts now and then, and before what may end the process, where that is.
     id_bytes : int
@@ -54,7 +54,7 @@ class DatabaseCheck:
         kind: Kind,
         store: str,
         *,
-        tell: Told,
+        on_fault: FaultCallback,
         note: Callable[[str, str | None], None],
         count: Callable[[Counts, str, bytes | None], None],
         id_bytes: int = 0,
@@ -63,7 +63,7 @@ class DatabaseCheck:
         self._database = database
         self._kind = kind
         self._store = store
-        self._tell = tell
+        self._on_fault = on_fault
         self._note = note
         self._count = count
         self._id_bytes = id_bytes
@@ -90,11 +90,11 @@ class DatabaseCheck:
                 elif self._check_rows(namespace, names):
                     rows.append(namespace)
             except KStoreError as error:
-                self._tell(Fault("unreadable", str(error)), name, None)
+                self._on_fault(Fault("unreadable", str(error)), name, None)
         try:
             self._check_together(rows)
         except KStoreError as error:
-            self._tell(Fault("unreadable", str(error)), None, None)
+            self._on_fault(Fault("unreadable", str(error)), None, None)
         return record
 
     def _check_layout(self, names: Sequence[str]) -> None:
@@ -106,7 +106,7 @@ class DatabaseCheck:
             check_namespaces(self._database, newest, self._kind.family)
             layout = look_at(self._database, newest, self._kind.family, self._store)
         except KStoreError as error:
-            self._tell(Fault("namespaces", str(error)), None, None)
+            self._on_fault(Fault("namespaces", str(error)), None, None)
             return
         if layout.older is not None:
             count = self._database.namespace(layout.older.namespace).approximate_count()
@@ -125,7 +125,7 @@ class DatabaseCheck:
                 record, fault = checked_entry(key, value, self._store)
                 records.append(record)
                 if fault is not None:
-                    self._tell(fault, OFFSETS, key)
+                    self._on_fault(fault, OFFSETS, key)
             self._count(Counts(entries=len(keys)), OFFSETS, keys[-1])
         return joined(records)
 
@@ -139,7 +139,7 @@ class DatabaseCheck:
             is_used = True
             for key, value in zip(keys, values, strict=True):
                 for fault in check.check(key, value):
-                    self._tell(fault, name, key)
+                    self._on_fault(fault, name, key)
             if namespace.get_many(keys) != values:
                 self._check_lookups(namespace, keys, values)
             size = sum(map(len, keys)) + sum(map(len, values))
@@ -159,7 +159,7 @@ class DatabaseCheck:
         last: bytes | None = None
         for keys, values in namespace.scan():
             if (last is not None and keys[0] <= last) or any(map(ge, keys, keys[1:])):
-                self._tell(
+                self._on_fault(
                     Fault("order", "its keys do not ascend; the rest is not read"),
                     namespace.name,
                     keys[0],
@@ -175,7 +175,7 @@ class DatabaseCheck:
             found = namespace.get(key)
             if found != value:
                 what = "nothing" if found is None else "another value"
-                self._tell(
+                self._on_fault(
                     Fault("lookup", f"a lookup finds {what}, where a scan shows a row"),
                     namespace.name,
                     key,
@@ -188,11 +188,11 @@ class DatabaseCheck:
                 self._check_twice(namespace, other)
         if self._kind.family == "versioned":
             for link, why in broken_chains(rows):
-                self._tell(Fault("chain", why), None, link.stored_key)
+                self._on_fault(Fault("chain", why), None, link.stored_key)
         spec = self._kind.spec
         if spec is not None and spec.indexed and self._kind.described and not self._has_index(rows):
             if rows:
-                self._tell(LEFT_OUT["no index"], None, None)
+                self._on_fault(LEFT_OUT["no index"], None, None)
         elif spec is not None and spec.indexed:
             pairs = self._kind.row_keys()[0].pairs
             assert pairs is not None
@@ -214,7 +214,7 @@ class DatabaseCheck:
             for key, value in zip(keys, other.get_many(keys), strict=True):
                 if value is not None:
                     why = f"the row is in {other.name!r}, too, in another format"
-                    self._tell(Fault("two formats", why, serious=False), namespace.name, key)
+                    self._on_fault(Fault("two formats", why, serious=False), namespace.name, key)
 
     def _check_index(
         self, namespace: Namespace, rows: Sequence[Namespace], pairs: RowPairs
@@ -238,7 +238,7 @@ class DatabaseCheck:
                 if all(value is None for value in found)
             ]
             for key in missing:
-                self._tell(_alone(key[size:]), namespace.name, key)
+                self._on_fault(_alone(key[size:]), namespace.name, key)
 
 
 def _alone(key: bytes) -> Fault:

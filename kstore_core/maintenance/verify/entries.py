@@ -1,4 +1,4 @@
-"""What a store keeps beside its rows: each entry of the offsets namespace by itself."""
+"""Entries of the offsets namespace, each checked alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["checked_entry", "joined", "read_entries"]
 
 
 def checked_entry(key: bytes, value: bytes, store: str) -> tuple[StoreRecord, Fault | None]:
-    """What an entry says, and what is wrong with it."""
+    """The record of an entry, and its fault."""
     try:
         record = read_record(cast("Namespace", _Entry(key, value)))
         if record.commit is not None:
@@ -44,7 +44,7 @@ def _odd(key: bytes, value: bytes, record: StoreRecord, store: str) -> Fault | N
 
 
 def read_entries(namespace: Namespace, store: str) -> StoreRecord:
-    """What the entries say that are not damaged."""
+    """The record of all undamaged entries."""
     return joined(
         checked_entry(key, value, store)[0]
         for keys, values in namespace.scan()
@@ -53,7 +53,7 @@ def read_entries(namespace: Namespace, store: str) -> StoreRecord:
 
 
 def joined(records: Iterable[StoreRecord]) -> StoreRecord:
-    """What several entries of one namespace say together."""
+    """The record of several entries of one namespace."""
     whole = StoreRecord()
     for record in records:
         whole.offsets |= record.offsets

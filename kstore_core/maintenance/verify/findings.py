@@ -1,4 +1,4 @@
-"""What is found: one finding a fault, where it is, and what to do next."""
+"""Findings: a fault, its place, the next command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ looked at, or is worth knowing."""
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something was found.
+    """The place of a finding.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Counts:
-    """How much was read.
+    """Counts of what was read.
 
     Attributes
     ----------
@@ -91,14 +91,14 @@ class Counts:
     files: int = 0
 
     def add(self, other: Counts) -> None:
-        """Count what another has counted."""
+        """Add another's counts."""
         for name, count in asdict(other).items():
             setattr(self, name, getattr(self, name) + count)
 
 
 @dataclass(slots=True)
 class Verified:
-    """What came of it.
+    """The result of a verification.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class Findings:
     send : callable
         Takes a Finding.
     at_most : int
-        How many of a kind are told of a namespace; 0 for all.
+        The most findings of a kind per namespace; 0 for all.
     """
 
     def __init__(self, send: Any, at_most: int) -> None:
@@ -135,7 +135,7 @@ class Findings:
         self._last: dict[tuple[str, Place], Finding] = {}
 
     def add(self, finding: Finding) -> None:
-        """Tell of it, or count it."""
+        """Send it, or count it where there are too many."""
         kind = finding.what, replace(finding.place, key=None)
         self._seen[kind] += 1
         if self._at_most and self._seen[kind] > self._at_most:
@@ -144,7 +144,7 @@ class Findings:
             self._send(finding)
 
     def end(self) -> None:
-        """Tell how many were only counted."""
+        """Send the number of those that were only counted."""
         for kind, finding in self._last.items():
             more = self._seen[kind] - self._at_most
             self._send(

@@ -1,4 +1,4 @@
-"""What a store is taken for: what it says itself, else what its namespaces leave open."""
+"""The kind of a store: from its stored spec, else what its namespaces allow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ORDERED = "time_ordered_"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What is known of a store.
+    """Known facts on a store.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ def kind_of(
     starts: Iterable[int] = (),
     described: bool = False,
 ) -> Kind:
-    """What a store is taken for.
+    """The kind of a store.
 
     Parameters
     ----------

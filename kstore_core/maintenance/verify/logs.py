@@ -46,7 +46,7 @@ def log_of(logs: Path, store: str, task: Path) -> Path | None:
 def check_log(
     log: Path, contains: Mapping[Partition, int] | None = None
 ) -> Iterator[tuple[Severity, Fault] | Counts]:
-    """What is wrong with a log, and now and then how much was read.
+    """Yield the faults of a log, and counts of what was read.
 
     A segment that is damaged does not keep the later ones from being read. A log is too short where
     it ends before what the store contains of it.
@@ -160,8 +160,8 @@ def _end(
     elif rest:
         where = f"{tail.segment.path}, byte {tail.position}, offset {tail.next_offset}: {rest}"
         if rest.kind == "zeros" and last is None:
-            told = "neither they nor the store tell whether records are missing"
-            yield "finding", Fault("log", f"{where}; {told}")
+            missing = "neither they nor the store tell whether records are missing"
+            yield "finding", Fault("log", f"{where}; {missing}")
         else:
             kept = f"{tail.segment.path.name}{CUT}<n>"
             yield "note", Fault("log", f"{where}; the next write moves them to {kept}")

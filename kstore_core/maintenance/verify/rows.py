@@ -1,4 +1,4 @@
-"""One row: whether its key is one of such a store, in its segment, and its value decodes whole."""
+"""The check of one row: its key, its segment, its value."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class SegmentTime(NamedTuple):
 
 
 class RowCheck:
-    """Tells what is wrong with the rows of one namespace.
+    """Checks the rows of one namespace.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class RowCheck:
         self._has_index = "index" in self._denied
 
     def check(self, key: bytes, value: bytes) -> Iterator[Fault]:
-        """What is wrong with a row."""
+        """Yield the faults of a row."""
         if self._is_versioned:
             yield from self._check_versioned(key, value)
             return
@@ -255,7 +255,7 @@ def _serde_fault(part: str, data: bytes, serde: BuiltInSerde[object] | None) -> 
 
 
 def _decoder(value_format: ValueFormat | None) -> Callable[[bytes], bytes | None]:
-    """Decodes a value whole, and gives the user's; None where it cannot be told."""
+    """A decoder of whole values to the user's bytes; it gives None for an unknown format."""
     if value_format is None:
         return lambda _: None
     if value_format.headers and value_format.timestamped and not value_format.versioned:

@@ -12,11 +12,11 @@ from typing import Any
 from kstore_core.engine import Engine
 from kstore_core.errors import InconsistentStateError, SpecError, StateError, UnsupportedError
 from kstore_core.hints import command
-from kstore_core.maintenance.verify.child import Child, DiedError
 from kstore_core.maintenance.verify.findings import Finding, Place, Verified
 from kstore_core.maintenance.verify.kinds import kind_of
+from kstore_core.maintenance.verify.protocol import Job, Survey, Unit, remedy
 from kstore_core.maintenance.verify.rows import Fault
-from kstore_core.maintenance.verify.units import Job, Survey, Unit, remedy
+from kstore_core.maintenance.verify.subprocesses import Child, DiedError
 from kstore_core.spec import StoredSpec, StoreSpec, is_name
 from kstore_core.state import open_state
 from kstore_core.state.migration_note import read_plan
@@ -79,7 +79,7 @@ def verify(
     compare : bool
         Also restore each store from its changelog, into a temporary directory, and compare.
     at_most : int
-        How many findings of a kind are told of a namespace, and counted from then on; 0 for all.
+        The most findings of a kind per namespace; later ones are counted. 0 for all.
     patience_s : float
         How long the child may say nothing before it is ended, in seconds.
     progress : callable, optional
@@ -145,7 +145,7 @@ def _stored(spec: StoreSpec) -> StoredSpec:
 
 @dataclass(slots=True)
 class _Work:
-    """What is being done, by a child that is replaced when it has died."""
+    """A verification under way; a child that died is replaced."""
 
     job: Job
     patience_s: float
@@ -163,7 +163,7 @@ class _Work:
         self._end_child()
 
     def look_for_leftovers(self) -> None:
-        """Tell of a migration that was interrupted."""
+        """Report an interrupted migration."""
         try:
             plan = read_plan(self.job.root)
         except InconsistentStateError as error:
@@ -214,13 +214,13 @@ class _Work:
         return iter(sorted(found.items(), key=lambda named: named[1]))
 
     def _do(self, unit: Unit) -> Survey | None:
-        """Have a unit done; its death is a finding."""
+        """Run a unit; a death of the child is a finding."""
         self._at = Place(unit.store, unit.segment)
         self._show()
         if self._child is None:
             self._child = self._stack.enter_context(Child(self.job, self.patience_s))
         try:
-            survey: Survey | None = self._child.do(unit, self._told)
+            survey: Survey | None = self._child.do(unit, self._on_message)
         except DiedError as error:
             self._end_child()
             self._add(unit, Fault("died", f"the engine died reading {unit}: {error}"), self._at)
@@ -228,7 +228,7 @@ class _Work:
         self._done += 1
         return survey
 
-    def _told(self, name: str, content: Any) -> None:
+    def _on_message(self, name: str, content: Any) -> None:
         if name == "finding":
             self.verified.findings.append(content)
         else:

@@ -1,7 +1,7 @@
-"""The keys of a log's records: of windows and sessions, the user's key with the times behind it.
+"""The keys of a log's records: for windows and sessions, the user's key and the times behind it.
 
-A log of such a store has them as Kafka Streams writes them, or the times as columns beside the
-user's key. Which shard a record belongs to is always said by the user's key.
+A log holds such keys as Kafka Streams writes them, or the times in columns beside the user's key.
+The user's key alone chooses the shard.
 """
 
 from __future__ import annotations
@@ -16,48 +16,47 @@ import pyarrow.compute as pc
 
 from kstore_core.errors import SpecError
 from kstore_core.keys import MAX_TIME
-from kstore_core.spark.columns.arrow import millis, serialized
+from kstore_core.spark.columns.arrow import integers, millis, serialized
 from kstore_core.spec import StoreSpec
 
 __all__ = ["TIME_BYTES", "keys_of", "tail_bytes", "times_of_shape", "user_keys"]
 
 TIME_BYTES = {"window": 12, "session": 16}
-"""How many bytes stand behind the user's key in a record's key, by the store's shape."""
+"""The number of bytes behind the user's key, by the store's shape."""
 
 _TIMES = {"window": ("window_start",), "session": ("session_start", "session_end")}
 _MAX_SEQUENCE = 2**31 - 1
 
 
 def times_of_shape(spec: StoreSpec) -> tuple[str, ...]:
-    """The columns that say the times of a record, where its key does not; none for most stores."""
+    """The columns of a record's times, for keys that do not hold them; none for most stores."""
     return _TIMES.get(spec.shape, ())
 
 
 def tail_bytes(spec: StoreSpec, names: Collection[str]) -> int:
-    """How many bytes of times stand behind the user's keys in the column ``key``."""
+    """The number of bytes of times behind the user's keys in the column ``key``."""
     times = times_of_shape(spec)
     return TIME_BYTES[spec.shape] if times and times[0] not in names else 0
 
 
 def user_keys(spec: StoreSpec, keys: pa.Array) -> pa.Array:
-    """The user's keys of the keys that :func:`keys_of` gives."""
+    """The user's keys of keys from :func:`keys_of`."""
     width = TIME_BYTES.get(spec.shape, 0)
     return pc.binary_slice(keys, 0, -width) if width and len(keys) else keys
 
 
 def keys_of(spec: StoreSpec, column: Callable[[str], pa.Array | None]) -> pa.Array:
-    """The keys of records, serialised, with the times of a window or session behind them.
+    """Serialised keys of records, with the times of a window or session behind them.
 
     Parameters
     ----------
-    spec : StoreSpec
     column : callable
-        Gives a column of the log, or None where it has none of this name. None has nulls.
+        Gives a column of the log, without nulls; None for a missing one.
 
     Raises
     ------
     SpecError
-        Times that no window or session has, or keys that are too short for any.
+        Times that no window or session has, or keys that are too short for them.
     """
     keys = column("key")
     assert keys is not None
@@ -75,7 +74,7 @@ def keys_of(spec: StoreSpec, column: Callable[[str], pa.Array | None]) -> pa.Arr
         ends, sequence = column("window_end"), column("sequence")
         if ends is not None:
             _check_ends(spec, start, _whole(ends, "window_end"))
-        numbers = np.zeros(len(start), np.int64) if sequence is None else _int64(sequence)
+        numbers = np.zeros(len(start), np.int64) if sequence is None else integers(sequence)
         outside = (numbers < 0) | (numbers > _MAX_SEQUENCE)
         _refuse(outside, "sequence", numbers, f"is not from 0 to {_MAX_SEQUENCE}")
         tail = [start.astype(">i8"), numbers.astype(">i4")]
@@ -83,7 +82,7 @@ def keys_of(spec: StoreSpec, column: Callable[[str], pa.Array | None]) -> pa.Arr
 
 
 def _checked(spec: StoreSpec, keys: pa.Array) -> pa.Array:
-    """Keys as they were logged, whose times can be."""
+    """Logged keys, whose times are valid."""
     width = TIME_BYTES[spec.shape]
     if not len(keys):
         return keys
@@ -137,16 +136,12 @@ def _refuse(
     if len(places):
         raise SpecError(
             f"{len(places)} of {len(values)} records have a {name} that {why}: "
-            f"{values[places[0]]}; mend them or filter them out, nothing was written"
+            f"{values[places[0]]}; correct them or filter them out, nothing was written"
         )
 
 
-def _int64(column: pa.Array) -> npt.NDArray[np.int64]:
-    return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)
-
-
 def _side_by_side(columns: list[npt.NDArray[Any]]) -> pa.Array:
-    """Each row's bytes of several columns, one behind the other."""
+    """The bytes of several columns, concatenated by row."""
     width = sum(column.itemsize for column in columns)
     rows = np.concatenate([column[:, None].view(np.uint8) for column in columns], axis=1)
     fixed = pa.Array.from_buffers(

@@ -1,4 +1,4 @@
-"""The header of partition time in whole columns of headers: written, replaced and read."""
+"""The header of partition time in columns of headers."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from kstore_core import arrow
 from kstore_core.errors import FormatError
 from kstore_core.partition_time import HEADER
 
-__all__ = ["NOTHING", "latest_partition_time", "stamped", "told_times"]
+__all__ = ["NO_TIME", "header_times", "latest_partition_time", "stamped"]
 
 Times = npt.NDArray[np.int64]
 
-NOTHING = np.iinfo(np.int64).min
-"""The time of a row that tells none: before every other."""
+NO_TIME = np.iinfo(np.int64).min
+"""The time of a row without the header: before every other."""
 
 
 def stamped(headers: pa.Array, read: Times, sent: Times) -> pa.Array:
-    """A column of headers in which each row tells its partition's time, instead of any before.
+    """Write each row's partition time into its headers, replacing an earlier one.
 
     Parameters
     ----------
     headers : pyarrow.Array
-        A null is as if empty.
+        Null counts as empty.
     read, sent : array of int64
-        In ms; the latter is written where it lies behind the former. See
+        In ms; `sent` is written if it is greater than `read`. See
         :mod:`kstore_core.partition_time`.
     """
     kind = arrow.headers_type()
@@ -48,57 +48,56 @@ def stamped(headers: pa.Array, read: Times, sent: Times) -> pa.Array:
 
 
 def latest_partition_time(headers: pa.ChunkedArray) -> int | None:
-    """The greatest partition time that a column of headers tells; None for none.
+    """The greatest partition time in a column of headers; None for none.
 
     Raises
     ------
     FormatError
-        A header of this name has not 8 bytes.
+        A header of this name does not have 8 bytes.
     """
-    latest = [int(times.max()) for _, times in map(_told, headers.chunks) if len(times)]
+    latest = [int(times.max()) for _, times in map(_times, headers.chunks) if len(times)]
     return max(latest, default=None)
 
 
-def told_times(headers: pa.Array | None, count: int) -> tuple[Times, Times]:
-    """What each row tells of its partition: the time up to itself, and before the next row.
+def header_times(headers: pa.Array | None, count: int) -> tuple[Times, Times]:
+    """The partition times in the headers of rows: up to the row, and before the next row.
 
     Parameters
     ----------
     headers : pyarrow.Array or None
-        None where there are no headers at all.
     count : int
-        How many rows there are.
+        The number of rows.
 
     Returns
     -------
     read, sent : array of int64
-        In ms; ``NOTHING`` where a row does not tell.
+        In ms; ``NO_TIME`` for a row without the header.
 
     Raises
     ------
     FormatError
-        A header of this name has not 8 bytes.
+        A header of this name does not have 8 bytes.
     """
-    read, sent = np.full(count, NOTHING), np.full(count, NOTHING)
+    read, sent = np.full(count, NO_TIME), np.full(count, NO_TIME)
     if headers is not None:
-        owners, times = _told(headers)
+        owners, times = _times(headers)
         sent[owners] = times  # of two the last one counts
         read[owners[::-1]] = times[::-1]
     return read, sent
 
 
-def _told(headers: pa.Array) -> tuple[Times, Times]:
-    """Whose each header of partition time is, in their order, and the time that it tells."""
+def _times(headers: pa.Array) -> tuple[Times, Times]:
+    """The row of each header of partition time, in order, and its time."""
     pairs = headers.flatten()
-    told = pc.equal(pc.struct_field(pairs, "key"), HEADER)
-    values = pc.struct_field(pairs, "value").filter(told)
+    named = pc.equal(pc.struct_field(pairs, "key"), HEADER)
+    values = pc.struct_field(pairs, "value").filter(named)
     sizes = pc.fill_null(pc.binary_length(values), -1)
     if len(values) and not pc.all(pc.equal(sizes, 8)).as_py():
         raise FormatError(
-            f"a row's header {HEADER!r} has not 8 bytes; whoever sends it means something else "
-            "by it. Remove it from the rows, or leave partition_time out"
+            f"a row's header {HEADER!r} has not 8 bytes; its sender uses the name for something "
+            "else. Remove it from the rows, or leave partition_time out"
         )
-    owners = pc.list_parent_indices(headers).filter(told).to_numpy().astype(np.int64)
+    owners = pc.list_parent_indices(headers).filter(named).to_numpy().astype(np.int64)
     return owners, np.frombuffer(b"".join(values.to_pylist()), ">i8").astype(np.int64)
 
 

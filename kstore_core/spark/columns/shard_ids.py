@@ -44,8 +44,6 @@ class ShardOfKey:
 
     Attributes
     ----------
-    serde : Serde
-    partitions : int
     tail : int
         How many bytes behind the key say nothing about the shard.
     """

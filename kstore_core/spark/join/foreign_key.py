@@ -46,13 +46,12 @@ def foreign_key_join(
 ) -> DataFrame:
     """Join the history of a store with that of another, whose keys its values name.
 
-    A row of the result says what both sides were from one time until another: there is one wherever
-    a version of the left store and a version of the key that it names are valid at once. It ends
-    when either side changes. So the result as of any time is the join of both stores as of it,
-    which a table joined to a table in Kafka Streams is only for the present.
+    A row of the result is a span of time in which a version of the left store and a version of the
+    key that it names are valid. So the result as of any time is the join of both stores as of it;
+    a table-table join of Kafka Streams gives only the present.
 
-    Both sides are taken as far back as they are kept. Of a left key-value store with timestamps,
-    that is what is valid now.
+    Both sides reach back as far as their history. A left key-value store with timestamps has the
+    present only.
 
     Parameters
     ----------
@@ -60,23 +59,21 @@ def foreign_key_join(
     left_root, right_root : path
         Of partitioned stores, the right one versioned.
     foreign_key : str or Column
-        Where a left version names its right key: an expression over the columns that
-        :func:`read_store` gives of the left store, such as ``"value"`` or
-        ``"get_json_object(value, '$.customer')"``; binary, or of the type that the right store's
-        key serde names. Null names none.
+        The right key of a left version: an expression over the columns of :func:`read_store`, such
+        as ``"value"`` or ``"get_json_object(value, '$.customer')"``; binary, or of the type of the
+        right store's key serde. Null names none.
     how : {"inner", "left"}
-        Whether a left version is there, with nulls, for times at which the right key has none.
+        Drop spans in which the right key has no version, or keep them, with nulls.
     on_expired : {"null", "error"}
-        What is said of such times before the history that the right shard keeps: that there is
-        none, or the job fails.
+        For such spans before the history of the right shard: no match, or a failed job.
     headers : bool
-        Whether to give the headers of both sides, where the stores keep them.
+        Add the headers of both sides, if the stores keep them.
     timestamps : {"timestamp", "millis"}
-        Whether times are Spark timestamps or long milliseconds since the epoch.
+        Type of times: Spark timestamps, or long milliseconds since the epoch.
     left_version, right_version : int, optional
-        Other versions of the stores than the newest.
+        By default the newest.
     left_spec, right_spec : StoreSpec, optional
-        The stores' descriptions; needed where their serdes are not built in.
+        The stores' descriptions; needed if their serdes are not built in.
     broadcast_bytes, cache_bytes : int
         As for :func:`temporal_join`, of the right store.
     storage_options : mapping, optional
@@ -92,9 +89,10 @@ def foreign_key_join(
     Raises
     ------
     StateError
-        There is no manifest, or not that version.
+        No manifest, or no such version.
     SpecError
-        A description is another store's, or the foreign key is of another type.
+        A description of another store, a foreign key of another type, or an argument that is not
+        one of its choices.
     UnsupportedError
         The right store keeps no history, or the left one no time.
     """

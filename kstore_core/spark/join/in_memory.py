@@ -42,10 +42,8 @@ class InMemoryVersions:
 
     Attributes
     ----------
-    spec : StoreSpec
     index : VersionIndex
         Positions in ``stored``, by key and time.
-    stored : pyarrow.Array of binary
     horizons : tuple of int
         For each shard, by number, the oldest time that it answers for, ms.
     """

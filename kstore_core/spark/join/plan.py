@@ -135,7 +135,6 @@ def route_rows(df: DataFrame, source: Source, key: int, by: int | None = None) -
     ----------
     df : DataFrame
         With column names that Spark resolves; see `resolvable`.
-    source : Source
     key : int
         The place of the key's column.
     by : int, optional

@@ -29,14 +29,12 @@ class JoinTask:
 
     Attributes
     ----------
-    source : Source
     key, timestamp : int
         Places of the columns.
     names : tuple of str
         Of the columns of the result.
     inner : bool
         Drop rows without a match.
-    tolerance_ms : int or None
     refuse_expired : bool
         Raise on a row from before the history of its shard.
     check_shards : bool
@@ -136,10 +134,8 @@ def with_versions(
 
     Parameters
     ----------
-    source : Source
     batches : iterator of RecordBatch
         Rows of all shards, or those that were routed to one shard.
-    keys_and_times : callable
     check : callable, optional
         Called with rows that were routed to a shard, and its number.
     """

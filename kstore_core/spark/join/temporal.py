@@ -58,15 +58,12 @@ def temporal_join(
 
     A version is valid from its own time, inclusive, until the next version's or a tombstone's,
     exclusive. Rows may come in any order, in a batch or a stream. A row matches one version or
-    none: none before the first version, after a tombstone, and where its key or time is null. A row
-    from before the history that the shard keeps matches the version that is the latest still, if
-    that is old enough.
+    none: none before the first version, after a tombstone, or with a null key or time. A row from
+    before the history of its shard matches the latest version, if that is old enough.
 
-    Rows are looked up, many at once, in a snapshot of the history, which a Python worker keeps for
-    its next tasks: where they are, in a snapshot of a small store as a whole; else the rows are
-    brought to their keys' shards, by murmur2, and looked up in a snapshot of one shard. Where that
-    would take more than ``cache_bytes``, the rows' keys are looked up in the shard itself, many at
-    once.
+    Python workers cache versions between tasks: all versions of a small store, else those of one
+    shard, to which rows are routed by murmur2. The keys of a shard whose versions exceed
+    ``cache_bytes`` are looked up in the shard itself, many at once.
 
     Parameters
     ----------
@@ -78,32 +75,31 @@ def temporal_join(
         Columns of ``df``: the key, binary or of the type that the store's key serde names; and the
         time, a timestamp or long milliseconds.
     how : {"left", "inner"}
-        Whether a row without a match stays, with nulls, or goes.
+        Keep rows without a match, with nulls, or drop them.
     tolerance_ms : int, optional
-        How long before the row the version may have begun, inclusive.
+        Greatest age of a matching version at the row's time, inclusive.
     on_expired : {"null", "error"}
-        What becomes of a row from before the history that its shard keeps, where the latest version
-        does not answer it either: no match, or a failed job.
+        For a row from before the history of its shard that the latest version does not match
+        either: no match, or a failed job.
     headers : bool
-        Whether to add the version's headers, where the store keeps them.
+        Add the version's headers, if the store keeps them.
     prefix : str
-        What the names of the added columns begin with.
+        Prefix of the added columns' names.
     partition_by : {"key", "partition"}
-        What brings rows to their shards: murmur2 of the key, or the column ``partition`` that they
-        have from Kafka. The latter saves hashing them in Python; a row whose key belongs to another
-        shard fails the job.
+        Route rows to shards by murmur2 of the key, or by their column ``partition`` from Kafka. The
+        latter saves hashing in Python; a row whose key belongs to another shard fails the job.
     version : int, optional
-        Another version of the store than the newest. A stream keeps to the version that was the
-        newest when it was started.
+        Of the store; by default the newest. A stream keeps to the version that was the newest when
+        it was started.
     follow : bool
         Streams: each task looks for a newer version first. Tasks of one micro-batch may then see
-        two, and a micro-batch that is repeated may see a newer one than before.
+        two versions, and a retried micro-batch a newer one.
     spec : StoreSpec, optional
-        The store's description; needed where its serdes are not built in.
+        The store's description; needed if its serdes are not built in.
     broadcast_bytes : int
-        Up to this size of its files a store is a small one; 0 makes none small.
+        Greatest size of the files of a small store; 0 for none.
     cache_bytes : int
-        What the snapshots kept by one Python worker may take.
+        Budget of one Python worker's cache.
     storage_options : mapping, optional
         For the file system of ``root``.
 
@@ -116,14 +112,14 @@ def temporal_join(
     Raises
     ------
     StateError
-        There is no manifest, or not that version.
+        No manifest, or no such version.
     SpecError
-        A column is missing, of another type, there already, or both key and timestamp; or is of a
-        type that Spark does not hand to Python.
+        A column is missing, duplicate, of another type or of one that Spark does not pass to
+        Python; the key is the timestamp, too; or an argument is not one of its choices.
     TypeError
         ``tolerance_ms``, ``version`` or a number of bytes is not an int.
     ValueError
-        A choice that there is not, a negative number, or ``follow`` with ``version``.
+        A negative number, or ``follow`` with ``version``.
     UnsupportedError
         The store keeps no history, or ``follow`` for a batch.
     """

@@ -29,7 +29,6 @@ class Source:
 
     Attributes
     ----------
-    reader : ShardReader
     shards : tuple of Shard
         All of them, by number.
     version : int
@@ -95,7 +94,6 @@ class ShardLookup:
     ----------
     stores : tuple
         The open store of each shard; None for an empty one.
-    spec : StoreSpec
     """
 
     stores: Sequence[Any]
@@ -143,13 +141,7 @@ _SEEN: dict[str, Manifest] = {}
 
 
 def _newest(source: Source) -> tuple[tuple[Shard, ...], ShardReader]:
-    """The shards of the newest version, and their reader.
-
-    Raises
-    ------
-    StateError
-        The newest version has another number of shards, or another format.
-    """
+    """The shards of the newest version, and their reader."""
     from dataclasses import replace
 
     root: Root = source.reader.root

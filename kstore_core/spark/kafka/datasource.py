@@ -25,7 +25,7 @@ __all__ = ["KafkaSource"]
 class KafkaSource(DataSource):
     """Topics of Kafka through confluent-kafka, with the columns of Spark's own source.
 
-    Spark finds it by itself, through the package ``pyspark_kstore_kafka``.
+    Spark finds it through the package ``pyspark_kstore_kafka``.
     """
 
     def __init__(self, options: Any) -> None:
@@ -34,7 +34,7 @@ class KafkaSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What ``format()`` is given."""
+        """The name for ``format()``."""
         return "kstore-kafka"
 
     def schema(self) -> StructType:
@@ -78,5 +78,5 @@ class _BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from kstore_core.spark.kafka.reading import read_range
 
-        if partition.value is not None:  # what Spark plans where there are no ranges
+        if partition.value is not None:  # planned by Spark without ranges
             yield from read_range(self._options, partition.value)

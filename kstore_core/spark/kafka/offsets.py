@@ -1,4 +1,4 @@
-"""Offsets of partitions: as options and checkpoints spell them, as ranges, as shares of a limit."""
+"""Offsets of partitions: in options and checkpoints, as ranges, as shares of a limit."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """Where reading begins or ends, as an option says it.
+    """The offsets at which reading begins or ends, from an option.
 
     Attributes
     ----------
     option : str
-        Which option.
+        Its name.
     everywhere : int
-        `EARLIEST` or `LATEST`, where there is nothing in `each`.
+        `EARLIEST` or `LATEST`, used if `each` is empty.
     each : dict
-        Offsets, or those two, one a partition.
+        An offset, `EARLIEST` or `LATEST` for each partition.
     """
 
     option: str
@@ -70,17 +70,11 @@ class Positions:
     each: Mapping[Place, int] = field(default_factory=dict)
 
     def names(self, position: int) -> bool:
-        """Whether some partition is to begin or end there."""
+        """Return True if some partition begins or ends at this position."""
         return position in (self.each.values() if self.each else (self.everywhere,))
 
     def at(self, earliest: Offsets, latest: Offsets) -> Offsets:
-        """The offset of each partition that is read.
-
-        Raises
-        ------
-        SpecError
-            The option names other partitions.
-        """
+        """The offset of each partition that is read; other partitions are a SpecError."""
         if self.each and self.each.keys() != latest.keys():
             faults = [
                 f"{what} {', '.join(f'{topic}-{number}' for topic, number in sorted(places))}"
@@ -99,13 +93,7 @@ class Positions:
 
 
 def parse_positions(option: str, text: str) -> Positions:
-    """What ``earliest``, ``latest`` or JSON ``{"topic": {"0": 23, "1": -2}}`` says.
-
-    Raises
-    ------
-    SpecError
-        It is none of them.
-    """
+    """Parse ``earliest``, ``latest`` or JSON ``{"topic": {"0": 23, "1": -2}}``."""
     if text.strip().lower() in _NAMES:
         return Positions(option, _NAMES[text.strip().lower()])
     wrong = SpecError(
@@ -123,13 +111,7 @@ def parse_positions(option: str, text: str) -> Positions:
 
 
 def parse_places(option: str, text: str) -> tuple[Place, ...]:
-    """The partitions that JSON ``{"topic": [0, 1]}`` names.
-
-    Raises
-    ------
-    SpecError
-        It is something else, or names none.
-    """
+    """Parse partitions, JSON ``{"topic": [0, 1]}``."""
     try:
         places = [
             (topic, number) for topic, numbers in json.loads(text).items() for number in numbers
@@ -147,13 +129,7 @@ def parse_places(option: str, text: str) -> tuple[Place, ...]:
 
 
 def placed(tree: object) -> Offsets:
-    """The offsets in a tree as JSON has it: ``{"topic": {"0": 23}}``.
-
-    Raises
-    ------
-    ValueError
-        It is no such tree.
-    """
+    """The offsets in a tree ``{"topic": {"0": 23}}``; anything else is a ValueError."""
     found: Offsets = {}
     try:
         for topic, numbers in tree.items():  # type: ignore[attr-defined]
@@ -170,7 +146,7 @@ def placed(tree: object) -> Offsets:
 
 
 def nested(offsets: Offsets) -> dict[str, dict[str, int]]:
-    """Offsets as Spark keeps them in a checkpoint: a tree of topics and partitions."""
+    """Offsets as a tree of topics and partitions, as in Spark's checkpoints."""
     tree: dict[str, dict[str, int]] = {}
     for (topic, number), offset in sorted(offsets.items()):
         tree.setdefault(topic, {})[str(number)] = offset
@@ -178,10 +154,7 @@ def nested(offsets: Offsets) -> dict[str, dict[str, int]]:
 
 
 def split(ranges: Sequence[OffsetRange], at_least: int | None) -> list[OffsetRange]:
-    """The same records in at least that many ranges, as far as there are enough of them.
-
-    Long ranges are cut, into parts of about the same length.
-    """
+    """Split long ranges into about equal parts until there are at least that many."""
     total = sum(one.end - one.begin for one in ranges)
     if at_least is None or len(ranges) >= at_least or not total:
         return list(ranges)
@@ -196,10 +169,10 @@ def _parts(whole: OffsetRange, at_least: int, total: int) -> Iterable[OffsetRang
 
 
 def limited(start: Offsets, end: Offsets, limit: int) -> Offsets:
-    """How far to go from `start` towards `end` with `limit` offsets: in proportion to what waits.
+    """Share `limit` offsets among partitions, in proportion to their backlogs.
 
-    What rounding down leaves goes to the partitions that it took most from, so the limit is used
-    up and a stream goes on with a limit of 1.
+    The rest of rounding down goes to the partitions that lost most, so the limit is used up and a
+    stream advances even with a limit of 1.
     """
     waiting = {place: max(0, end[place] - start[place]) for place in end}
     total = sum(waiting.values())

@@ -28,7 +28,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option: its name, where it may stand, and what holds without it."""
+    """The name of an option, its default, and the reads that take it."""
 
     name: str
     default: str = ""
@@ -50,7 +50,7 @@ OPTIONS = (
     Option("kafkaConsumer.pollTimeoutMs", "120000"),
     Option("kafka.isolation.level", "read_uncommitted"),
 )
-"""All but those that begin with ``kafka.`` and go to librdkafka."""
+"""All options but those that begin with ``kafka.`` and go to librdkafka."""
 
 _SETTING = "kafka."
 _OURS = frozenset(
@@ -68,17 +68,7 @@ _LONGEST_WAIT_MS = 600_000
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Which partitions are read: one of the three is given.
-
-    Attributes
-    ----------
-    names : tuple of str
-        All partitions of these topics.
-    pattern : str or None
-        All partitions of topics with a name that matches it whole.
-    places : tuple of (str, int)
-        These.
-    """
+    """The partitions to read: of topics by name, of topics that a pattern matches, or `places`."""
 
     names: tuple[str, ...] = ()
     pattern: str | None = None
@@ -87,15 +77,7 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class KafkaOptions:
-    """What a reader was asked for. It travels to the workers, and connects to nothing.
-
-    Attributes
-    ----------
-    starting, ending : Positions or None
-        None: what holds without the option.
-    settings : dict of str to str
-        Of librdkafka.
-    """
+    """The options of a reader; ``settings`` are librdkafka's. Workers get a pickled copy."""
 
     servers: str
     topics: Topics
@@ -111,13 +93,7 @@ class KafkaOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> KafkaOptions:
-        """What options say; their names in any case, as Spark takes them.
-
-        Raises
-        ------
-        SpecError
-            One is unknown, missing or wrong.
-        """
+        """Parse options; an unknown, missing or wrong one is a SpecError. Case does not matter."""
         given = _Given(options)
         return cls(
             servers=given.needed("kafka.bootstrap.servers"),
@@ -134,12 +110,7 @@ class KafkaOptions:
         )
 
     def check_batch(self) -> None:
-        """Refuse what only a stream can be asked for.
-
-        Raises
-        ------
-        SpecError
-        """
+        """Refuse options of streams."""
         if self.max_offsets is not None:
             raise SpecError("maxOffsetsPerTrigger is of a stream; a batch has endingOffsets")
         if self.starting is not None and self.starting.names(LATEST):
@@ -154,12 +125,7 @@ class KafkaOptions:
             )
 
     def check_stream(self) -> None:
-        """Refuse what only a batch can be asked for.
-
-        Raises
-        ------
-        SpecError
-        """
+        """Refuse options of batches."""
         if self.ending is not None:
             raise SpecError(
                 "endingOffsets is of a batch; a stream ends where its trigger says: "
@@ -167,13 +133,7 @@ class KafkaOptions:
             )
 
     def cluster(self) -> Cluster:
-        """The brokers, not yet asked anything.
-
-        Raises
-        ------
-        EngineUnavailableError
-            confluent-kafka is not installed.
-        """
+        """The brokers, not connected yet; needs confluent-kafka."""
         from kstore_core.changelog.kafka.client import Cluster
 
         # By default the library waits half a minute before it says that a topic is gone.

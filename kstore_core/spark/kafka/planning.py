@@ -1,4 +1,4 @@
-"""From where to where each partition is read, decided once by the driver."""
+"""Ranges of offsets, planned by the driver."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _log = logging.getLogger("kstore_core.spark.kafka")
 
 
 def batch_ranges(options: KafkaOptions) -> list[OffsetRange]:
-    """What a batch reads, as of now.
+    """The ranges that a batch reads, as of now.
 
     Raises
     ------
     SpecError
-        Offsets of other partitions are given, or an end before a beginning.
+        Offsets of other partitions, or an end before a beginning.
     StateError
-        There is no such topic or partition.
+        No such topic or partition.
     InconsistentStateError
-        What is asked for is not there, and that is to fail.
+        Records are missing and ``failOnDataLoss`` is true.
     EngineError
         The brokers cannot be reached, or refuse.
     """
@@ -58,15 +58,10 @@ def batch_ranges(options: KafkaOptions) -> list[OffsetRange]:
 def ranges_between(
     options: KafkaOptions, start: Mapping[Place, int], end: Offsets, earliest: Offsets
 ) -> list[OffsetRange]:
-    """The ranges from `start` to `end`, cut as the options ask.
+    """The ranges from `start` to `end`, split as the options say.
 
-    What has expired is skipped, or refused. A partition that ends before `start` was made anew, and
-    is read from its beginning.
-
-    Raises
-    ------
-    InconsistentStateError
-        Some records are there no more, and that is to fail.
+    Expired records are skipped or, with ``failOnDataLoss``, an InconsistentStateError. A partition
+    that ends before `start` was recreated, and is read from its beginning.
     """
     ranges = []
     for place, until in sorted(end.items()):
@@ -81,12 +76,7 @@ def ranges_between(
 
 
 def report_loss(options: KafkaOptions, place: Place, found: str) -> None:
-    """Refuse to go on without some records, or log that it happens.
-
-    Raises
-    ------
-    InconsistentStateError
-    """
+    """Refuse to go on without some records, or log a warning."""
     lost = f"{place[0]}-{place[1]} at {options.servers} {found}"
     if options.fail_on_data_loss:
         raise InconsistentStateError(

@@ -27,11 +27,11 @@ __all__ = ["BATCH_ROWS", "arrow_schema", "read_range"]
 _log = logging.getLogger("kstore_core.spark.kafka")
 
 _AT_ONCE = 1000
-"""Messages taken from the library's queue at a time: more of them leave the CPU's cache."""
+"""Messages taken from the library's queue at a time; more do not fit the CPU's cache."""
 
 BATCH_ROWS = 10_000
 _BATCH_BYTES = 16 * 1024 * 1024
-"""A batch ends with the messages that exceed one of them."""
+"""A batch ends when it exceeds one of them."""
 
 _EXPIRED = frozenset({"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"})
 _GONE = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
@@ -57,13 +57,13 @@ def read_range(options: KafkaOptions, wanted: OffsetRange) -> Iterator[pa.Record
     Raises
     ------
     InconsistentStateError
-        The partition no longer has an offset of the range, and that is to fail.
+        An offset of the range has expired and ``failOnDataLoss`` is true.
     CorruptionError
         Bytes do not fit their checksum.
     FormatError
         A record's time does not fit into a Spark timestamp.
     EngineError
-        The brokers give no answer in time, or refuse.
+        The brokers do not answer in time, or refuse.
     """
     cluster = options.cluster()
     consumer = cluster.consumer(isolation=options.isolation)
@@ -107,7 +107,7 @@ class _Reading:
             found = self._taken(messages)
             if found:
                 yield found
-            self._look_whether_gone()
+            self._check_deleted()
             if self._position > position or found:
                 position, moved_at = self._position, time.monotonic()
             elif cluster.is_refused or time.monotonic() > moved_at + cluster.timeout_s:
@@ -121,14 +121,14 @@ class _Reading:
         self._consumer.assign([place])
 
     def _taken(self, messages: list[Any]) -> list[Any]:
-        """The records of the range among messages; sets the position to what follows them."""
+        """The records of the range among messages; advances the position."""
         if not messages:
             return messages
         errors = [message.error() for message in messages]
         if any(errors):
             for message, error in zip(messages, errors, strict=True):
                 if error is not None:
-                    self._look_at(error, message.offset())
+                    self._handle(error, message.offset())
             messages = [m for m, e in zip(messages, errors, strict=True) if e is None]
         if messages:
             self._position = max(self._position, messages[-1].offset() + 1)
@@ -136,18 +136,18 @@ class _Reading:
                 messages = [m for m in messages if m.offset() < self._wanted.end]
         return messages
 
-    def _look_at(self, error: KafkaError, offset: int) -> None:
+    def _handle(self, error: KafkaError, offset: int) -> None:
         name = error.name()
         if name == "_PARTITION_EOF":
             self._position = max(self._position, offset)  # behind control records
         elif name in _EXPIRED:
-            self._skip_what_expired()
+            self._skip_expired()
         elif self._cluster.passes(error):
             self._cluster.trouble = error
         else:
             raise self._cluster.error(error, self._doing)
 
-    def _skip_what_expired(self) -> None:
+    def _skip_expired(self) -> None:
         place = self._cluster.library.TopicPartition(self._wanted.topic, self._wanted.partition)
         begin, _ = self._cluster.ask(
             self._consumer,
@@ -159,8 +159,8 @@ class _Reading:
         else:
             self._lose(f"the partition begins at {begin}", min(begin, self._wanted.end))
 
-    def _look_whether_gone(self) -> None:
-        """Of a topic that is not there the library complains, and gives no message."""
+    def _check_deleted(self) -> None:
+        """Notice a deleted topic, of which the library reports errors only."""
         trouble = self._cluster.trouble
         if trouble is None or trouble.name() not in _GONE:
             return
@@ -170,7 +170,7 @@ class _Reading:
             self._lose("the topic is gone", self._wanted.end)
 
     def _lose(self, why: str, offset: int) -> None:
-        """Go on at `offset`, or refuse to."""
+        """Continue at `offset`, or refuse to."""
         lost = f"{self._wanted}, at {self._cluster.servers}: {why}, and {self._position} is next"
         if self._options.fail_on_data_loss:
             raise InconsistentStateError(
@@ -182,7 +182,7 @@ class _Reading:
 
 
 def _joined(parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """One batch; more where a column of it would exceed 2 GiB."""
+    """One batch; several if a column would exceed 2 GiB."""
     whole: list[pa.RecordBatch] = pa.Table.from_batches(parts).combine_chunks().to_batches()
     return whole
 
@@ -217,7 +217,7 @@ def _timestamps(times: pa.Array, wanted: OffsetRange) -> pa.Array:
 
 
 def _headers(lists: list[list[tuple[str, bytes | None]] | None]) -> pa.Array:
-    """A list for each record; null where it has no headers."""
+    """A list for each record; null for none."""
     pairs = list(chain.from_iterable(filter(None, lists)))
     header = pa.StructArray.from_arrays(
         [

@@ -54,10 +54,10 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._brokers: Brokers | None = None
         self._target: Offsets | None = None
         self._seen: Offsets | None = None
-        self._told: set[Place] = set()
+        self._reported: set[Place] = set()
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's
-        """Where a new query begins."""
+        """The begin of a new query."""
         brokers = self._connected()
         starting = self._options.starting or Positions("startingOffsets")
         places = brokers.places()
@@ -66,7 +66,7 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(  # noqa: N802 - Spark's
         self, start: dict[str, Any] | None = None, limit: Any = None
     ) -> dict[str, Any]:
-        """How far the next batch goes."""
+        """The end of the next batch."""
         known = placed(start or {})
         self._seen = end = self._latest(known)
         if self._target is not None:
@@ -79,16 +79,16 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return nested(end)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's
-        """What a trigger without a limit of its own reads at most."""
+        """The limit of a trigger without its own."""
         most = self._options.max_offsets
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's
-        """Where the topics ended when a batch was planned last, for the query's progress."""
+        """The end of the topics when the last batch was planned, for the query's progress."""
         return None if self._seen is None else nested(self._seen)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's
-        """Remember where the topics end: what comes later is not read."""
+        """Remember the end of the topics: later records are not read."""
         brokers = self._connected()
         self._target = brokers.latest(brokers.places(may_be_gone=None))
 
@@ -111,7 +111,7 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_range(self._options, partition.value)
 
     def stop(self) -> None:
-        """Let go of the brokers."""
+        """Close the connection to the brokers."""
         if self._brokers is not None:
             self._brokers.close()
             self._brokers = None
@@ -122,25 +122,25 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._brokers
 
     def _latest(self, known: Offsets) -> Offsets:
-        """Where all partitions end; those that are gone stay where they were."""
+        """The end of all partitions; a deleted one stays at its offset."""
         there = self._connected().places(may_be_gone={topic for topic, _ in known})
         return {**self._gone(known, there), **self._connected().latest(there)}
 
     def _present(self, wanted: Offsets) -> list[Place]:
-        """Those that are still there."""
+        """The wanted partitions that still exist."""
         there = self._connected().places(may_be_gone=None)
         gone = self._gone(wanted, there)
         return [place for place in wanted if place not in gone]
 
     def _gone(self, known: Offsets, there: list[Place]) -> Offsets:
-        """Those that are no more, which is refused, or logged once."""
+        """The deleted partitions, which are refused, or logged once."""
         gone = {place: known[place] for place in known.keys() - set(there)}
-        for place in sorted(gone.keys() - self._told):
+        for place in sorted(gone.keys() - self._reported):
             report_loss(self._options, place, "is there no more, or is no longer chosen")
-        self._told |= gone.keys()
+        self._reported |= gone.keys()
         return gone
 
 
 def _begins(start: Offsets, end: Offsets) -> Offsets:
-    """Where partitions are read on; one that is new since the last batch, from its beginning."""
+    """The begin of each partition; 0 for one that is new since the last batch."""
     return {place: start.get(place, 0) for place in end}

@@ -1,4 +1,4 @@
-"""What the brokers have: the partitions that are read, and where they begin and end."""
+"""The partitions that are read, and their first and last offsets, from the brokers."""
 
 from __future__ import annotations
 
@@ -19,18 +19,14 @@ _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_gro
 
 
 class Brokers:
-    """A connection of the driver's, for as long as it plans.
-
-    Parameters
-    ----------
-    options : KafkaOptions
+    """A connection of the driver, while it plans.
 
     Raises
     ------
     EngineUnavailableError
         confluent-kafka is not installed.
     SpecError
-        A setting that librdkafka refuses.
+        librdkafka refuses a setting.
     """
 
     def __init__(self, options: KafkaOptions) -> None:
@@ -56,7 +52,7 @@ class Brokers:
         self.close()
 
     def close(self) -> None:
-        """Let go of the brokers. Closing twice is fine."""
+        """Close the connection; a second call does nothing."""
         self._cluster.close(self._consumer)
         self._cluster.close(self._admin)
 
@@ -66,12 +62,12 @@ class Brokers:
         Parameters
         ----------
         may_be_gone : collection of str or None
-            Topics that are left out where they are no more; None: any.
+            Topics that may be missing; None for any.
 
         Raises
         ------
         StateError
-            There is no such topic or partition.
+            No such topic or partition.
         EngineError
             The brokers cannot be reached, or refuse.
         """
@@ -93,23 +89,11 @@ class Brokers:
         return [place for place in wanted.places if counts[place[0]]]
 
     def earliest(self, places: Iterable[Place]) -> Offsets:
-        """The first offsets that may be there.
-
-        Raises
-        ------
-        EngineError
-            The brokers cannot be reached, or refuse.
-        """
+        """The offsets of the first records."""
         return self._ask(places, EARLIEST)
 
     def latest(self, places: Iterable[Place]) -> Offsets:
-        """The offsets behind the last records that a reader gets.
-
-        Raises
-        ------
-        EngineError
-            The brokers cannot be reached, or refuse.
-        """
+        """The offsets behind the last records that the isolation level allows."""
         return self._ask(places, LATEST)
 
     def _count(self, topic: str, may_be_gone: Collection[str] | None) -> int:

@@ -1,4 +1,4 @@
-"""The change feed: what differs between two versions of a store."""
+"""The change feed: the differences between two versions of a store."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kstore_core.errors import SpecError, UnsupportedError
-from kstore_core.spark.read.plan import Plan, chosen_partitions
+from kstore_core.spark.read.batches import batches, rendered
+from kstore_core.spark.read.plan import ReadPlan, chosen_partitions
 from kstore_core.spark.read.read_store import Timestamps, frame_of, manifest_spec
 from kstore_core.spark.read.schemas import chosen, record_schema
-from kstore_core.spark.read.tasks import batches, rendered
 from kstore_core.spark.root.manifest import Manifest, Shard
 from kstore_core.spark.root.root import Root
 from kstore_core.spec import StoreSpec
@@ -39,24 +39,23 @@ def read_changes(
     spec: StoreSpec | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
-    """Read what differs between two versions of a store.
+    """Read the differences between two versions of a store.
 
-    Records are compared as they are stored, headers and times included. A key whose record is
-    another gives two rows, the one before and the one after. Of a versioned store the versions are
-    compared: one that was put is an ``insert``, one that ended since is an update of its
-    ``valid_to``, one that expired is a ``delete``. What came and went between the two is not seen.
-    Shards whose files are the same are not opened.
+    Records are compared as stored, with headers and times. A changed record gives two rows, before
+    and after. Versioned stores are compared version by version: a new one is an ``insert``, one
+    that ended is an update of its ``valid_to``, one that expired is a ``delete``. Changes that were
+    undone in between do not show. Shards with equal files are not opened.
 
     Parameters
     ----------
     spark : SparkSession
     root : path
     from_version : int
-        The older of the two; 0 for no store, so that everything was inserted.
+        The older one; 0 stands for an empty store.
     to_version : int, optional
-        The newer one; left out, the newest.
+        The newer one; the newest by default.
     columns, partitions, headers, timestamps, spec, storage_options
-        As of :func:`kstore_core.spark.read_store`.
+        As for :func:`kstore_core.spark.read_store`.
 
     Returns
     -------
@@ -67,7 +66,7 @@ def read_changes(
     Raises
     ------
     StateError
-        There is no such version.
+        No such version.
     TypeError
         A version is not an int.
     SpecError
@@ -99,8 +98,8 @@ def plan_changes(
     headers: bool | None = None,
     timestamps: str = "timestamp",
     spec: StoreSpec | None = None,
-) -> Plan:
-    """The plan of :func:`read_changes`."""
+) -> ReadPlan:
+    """Plan :func:`read_changes`."""
     import pyarrow as pa
 
     from kstore_core.spark.shards.published import ShardReader
@@ -122,12 +121,12 @@ def plan_changes(
         ShardReader(home, spec, after.engine),
         chosen(available, columns, f"the change feed of {spec.name!r}"),
     )
-    return Plan(task, parts)
+    return ReadPlan(task, parts)
 
 
 @dataclass(frozen=True, slots=True)
 class ShardPair:
-    """A shard before and after; None where it has no records."""
+    """A shard before and after; None if it is empty."""
 
     number: int
     before: Shard | None
@@ -177,7 +176,7 @@ class ChangesTask:
     schema: pa.Schema
 
     def read(self, part: ShardPair) -> Iterator[pa.RecordBatch]:
-        """Batches of what differs."""
+        """Batches of the differences."""
         from kstore_core.spark.read.comparing import changes
 
         spec = self.after.spec

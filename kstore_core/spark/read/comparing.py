@@ -1,8 +1,8 @@
-"""What differs between two stores: a merge of their sorted scans, in columns, block by block.
+"""Differences between two stores: a merge of their sorted scans, in columns, block by block.
 
-Stored bytes are compared, and only what differs is decoded. Of a key-value store the rows are the
-records; so they are of windows and sessions, segment by segment. The versions of a versioned store
-move from row to row when they end, so those of the rows that differ are compared once more.
+Stored bytes are compared, and only differences are decoded. A row of a key-value, window or session
+store is a record. Versions move from row to row when they end, so those of rows that differ are
+compared once more.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from kstore_core.codec import explode_versions
 from kstore_core.engine import Chunk
 from kstore_core.spark.columns.arrow import combined
-from kstore_core.spark.read.rows import gathered, of_versions, taken_apart
+from kstore_core.spark.read.rows import decoded, gathered, of_versions
 from kstore_core.spark.read.windowed import key_columns, segment_rows
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import Bounds
@@ -26,7 +26,7 @@ from kstore_core.tables import Bounds
 __all__ = ["CHANGE", "DELETE", "INSERT", "POSTIMAGE", "PREIMAGE", "changes"]
 
 CHANGE = "_change"
-"""The column that tells what a row of a change feed is."""
+"""The column of the kind of a change."""
 
 DELETE, PREIMAGE, POSTIMAGE, INSERT = "delete", "update_preimage", "update_postimage", "insert"
 
@@ -37,12 +37,12 @@ _NAMES = pa.array([DELETE, PREIMAGE, POSTIMAGE, INSERT])
 def changes(
     spec: StoreSpec, before: Any | None, after: Any | None, wanted: Collection[str]
 ) -> Iterator[pa.Table]:
-    """The records that differ: the columns of :func:`reads.chunks`, and what each row is.
+    """The records that differ: the columns of `batches.chunks`, and the kind of change.
 
     Parameters
     ----------
     before, after : store or None
-        Both opened with ``spec``; None for a store without records.
+        Both opened with ``spec``; None for an empty store.
     """
     if spec.format.versioned:
         yield from _changed_versions(spec, before, after, wanted)
@@ -53,14 +53,14 @@ def changes(
             if found.num_rows:
                 keys, rows = _column(found, "id"), _column(found, "row")
                 columns = {"key": keys} if spec.shape == "key_value" else key_columns(spec, keys)
-                columns |= taken_apart(spec.format, rows, wanted)
+                columns |= decoded(spec.format, rows, wanted)
                 yield pa.table({**columns, CHANGE: found[CHANGE]})
 
 
 def _scans(
     spec: StoreSpec, before: Any | None, after: Any | None
 ) -> Iterator[tuple[Iterable[Chunk], Iterable[Chunk]]]:
-    """Scans of both stores that go by the same order: one, or one a segment."""
+    """Scans of both stores in the same order: one, or one for each segment."""
     if spec.shape == "key_value":
         yield _all_rows(before), _all_rows(after)
         return
@@ -96,7 +96,7 @@ def _changed_versions(
 
 
 def _versions(rows: Sequence[pa.Table]) -> pa.Table:
-    """The versions of physical rows, each with its key and time as its id."""
+    """The versions of physical rows; their ids are key and time."""
     names = ["key", "value", "timestamp", "valid_to"]
     tables = [
         pa.table(explode_versions(_column(table, "id"), _column(table, "row")), names=names)
@@ -115,7 +115,7 @@ def _versions(rows: Sequence[pa.Table]) -> pa.Table:
 
 
 def _blocks(old: Iterable[Chunk], new: Iterable[Chunk]) -> Iterator[tuple[pa.Table, pa.Table]]:
-    """Both scans cut at the same keys, but for blocks that are alike."""
+    """Both scans cut at the same keys, without blocks that are equal."""
     scans = [_tables(old), _tables(new)]
     rest: list[pa.Table | None] = [next(scan, None) for scan in scans]
     while rest[0] is not None or rest[1] is not None:
@@ -136,14 +136,14 @@ def _tables(chunks: Iterable[Chunk]) -> Iterator[pa.Table]:
 
 
 def _cut(table: pa.Table, end: bytes) -> tuple[pa.Table, pa.Table | None]:
-    """The rows up to a key, and those after it, if there are any."""
+    """The rows up to a key, and those after it, if any."""
     ids = _column(table, "id")
     at = bisect_right(range(len(ids)), end, key=lambda place: ids[place].as_py())
     return table.slice(0, at), table.slice(at) if at < len(ids) else None
 
 
 def _compared(old: pa.Table, new: pa.Table, values: Sequence[str]) -> pa.Table:
-    """The rows whose ids are on one side only, or whose values are not the same; by id."""
+    """The rows whose ids are on one side only, or whose values differ; by id."""
     places = pc.index_in(_column(new, "id"), value_set=_column(old, "id"))
     matched = places.is_valid().to_numpy(zero_copy_only=False)
     in_new = np.flatnonzero(matched)
@@ -168,7 +168,7 @@ def _compared(old: pa.Table, new: pa.Table, values: Sequence[str]) -> pa.Table:
 
 
 def _equal(left: pa.Array, right: pa.Array) -> Any:
-    """Which values are the same; null is the same as null."""
+    """A mask of equal values; null equals null."""
     equal = pc.fill_null(pc.equal(left, right), False)
     both = pc.and_(left.is_null(), right.is_null())
     return pc.or_(equal, both).to_numpy(zero_copy_only=False)

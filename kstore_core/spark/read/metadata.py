@@ -1,4 +1,4 @@
-"""What manifests say of stores, as tables: stores, shards, versions, offsets and files."""
+"""Metadata of stores from their manifests: stores, shards, versions, offsets and files."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from kstore_core.checks import check_choice
-from kstore_core.spark.read.plan import Plan
-from kstore_core.spark.read.tasks import batches
+from kstore_core.spark.read.batches import batches
+from kstore_core.spark.read.plan import ReadPlan
 from kstore_core.spark.root.finding import roots_at
 from kstore_core.spark.root.manifest import Manifest, Shard
 from kstore_core.spark.root.root import Root
@@ -33,7 +33,7 @@ def read_metadata(
     version: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
-    """Read what the manifests say of a store, or of all that lie directly below a directory.
+    """Read the manifests of a store, or of all stores directly below a directory.
 
     No shard is opened.
 
@@ -43,35 +43,34 @@ def read_metadata(
     root : path
         Of a store, or a directory of such roots.
     what : {"stores", "shards", "versions", "offsets", "files"}
-        A row a store; a row a shard, with its records, stream time and size; a row a published
-        version; a row a source partition that a shard has records of, with the last offset; or a
-        row a file.
+        One row for each store; shard, with its records, stream time and size; published version;
+        source partition of a shard, with its last offset; or file.
     version : int, optional
-        Another than the newest. Of ``"versions"`` it is the only one; else there are all.
+        The newest by default; for ``"versions"`` all.
     storage_options : mapping, optional
-        Of the object store that ``root`` is in.
+        Options of the object store of ``root``.
 
     Raises
     ------
     SpecError
-        There is nothing of the kind to read.
+        ``what`` is not one of these.
     StateError
-        There is no store, or not that version.
+        No store, or no such version.
     """
     roots = roots_at(os.fspath(root), None, storage_options or {})
     table = metadata_table(roots, what, version)
     return spark.createDataFrame(table, spark_schema(table.schema))
 
 
-def plan_metadata(roots: Sequence[Root], what: str, version: int | None) -> Plan:
-    """The plan of a read of metadata: one part, the table itself."""
+def plan_metadata(roots: Sequence[Root], what: str, version: int | None) -> ReadPlan:
+    """Plan a read of metadata: one part, the table itself."""
     table = metadata_table(roots, what, version)
-    return Plan(TableTask(table.schema), (table,))
+    return ReadPlan(TableTask(table.schema), (table,))
 
 
 @dataclass(frozen=True, slots=True)
 class TableTask:
-    """Gives tables as they are, but for columns that nobody asks for."""
+    """Returns the columns of a table."""
 
     schema: pa.Schema
 
@@ -81,7 +80,7 @@ class TableTask:
 
 
 def metadata_table(roots: Sequence[Root], what: str, version: int | None = None) -> pa.Table:
-    """What the manifests at some roots say."""
+    """The metadata in the manifests of roots."""
     import pyarrow as pa
 
     check_choice("metadata", what, _ROWS)
@@ -175,10 +174,7 @@ def _of_version(manifest: Manifest) -> _Row:
 
 
 def _millis(time: int) -> int | None:
-    """A time in microseconds, or the last that a column holds; none before the first record.
-
-    A record with a time of the far future makes all others late: that is looked for here.
-    """
+    """A time in microseconds, clipped to the greatest; None before the first record."""
     return None if time < 0 else min(time * 1000, _LAST)
 
 
@@ -209,7 +205,7 @@ _TIMES = frozenset(("created", "stream_time"))
 
 
 def _schema(what: str) -> pa.Schema:
-    """The columns of one kind of table."""
+    """The schema of one of the tables."""
     import pyarrow as pa
 
     from kstore_core.spark.columns.arrow import TIMESTAMP

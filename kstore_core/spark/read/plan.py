@@ -1,7 +1,6 @@
-"""What a read comes to before it runs: its columns, and the parts that tasks read one by one.
+"""Plans of reads, made on the driver: the columns, and the parts that tasks read on workers.
 
-A plan is made on the driver and holds to the version that it was made of. Its task and each of its
-parts travel to the workers.
+A plan keeps to the version of the store that it was made for.
 """
 
 from __future__ import annotations
@@ -13,11 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kstore_core.codec import partition
 from kstore_core.errors import SpecError
+from kstore_core.spark.read.batches import batches, chunks, rendered
 from kstore_core.spark.read.schemas import chosen, record_schema
 from kstore_core.spark.read.selection import Selection, select
-from kstore_core.spark.read.tasks import batches, chunks, rendered
 from kstore_core.spec import StoreSpec
-from kstore_core.types import Time
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,9 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Part",
-    "Plan",
-    "ReadTask",
+    "ReadPlan",
     "Reader",
+    "ScanTask",
     "Task",
     "chosen_partitions",
     "plan_records",
@@ -38,7 +36,7 @@ __all__ = [
 
 
 class Task(Protocol):
-    """What is done for each part of a plan, on a worker."""
+    """The work on each part of a plan, done on a worker."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -49,8 +47,8 @@ class Task(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """A read: what is done, and for which parts."""
+class ReadPlan:
+    """A task, and the parts that it reads."""
 
     task: Task
     parts: tuple[Any, ...]
@@ -61,24 +59,24 @@ class Reader(Protocol):
 
     @property
     def spec(self) -> StoreSpec:
-        """Of all of them."""
+        """The description of these stores."""
 
     def open(self, shard: Any) -> AbstractContextManager[Any]:
-        """The store of one, read-only."""
+        """Open the store of a part, read-only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One store of those that are read, and which of its records.
+    """One of the stores that are read.
 
     Attributes
     ----------
     shard : object
-        What the reader opens.
+        Opened by the reader.
     columns : mapping of str to object
-        Columns that are the same in all its rows, such as ``partition``.
+        Columns with one value, such as ``partition``.
     keys : tuple of bytes or None
-        The selected keys that can be in it.
+        The selected keys that may be in it.
     """
 
     shard: Any
@@ -87,7 +85,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadTask:
+class ScanTask:
     """Reads the selected records of a part."""
 
     reader: Reader
@@ -107,29 +105,16 @@ def plan_store(
     manifest: Manifest,
     spec: StoreSpec,
     *,
-    as_of: Time | None = None,
-    history: bool = False,
-    from_ts: Time | None = None,
-    to_ts: Time | None = None,
-    keys: Iterable[bytes] | None = None,
-    prefix: bytes | None = None,
     columns: Sequence[str] | None = None,
     partitions: Sequence[int] | None = None,
     headers: bool | None = None,
     timestamps: str = "timestamp",
-) -> Plan:
-    """A read of one version of a store: see :func:`kstore_core.spark.read_store`."""
+    **selected: Any,
+) -> ReadPlan:
+    """Plan the read of one version of a store; ``selected`` goes to `select`."""
     from kstore_core.spark.shards.published import ShardReader
 
-    selection = select(
-        spec,
-        as_of=as_of,
-        history=history,
-        from_ts=from_ts,
-        to_ts=to_ts,
-        keys=keys,
-        prefix=prefix,
-    )
+    selection = select(spec, **selected)
     by_shard: dict[int, list[bytes]] = {}
     for key in selection.keys or ():
         by_shard.setdefault(partition(key, manifest.partitions), []).append(key)
@@ -157,30 +142,24 @@ def plan_records(
     headers: bool | None,
     timestamps: str,
     added: Sequence[str] = ("partition",),
-) -> Plan:
-    """A read of these parts, with the columns of the store and those ``added``."""
+) -> ReadPlan:
+    """Plan the read of parts, with the columns of the store and those ``added``."""
     available = record_schema(reader.spec, headers, timestamps, added)
     schema = chosen(available, columns, f"the store {reader.spec.name!r}")
-    return Plan(ReadTask(reader, selection, schema), parts)
+    return ReadPlan(ScanTask(reader, selection, schema), parts)
 
 
 def chosen_partitions(
-    asked: Sequence[int] | None, there: Iterable[int], where: object
+    wanted: Sequence[int] | None, there: Iterable[int], where: object
 ) -> frozenset[int]:
-    """The partitions that are read.
-
-    Raises
-    ------
-    SpecError
-        One that is asked for is not there.
-    """
+    """The partitions to read; a missing one is a SpecError."""
     known = frozenset(there)
-    if asked is None:
+    if wanted is None:
         return known
-    missing = sorted(set(asked) - known)
+    missing = sorted(set(wanted) - known)
     if missing:
         raise SpecError(
             f"{where} has no partition {', '.join(map(str, missing))}; it has "
             f"{', '.join(map(str, sorted(known)))}"
         )
-    return frozenset(asked)
+    return frozenset(wanted)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from kstore_core.spark.read.plan import Plan, Task
+    from kstore_core.spark.read.plan import ReadPlan, Task
 
 __all__ = ["Timestamps", "frame_of", "manifest_spec", "read_store"]
 
@@ -54,57 +54,56 @@ def read_store(
     root : path
         Where :func:`write_store` published it.
     as_of : int or datetime, optional
-        Versioned stores: the versions valid at this time (ms since the epoch, or an aware datetime)
-        instead of the latest. Before the history that a shard keeps, those that are the latest
-        still, as ``store.get(key, as_of=…)`` answers.
+        Versioned stores: the versions valid at this time (ms since the epoch, or an aware
+        datetime). Before the history of a shard, only those that are still the latest, as
+        ``store.get(key, as_of=…)`` answers.
     history : bool
-        Versioned stores: every version that is kept, tombstones left out.
+        Versioned stores: all versions but tombstones.
     from_ts, to_ts : int or datetime, optional
-        With ``history``: versions valid at some time between the two, inclusive. Window and session
-        stores: windows and sessions that have a moment in common with that time.
+        With ``history``: versions valid at some time in this range, inclusive. Window and session
+        stores: windows and sessions that overlap it.
     key : object, optional
-        Only the records of this key, as the store's serde takes it. Only its shard is opened.
+        Only records of this key, as the store's serde takes it; only its shard is opened.
     keys : iterable, optional
-        Only the records of these keys.
+        Only records of these keys.
     prefix : str or bytes, optional
-        Only the records whose serialised key begins like this.
+        Only records whose serialised key begins with it.
     columns : sequence of str, optional
-        Which columns, in this order; what is not asked for is not decoded.
+        Only these columns, in this order; others are not decoded.
     partitions : sequence of int, optional
         Only these shards.
     headers : bool, optional
-        Whether there is a column of headers. Left out: where the store keeps them.
+        Add a column of headers; by default if the store keeps headers.
     timestamps : {"timestamp", "millis"}
-        Whether times are Spark timestamps or long milliseconds since the epoch.
+        Type of times: Spark timestamps, or long milliseconds since the epoch.
     version : int, optional
-        Another than the newest.
+        The newest by default.
     spec : StoreSpec, optional
-        The store's description; needed where its serdes are not built in.
+        The store's description; needed if its serdes are not built in.
     storage_options : mapping, optional
-        Of the object store that ``root`` is in.
+        Options of the object store of ``root``.
 
     Returns
     -------
     DataFrame
         ``key``; ``window_start`` and ``window_end``, or ``session_start`` and ``session_end``;
-        ``sequence``, where a window store retains duplicates; ``value``; as far as the store keeps
-        them ``timestamp``, ``valid_to`` (null: still valid) and ``headers``; and ``partition``.
-        Keys and values are of the types that the serdes name.
+        ``sequence`` of window stores that retain duplicates; ``value``; if the store keeps them
+        ``timestamp``, ``valid_to`` (null: still valid) and ``headers``; and ``partition``. Keys and
+        values have the types of the serdes.
 
     Raises
     ------
     StateError
-        There is no manifest, or not that version.
+        No manifest, or no such version.
     TypeError
-        ``version`` is not an int, ``keys`` is a single key.
+        ``version`` is not an int, or ``keys`` is a single key.
     ValueError
         A naive time.
     SpecError
-        Questions that exclude each other, a range that is the wrong way round; ``spec`` is another
-        store's, its serdes are unknown here, a key is none of this store, there is no such column
-        or partition, or ``columns`` is empty or names one twice.
+        Options that exclude each other, a reversed range, a ``spec`` of another store, unknown
+        serdes, a key of another type, or an unknown, duplicate or missing column or partition.
     UnsupportedError
-        A question of time to a store that does not keep what it is about.
+        An option of time for a store without history, windows or sessions.
     """
     from kstore_core.spark.read.plan import plan_store
     from kstore_core.spark.read.selection import keys_of, prefix_bytes
@@ -130,8 +129,8 @@ def read_store(
     return frame_of(spark, plan)
 
 
-def frame_of(spark: SparkSession, plan: Plan) -> DataFrame:
-    """A plan as a DataFrame, a part a partition."""
+def frame_of(spark: SparkSession, plan: ReadPlan) -> DataFrame:
+    """The DataFrame of a plan, a partition for each part."""
     count = len(plan.parts)
     numbers = spark.range(0, count, 1, max(count, 1))
     return numbers.mapInArrow(_Parts(plan.task, plan.parts).read, spark_schema(plan.task.schema))
@@ -139,20 +138,20 @@ def frame_of(spark: SparkSession, plan: Plan) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What ``mapInArrow`` runs: :meth:`read`."""
+    """The parts of a plan; ``mapInArrow`` runs :meth:`read`."""
 
     task: Task
     parts: tuple[Any, ...]
 
     def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Batches of the parts whose places are given."""
+        """Batches of the parts at the given positions."""
         for batch in batches:
             for place in batch.column(0).to_pylist():
                 yield from self.task.read(self.parts[place])
 
 
 def manifest_spec(manifest: Manifest, given: StoreSpec | None, where: str) -> StoreSpec:
-    """The description of the store that a manifest is of.
+    """The description of a manifest's store, with the serdes of ``given``.
 
     Raises
     ------

@@ -1,7 +1,6 @@
-"""The rows of key-value and versioned stores, as Arrow columns, chunk by chunk.
+"""The rows of key-value and versioned stores as Arrow columns, chunk by chunk.
 
-A scan gives rows as lists of bytes; a whole chunk of them becomes Arrow arrays at once, and what is
-decoded is decoded by column. What nobody asks for stays encoded.
+A chunk of a scan becomes Arrow arrays at once; only wanted columns are decoded.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from kstore_core.tables import Bounds
 from kstore_core.tables.version_rows import FOREVER, rows_for, rows_since
 from kstore_core.typed.key_value import after_prefix
 
-__all__ = ["binary", "gathered", "latest", "of_versions", "taken_apart", "versions"]
+__all__ = ["binary", "decoded", "gathered", "latest", "of_versions", "versions"]
 
 _ROWS = 8192
 _BYTES = 16 * 1024 * 1024
@@ -31,7 +30,7 @@ _KEYS_AT_ONCE = 1024
 
 
 def gathered(chunks: Iterable[Chunk]) -> Iterator[tuple[pa.Array, pa.Array]]:
-    """Keys and values of the chunks of a scan, of several together where they are small."""
+    """Keys and values of the chunks of a scan; small chunks are merged."""
     keys: list[bytes] = []
     rows: list[bytes] = []
     size = 0
@@ -47,22 +46,16 @@ def gathered(chunks: Iterable[Chunk]) -> Iterator[tuple[pa.Array, pa.Array]]:
 
 
 def binary(values: list[bytes] | list[bytes | None]) -> pa.Array:
-    """A binary array of these.
-
-    Raises
-    ------
-    pyarrow.ArrowCapacityError
-        It would hold more than 2 GiB.
-    """
+    """A binary array of bytes."""
     return pa.array(values, pa.binary())
 
 
-def taken_apart(
+def decoded(
     value_format: ValueFormat, rows: pa.Array, wanted: Collection[str]
 ) -> dict[str, pa.Array]:
-    """What is in stored values: the value and, as far as the format keeps them, time and headers.
+    """Decode stored values: the value and, if the format keeps them, time and headers.
 
-    Columns that are not ``wanted`` may be missing, or not be decoded.
+    Columns that are not ``wanted`` may be missing or still encoded.
     """
     if {"value", "timestamp", "headers"}.isdisjoint(wanted):
         return {}
@@ -79,17 +72,17 @@ def taken_apart(
 
 
 def latest(store: Any, selection: Selection, wanted: Collection[str]) -> Iterator[pa.Table]:
-    """The selected records of a key-value store: key, and what :func:`taken_apart` gives."""
+    """The selected records of a key-value store: the key, and the columns of `decoded`."""
     if selection.keys is not None:
         chunks = _looked_up(store.table, selection.keys)
     else:
         chunks = store.table.scan(_within(selection.prefix))
     for keys, rows in gathered(chunks):
-        yield pa.table({"key": keys, **taken_apart(store.spec.format, rows, wanted)})
+        yield pa.table({"key": keys, **decoded(store.spec.format, rows, wanted)})
 
 
 def versions(store: Any, selection: Selection, wanted: Collection[str]) -> Iterator[pa.Table]:
-    """The selected versions: key, value, timestamp, valid_to, and headers where they are wanted."""
+    """The selected versions: key, value, timestamp, valid_to, and headers if wanted."""
     for keys, rows in _version_rows(store, selection):
         table = pa.table(
             explode_versions(keys, rows), names=["key", "value", "timestamp", "valid_to"]
@@ -102,7 +95,7 @@ def versions(store: Any, selection: Selection, wanted: Collection[str]) -> Itera
 
 
 def of_versions(value_format: ValueFormat, table: pa.Table, wanted: Collection[str]) -> pa.Table:
-    """Versions with their values taken apart; a null value is a tombstone and stays null."""
+    """Versions with decoded values; a null value, a tombstone, stays null."""
     if not value_format.headers or {"value", "headers"}.isdisjoint(wanted):
         return table
     decode = decode_column if "headers" in wanted else split_column
@@ -157,7 +150,7 @@ def _earliest(store: Any, selection: Selection) -> int:
 
 
 def _valid(selection: Selection, table: pa.Table) -> pa.ChunkedArray | None:
-    """Which versions are selected; None for all of them."""
+    """A mask of the selected versions; None for all."""
     first, last = selection.as_of, selection.as_of
     if selection.history:
         first, last = selection.from_ts, selection.to_ts

@@ -1,4 +1,4 @@
-"""The columns of a read: those that a store's records have, and those that are asked for."""
+"""The columns of a read: all of a store's records, and the chosen ones."""
 
 from __future__ import annotations
 
@@ -25,13 +25,7 @@ TIMES = frozenset(
 def record_schema(
     spec: StoreSpec, headers: bool | None, timestamps: str, added: Sequence[str]
 ) -> pa.Schema:
-    """All columns that a read can give.
-
-    Raises
-    ------
-    SpecError
-        Headers are asked for, and the store keeps none.
-    """
+    """All columns that a read can return; headers of a store without them are a SpecError."""
     import pyarrow as pa
 
     check_choice("timestamps", timestamps, ("timestamp", "millis"))
@@ -50,7 +44,7 @@ def record_schema(
 
 
 def store_schema(spec: StoreSpec, *, as_millis: bool) -> pa.Schema:
-    """The columns that a store's records have, with the types that Spark takes them in."""
+    """The columns of a store's records, with the types that Spark gets."""
     import pyarrow as pa
 
     from kstore_core.spark.columns.arrow import TIMESTAMP
@@ -72,13 +66,7 @@ def store_schema(spec: StoreSpec, *, as_millis: bool) -> pa.Schema:
 
 
 def chosen(available: pa.Schema, columns: Sequence[str] | None, where: str) -> pa.Schema:
-    """The columns that are asked for, in this order.
-
-    Raises
-    ------
-    SpecError
-        There is no such column, or one is asked for twice, or none at all is.
-    """
+    """The chosen columns, in this order; none, unknown or duplicate ones are a SpecError."""
     import pyarrow as pa
 
     if columns is None:

@@ -1,4 +1,4 @@
-"""Which records of a store are read: of which time, and of which keys."""
+"""The selection of a store's records, by time and by key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Selection", "key_bytes", "keys_of", "prefix_bytes", "select"]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which records are read; all of them, and of a versioned store the latest, unless it says so.
+    """The records to read: by default all, of a versioned store the latest.
 
     Attributes
     ----------
@@ -28,11 +28,11 @@ class Selection:
     history : bool
         All versions, or those valid at some time in ``[from_ts, to_ts]``.
     from_ts, to_ts : int or None
-        Versions, windows or sessions that have a moment in common with these times, ms, inclusive.
+        Versions, windows or sessions that overlap this range, ms, inclusive.
     keys : tuple of bytes or None
-        Records of these keys, as they are serialised, in order and each once.
+        Serialised keys, sorted and distinct.
     prefix : bytes or None
-        Records whose serialised key begins like this.
+        The begin of serialised keys.
     """
 
     as_of: int | None = None
@@ -53,16 +53,16 @@ def select(
     keys: Iterable[bytes] | None = None,
     prefix: bytes | None = None,
 ) -> Selection:
-    """The selection of these, after a look at whether the store can answer it.
+    """The selection, checked against the store.
 
     Raises
     ------
     SpecError
-        Two questions at once, a range of times that is the wrong way round.
+        Options that exclude each other, or a reversed range.
     ValueError
         A naive time.
     UnsupportedError
-        A question of time to a store that does not keep what it is about.
+        An option of time for a store without history, windows or sessions.
     """
     if as_of is not None and history:
         raise SpecError("as_of and history are two questions; ask one")
@@ -93,13 +93,7 @@ def _millis(time: Time | None) -> int | None:
 
 
 def key_bytes(spec: StoreSpec, key: Any) -> bytes:
-    """A key as the store's serde writes it.
-
-    Raises
-    ------
-    SpecError
-        The serde does not take it.
-    """
+    """A key as the store's serde writes it; a SpecError if the serde does not take it."""
     try:
         raw = None if key is None else spec.key.serialize(key, Headers())
     except Exception as error:
@@ -113,13 +107,7 @@ def key_bytes(spec: StoreSpec, key: Any) -> bytes:
 
 
 def prefix_bytes(prefix: str | bytes) -> bytes:
-    """The beginning of a serialised key; of text, in UTF-8.
-
-    Raises
-    ------
-    TypeError
-        It is neither text nor bytes.
-    """
+    """The begin of a serialised key; text as UTF-8."""
     if not isinstance(prefix, str | bytes):
         raise TypeError(
             f"prefix={prefix!r} is {type(prefix).__name__}; pass the first bytes of serialised "
@@ -129,13 +117,7 @@ def prefix_bytes(prefix: str | bytes) -> bytes:
 
 
 def keys_of(spec: StoreSpec, key: Any, keys: Iterable[Any] | None) -> list[bytes] | None:
-    """The serialised keys that are asked for: one, several, or None for no such question.
-
-    Raises
-    ------
-    SpecError
-        One of them is no key of the store.
-    """
+    """The serialised keys of ``key`` or ``keys``; None if neither is given."""
     if key is not None and keys is not None:
         raise ValueError("key and keys are two choices of keys; make one")
     if key is not None:

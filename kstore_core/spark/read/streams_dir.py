@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kstore_core.errors import SpecError, StateError
-from kstore_core.spark.read.plan import Part, Plan, chosen_partitions, plan_records
+from kstore_core.spark.read.plan import Part, ReadPlan, chosen_partitions, plan_records
 from kstore_core.spark.read.read_store import Timestamps, frame_of
 from kstore_core.spark.read.selection import keys_of, prefix_bytes, select
 from kstore_core.spark.root.storage.addresses import local_path
@@ -46,8 +46,8 @@ def read_streams_dir(
 ) -> DataFrame:
     """Read a store from the state directory of a Kafka Streams application, all its tasks at once.
 
-    Nothing is written and nothing locked, so the application may run meanwhile: each task's store
-    is read as of the moment when its part of the read begins.
+    The application may run meanwhile: nothing is written or locked, and each task's store is read
+    as it was when its part of the read began.
 
     Parameters
     ----------
@@ -58,11 +58,11 @@ def read_streams_dir(
     spec : StoreSpec
         The store's description, which Kafka does not keep.
     partitions : sequence of int, optional
-        Only the tasks of these partitions; all of them have to be there. Left out, those that are
-        there are read, and a gap between them gives a warning.
+        Only the tasks of these partitions; a missing one is an error. By default all tasks, with a
+        warning about gaps between their numbers.
     as_of, history, from_ts, to_ts, key, keys, prefix, columns, headers, timestamps
-        As of :func:`kstore_core.spark.read_store`. A key is looked for in every task, since only
-        the application knows how it partitions.
+        As for :func:`kstore_core.spark.read_store`. A key is looked up in every task, since the
+        application may have its own partitioner.
 
     Returns
     -------
@@ -72,8 +72,7 @@ def read_streams_dir(
     Raises
     ------
     StateError
-        There are no tasks, none of them has the store, one that should have it does not, or one
-        of ``partitions`` is missing.
+        There are no tasks, or a task lacks the store, or one of ``partitions`` is missing.
     """
     plan = plan_streams_dir(
         os.path.abspath(path),  # noqa: PTH100 - links stay as they are
@@ -100,10 +99,10 @@ def plan_streams_dir(
     partitions: Sequence[int] | None = None,
     headers: bool | None = None,
     timestamps: str = "timestamp",
-    **questions: Any,
-) -> Plan:
-    """The plan of :func:`read_streams_dir`."""
-    selection = select(spec, **questions)
+    **selected: Any,
+) -> ReadPlan:
+    """Plan :func:`read_streams_dir`."""
+    selection = select(spec, **selected)
     where = _local(path)
     tasks = _tasks_of(where, spec.name, partitions)
     if partitions is not None:
@@ -135,7 +134,7 @@ class TaskReader:
 
     @contextmanager
     def open(self, shard: str) -> Iterator[Any]:
-        """The store of one, as it was committed when this was called."""
+        """Open the store of a task, as of its last commit."""
         from kstore_core import open_state
         from kstore_core.spark.runtime.engines import engine_on_worker
         from kstore_core.spark.shards.published import bare
@@ -159,13 +158,7 @@ def _local(path: str) -> Path:
 def _tasks_of(
     where: Path, store: str, partitions: Sequence[int] | None
 ) -> dict[str, tuple[str, int]]:
-    """The tasks that have the store, by name: their sub-topologies and partitions.
-
-    Raises
-    ------
-    StateError
-        There are none, or one lacks the store that another of its sub-topology has.
-    """
+    """The tasks that have the store, by name: their sub-topologies and partitions."""
     found: dict[str, tuple[str, int]] = {}
     if where.is_dir():
         for match in (_TASK.fullmatch(path.name) for path in where.iterdir() if path.is_dir()):
@@ -208,7 +201,7 @@ def _stores_of(task: Path) -> list[str]:
 
 
 def _engine_of(task: Path) -> str:
-    """The engine of a task directory; of one without stores it is RocksDB, Kafka's own."""
+    """The engine of a task directory; RocksDB, Kafka's own, for one without stores."""
     from kstore_core.state.recognition import engine_of, recognised
     from kstore_core.system.lock import recorded_engine
 

@@ -1,7 +1,6 @@
-"""The rows of window and session stores, as Arrow columns: a key, its times, and the value.
+"""The rows of window and session stores as Arrow columns: a key, its times, and the value.
 
-The times stand at fixed places of a row's key (docs/formats.md, Keys), so those of a whole chunk
-are cut out of it as columns.
+Times have fixed positions in a row's key (docs/formats.md, Keys), so they are cut out by column.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import pyarrow.compute as pc
 
 from kstore_core.engine import Chunk
 from kstore_core.keys import MAX_TIME, Fetch, RowKeys, rows_of
-from kstore_core.spark.read.rows import gathered, taken_apart
+from kstore_core.spark.read.rows import decoded, gathered
 from kstore_core.spark.read.selection import Selection
 from kstore_core.spec import StoreSpec
 from kstore_core.typed.key_value import after_prefix
@@ -31,11 +30,11 @@ _END = 2**31 - 1  # of any row; a slice without an end overflows in Arrow
 
 
 def windows(store: Any, selection: Selection, wanted: Collection[str]) -> Iterator[pa.Table]:
-    """The selected rows that can be seen: the columns of their keys and of their values."""
+    """The selected rows that have not expired: the columns of their keys and values."""
     spec = store.spec
     for keys, rows in gathered(_rows(store, selection)):
         columns = key_columns(spec, keys)
-        columns.update(taken_apart(spec.format, rows, wanted))
+        columns.update(decoded(spec.format, rows, wanted))
         table = pa.table(columns)
         if selection.prefix is not None:
             table = table.filter(pc.starts_with(table["key"], selection.prefix))
@@ -44,7 +43,7 @@ def windows(store: Any, selection: Selection, wanted: Collection[str]) -> Iterat
 
 
 def segment_rows(store: Any, segment: int) -> Iterator[Chunk]:
-    """The rows of one segment that can be seen, in the order of their keys."""
+    """The rows of one segment that have not expired, by key."""
     keys = rows_of(store.spec.shape, time_ordered=store.spec.time_ordered)
     earliest, latest, _ = _times(store, Selection(), keys.hidden)
     whole = keys.schema.fetch(store.spec.segment_interval_ms, None, None, earliest, latest)
@@ -53,7 +52,7 @@ def segment_rows(store: Any, segment: int) -> Iterator[Chunk]:
 
 
 def key_columns(spec: StoreSpec, rows: pa.Array) -> dict[str, pa.Array]:
-    """The key of each row, and its window or session; with duplicates, the number of each."""
+    """The key of each row, its window or session, and the number of a duplicate."""
     lead = _lead(rows, ordered=spec.time_ordered)
     width = 16 if spec.shape == "session" else 12
     first: _Place = (-width, 8 - width)
@@ -77,12 +76,12 @@ def key_columns(spec: StoreSpec, rows: pa.Array) -> dict[str, pa.Array]:
 
 
 def _lead(rows: pa.Array, *, ordered: bool) -> int:
-    """How the rows of a chunk, which are all alike, begin: see :class:`KeySchema`."""
+    """The prefix of the rows of a chunk, which is one; see :class:`KeySchema`."""
     return rows[0].as_py()[0] if ordered and len(rows) else _KEYS_FIRST
 
 
 def _integers(rows: pa.Array, place: _Place, dtype: str) -> npt.NDArray[np.signedinteger[Any]]:
-    """The big-endian integers that stand at one place of each row."""
+    """The big-endian integers at one position of each row."""
     kind = np.dtype(dtype)
     fixed = pc.binary_slice(rows, *place).cast(pa.binary(kind.itemsize))
     data = np.frombuffer(fixed.buffers()[1] or b"", kind, count=len(fixed))
@@ -90,7 +89,7 @@ def _integers(rows: pa.Array, place: _Place, dtype: str) -> npt.NDArray[np.signe
 
 
 def _rows(store: Any, selection: Selection) -> Iterator[Chunk]:
-    """The chunks of the rows that are asked for, and of others where a prefix is."""
+    """Chunks that hold the selected rows, and for a prefix others, too."""
     spec = store.spec
     keys = rows_of(spec.shape, time_ordered=spec.time_ordered, indexed=spec.indexed)
     earliest, latest, latest_start = _times(store, selection, keys.hidden)
@@ -112,7 +111,7 @@ def _rows(store: Any, selection: Selection) -> Iterator[Chunk]:
 
 
 def _narrowed(fetch: Fetch, keys: RowKeys, prefix: bytes) -> Fetch:
-    """The fetch with an end behind the keys that begin with ``prefix``, where keys come first."""
+    """The fetch, ended behind the keys with ``prefix`` if rows begin with keys."""
     lead = keys.by_key.prefix
     if lead == _BY_TIME:
         return fetch
@@ -121,10 +120,7 @@ def _narrowed(fetch: Fetch, keys: RowKeys, prefix: bytes) -> Fetch:
 
 
 def _times(store: Any, selection: Selection, hidden: int) -> tuple[int, int, int]:
-    """The bounds of the rows' times, and of sessions' starts: those that have a common moment.
-
-    A row's time is its window's start, its session's end.
-    """
+    """The bounds of rows' times, a window's start or a session's end, and of sessions' starts."""
     horizon = store.clock.horizon
     seen = 0 if horizon < 0 else horizon + hidden
     first = 0 if selection.from_ts is None else selection.from_ts

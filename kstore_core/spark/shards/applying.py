@@ -1,8 +1,8 @@
-"""The records of a shard into its open store; by the time of their partition, where that is asked.
+"""Records restored into the open store of a shard, optionally by their partition's time.
 
-A store takes a record for late by the times that it has seen. Records that an earlier stage removed
-it has not seen, but the others may tell of them, in the header ``partition-time`` (KIP-472). What
-is late is then what would be late if nothing had been removed.
+A store drops records as late by the times that it has seen. The header ``partition-time`` (KIP-472)
+carries the times of records that an earlier stage removed, so the same records are late as if
+nothing had been removed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kstore_core.restore import Restored, restore
-from kstore_core.spark.columns.partition_headers import told_times
+from kstore_core.spark.columns.partition_headers import header_times
 
 if TYPE_CHECKING:
     from kstore_core.clock import StreamClock
@@ -31,23 +31,21 @@ def apply_log(
 
     Parameters
     ----------
-    state : StateDirectory
     store
         Its only one, open.
-    log : ShardLog
     partition_time : bool
-        Whether stream time follows the header ``partition-time`` of the records too.
+        Advance stream time by the header ``partition-time``, too.
 
     Raises
     ------
     SpecError
         As :func:`kstore_core.restore.restore`.
     FormatError
-        A header of this name has not 8 bytes.
+        A header of this name does not have 8 bytes.
     """
     if not partition_time or not len(log):
         return _restored(store, log)
-    read, sent = told_times(log.headers, len(log))
+    read, sent = header_times(log.headers, len(log))
     latest = int(max(read.max(), sent.max()))
     if store.spec.shape != "versioned":  # what lives is what lives once all are there
         state.advance(latest)
@@ -69,7 +67,7 @@ def _late(
     sent: npt.NDArray[np.int64],
     clock: StreamClock,
 ) -> npt.NDArray[np.bool_]:
-    """Which records are late: by all times up to their own, and all that was told until then."""
+    """A mask of late records, by the times and the headers of the records before each."""
     times = log.timestamps.to_numpy()
     before = np.append(np.int64(clock.observed), sent[:-1])
     reached = np.maximum.accumulate(np.maximum(np.maximum(times, read), before))

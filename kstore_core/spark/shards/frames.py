@@ -1,4 +1,4 @@
-"""Looking at DataFrames before anything runs: their columns, and the one that says the shard."""
+"""Columns of DataFrames: types, checks of a changelog, and the column of shards."""
 
 from __future__ import annotations
 
@@ -65,12 +65,7 @@ def headers_type() -> DataType:
 
 
 def check_columns(df: DataFrame, allowed: Mapping[str, tuple[str, ...]]) -> None:
-    """Refuse a DataFrame in which a column is missing, duplicate, or of a type not allowed.
-
-    Raises
-    ------
-    SpecError
-    """
+    """Refuse a DataFrame in which a column is missing, duplicate, or of a type not allowed."""
     names = df.columns
     for name, kinds in allowed.items():
         if names.count(name) != 1:
@@ -83,17 +78,7 @@ def check_columns(df: DataFrame, allowed: Mapping[str, tuple[str, ...]]) -> None
 
 
 def check_log(df: DataFrame, spec: StoreSpec, *, partition_time: bool = False) -> None:
-    """Refuse a DataFrame that is not a changelog of ``spec``, naming every fault.
-
-    Raises
-    ------
-    SpecError
-        As :func:`check_log_columns`.
-    TypeError
-        It is no DataFrame of Spark, or the spec is none.
-    UnsupportedError
-        It is a stream.
-    """
+    """Refuse streams and DataFrames that are not a changelog of ``spec``."""
     if not hasattr(df, "isStreaming"):
         raise TypeError(
             f"df is a {type(df).__module__}.{type(df).__name__}, not a DataFrame of Spark; "
@@ -112,10 +97,10 @@ def check_log_columns(schema: StructType, spec: StoreSpec, *, partition_time: bo
     Raises
     ------
     SpecError
-        Columns are missing, unknown, twice there, or of another type; or partition time is to be
-        honoured by a store that has no time.
+        Columns are missing, unknown, duplicate, or of another type; or partition time is wanted of
+        a store without stream time.
     TypeError
-        The spec is none.
+        ``spec`` is not a StoreSpec.
     """
     if not isinstance(spec, StoreSpec):
         raise TypeError(
@@ -156,7 +141,7 @@ def check_log_columns(schema: StructType, spec: StoreSpec, *, partition_time: bo
 def _log_types(
     spec: StoreSpec, names: Collection[str]
 ) -> tuple[dict[str, tuple[str, ...]], list[str]]:
-    """The types that the columns of a log may have, and which of them there have to be."""
+    """The allowed types of a log's columns, and the required columns."""
     from kstore_core.spark.columns.log_keys import tail_bytes, times_of_shape
 
     key_types = ("binary", spark_type(spec.key.arrow_type).simpleString())
@@ -183,7 +168,7 @@ def _log_types(
 
 
 def _hint(spec: StoreSpec, faults: list[str]) -> str:
-    """What may help with some of the faults."""
+    """Advice for some of the faults."""
     from kstore_core.spark.columns.log_keys import times_of_shape
 
     hint = ""

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from kstore_core import arrow
 from kstore_core.changelog.marks import MARK_KEY
 from kstore_core.errors import SpecError
-from kstore_core.spark.columns.arrow import combined, millis, serialized
+from kstore_core.spark.columns.arrow import combined, integers, millis, serialized
 from kstore_core.spark.columns.log_keys import keys_of, user_keys
 from kstore_core.spark.columns.shard_ids import shards_of
 from kstore_core.spark.root.manifest import Offset
@@ -29,19 +29,19 @@ LOG_COLUMNS = (
     *("key", "window_start", "window_end", "sequence", "session_start", "session_end"),
     *("value", "timestamp", "headers", "topic", "partition", "offset", "arrival"),
 )
-"""The columns that are looked at, where there are such."""
+"""The columns of a changelog that a write reads."""
 
 Indices = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class ShardLog:
-    """Records in arrival order, serialised: those of one shard, once :meth:`check` has looked.
+    """Records in arrival order, serialised; of one shard, once :meth:`check` has passed.
 
     Attributes
     ----------
     shards : pyarrow.Array or None
-        What the column ``shard`` says, where there is one.
+        The column ``shard``, if any.
     users : pyarrow.Array of binary
         The user's keys; those of windows and sessions without their times.
     keys, values : pyarrow.Array of binary
@@ -67,13 +67,12 @@ class ShardLog:
 
     @classmethod
     def of(cls, rows: pa.Table, spec: StoreSpec) -> ShardLog:
-        """From a table of such columns as a changelog has, in whatever order.
+        """The records of a table with the columns of a changelog, in any order.
 
         Raises
         ------
         SpecError
-            Nulls where there are none, keys that are none of the store, or partitions and offsets
-            that no source has.
+            Nulls, keys of another store, or partitions and offsets out of range.
         """
 
         def column(name: str) -> pa.Array | None:
@@ -108,29 +107,29 @@ class ShardLog:
         return log.take(log._order(column("arrival")))
 
     def _order(self, arrival: pa.Array | None) -> Indices:
-        """Which record came when.
+        """Sort records by arrival.
 
         Records of one source partition come by offset. Those of several are merged by the stream
         time that each source had reached, as Kafka Streams merges the partitions of a task: else
-        all but the first source would seem too late.
+        all but the first source would be too late.
         """
         if self.offsets is None:
             if arrival is None:
                 return np.arange(len(self.keys))
-            return np.argsort(_numpy(arrival), kind="stable")
+            return np.argsort(integers(arrival), kind="stable")
         zeros = np.zeros(len(self.keys), np.int64)
         topic = zeros
         if self.topics is not None:
             topics = self.topics.dictionary_encode()
             names = np.array(topics.dictionary.to_pylist(), dtype=object)
-            topic = np.argsort(np.argsort(names))[_numpy(topics.indices)]
-        source = zeros if self.sources is None else _numpy(self.sources)
-        order = np.lexsort((_numpy(self.offsets), source, topic))
+            topic = np.argsort(np.argsort(names))[integers(topics.indices)]
+        source = zeros if self.sources is None else integers(self.sources)
+        order = np.lexsort((integers(self.offsets), source, topic))
         topic, source = topic[order], source[order]
         begins = np.flatnonzero((topic[1:] != topic[:-1]) | (source[1:] != source[:-1])) + 1
         if not len(begins):
             return order
-        times = _numpy(self.timestamps)[order]
+        times = integers(self.timestamps)[order]
         reached = np.concatenate([np.maximum.accumulate(part) for part in np.split(times, begins)])
         return order[np.argsort(reached, kind="stable")]
 
@@ -148,19 +147,14 @@ class ShardLog:
         return len(self.keys)
 
     def places(self, partitions: int, *, by_key: bool) -> Indices:
-        """The shard of each record: where its key belongs, or what its partition says."""
+        """The shard of each record, by its key or by its column ``partition``."""
         if by_key or self.sources is None:
             return np.asarray(shards_of(self.users, partitions), np.int64)
-        return _numpy(self.sources)
+        return integers(self.sources)
 
     def check(self, shard: int, partitions: int) -> None:
-        """Refuse records that do not belong to ``shard``.
-
-        Raises
-        ------
-        SpecError
-        """
-        given = np.zeros(0, np.int64) if self.shards is None else _numpy(self.shards)
+        """Refuse records that do not belong to ``shard``."""
+        given = np.zeros(0, np.int64) if self.shards is None else integers(self.shards)
         outside = np.flatnonzero(given != shard)
         if len(outside):
             raise SpecError(
@@ -180,12 +174,7 @@ class ShardLog:
             )
 
     def check_decodable(self, spec: StoreSpec) -> None:
-        """Refuse bytes that the serdes cannot read: one such row would make every read fail.
-
-        Raises
-        ------
-        SpecError
-        """
+        """Refuse bytes that the serdes cannot read: one such row would make every read fail."""
         for name, serde, column in (
             ("key", spec.key, self.users),
             ("value", spec.value, self.values),
@@ -209,9 +198,9 @@ class ShardLog:
         known = {(o.topic, o.partition): o.offset for o in offsets}
         topics = self.topics.dictionary_encode()
         names = topics.dictionary.to_pylist()
-        sources, codes = np.unique(_numpy(self.sources), return_inverse=True)
+        sources, codes = np.unique(integers(self.sources), return_inverse=True)
         last = np.array([[known.get((n, int(s)), -1) for s in sources] for n in names], np.int64)
-        fresh = np.flatnonzero(_numpy(self.offsets) > last[_numpy(topics.indices), codes])
+        fresh = np.flatnonzero(integers(self.offsets) > last[integers(topics.indices), codes])
         return self.take(fresh), len(self.keys) - len(fresh)
 
     def last_offsets(self, before: tuple[Offset, ...]) -> tuple[Offset, ...]:
@@ -230,12 +219,12 @@ class ShardLog:
 
     @property
     def stream_time(self) -> int:
-        """The greatest time, -1 where there is none."""
-        return int(_numpy(self.timestamps).max()) if self.timed and len(self.timestamps) else -1
+        """The greatest time, ms; -1 without times."""
+        return int(integers(self.timestamps).max()) if self.timed and len(self.timestamps) else -1
 
 
 def _without_marks(rows: pa.Table) -> pa.Table:
-    """The records that a store has: a changelog has the marks of commits, too."""
+    """Records without the commit marks of a changelog."""
     if not {"key", "value"} <= set(rows.column_names):
         return rows
     keys = rows["key"]
@@ -251,9 +240,9 @@ def _refuse_nulls(rows: pa.Table) -> None:
     for name in rows.column_names:
         missing = 0 if name in ("value", "headers") else rows[name].null_count
         if missing:
-            said = "partition" if name == "shard" else name
+            column = "partition" if name == "shard" else name
             raise SpecError(
-                f"{missing} of {len(rows)} records have no {said}; "
+                f"{missing} of {len(rows)} records have no {column}; "
                 "filter them out, nothing was written"
             )
 
@@ -262,7 +251,7 @@ def _refuse_outside(name: str, column: pa.Array | None, most: int) -> None:
     """Refuse numbers that no partition or offset of a topic has."""
     if column is None:
         return
-    numbers = _numpy(column)
+    numbers = integers(column)
     outside = numbers[(numbers < 0) | (numbers > most)]
     if len(outside):
         raise SpecError(
@@ -286,7 +275,7 @@ def _refuse_nameless(headers: pa.Array) -> None:
 
 
 def _fault(serde: Serde[Any], column: pa.Array) -> Exception | None:
-    """Why a column cannot be decoded, as a read would; None where it can."""
+    """The error that decoding a column raises; None if it does not."""
     try:
         arrow.to_typed(serde, column)
     except (MemoryError, pa.ArrowCapacityError):
@@ -297,7 +286,7 @@ def _fault(serde: Serde[Any], column: pa.Array) -> Exception | None:
 
 
 def _first_fault(serde: Serde[Any], column: pa.Array) -> int:
-    """The place of the first value that cannot be decoded, where there is one."""
+    """The position of the first value that cannot be decoded."""
     low, high = 0, len(column)
     while high - low > 1:
         middle = (low + high) // 2
@@ -306,7 +295,3 @@ def _first_fault(serde: Serde[Any], column: pa.Array) -> int:
         else:
             high = middle
     return low
-
-
-def _numpy(column: pa.Array) -> Indices:
-    return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)

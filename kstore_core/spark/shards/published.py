@@ -25,7 +25,7 @@ class ShardReader:
 
     @contextmanager
     def open(self, shard: Shard) -> Iterator[Any]:
-        """The shard's store, read-only. It has one: ``shard.path`` is not None."""
+        """Open the store of a shard, whose ``path`` is not None, read-only."""
         from kstore_core import open_state
 
         engine_on_worker(self.engine)
@@ -38,5 +38,5 @@ class ShardReader:
 
 
 def bare(spec: StoreSpec) -> StoreSpec:
-    """The store without what a user has put above it: a read goes by its tables."""
+    """The description without cache, metrics and changelog: a read needs the tables only."""
     return replace(spec, cache=None, metrics=None, changelog=())

@@ -83,12 +83,7 @@ def split_shard(rows: Rows) -> tuple[Rows, Any]:
 
 
 def check_partitions(partitions: int | None, what: str = "store") -> int:
-    """Return the number of shards, checked.
-
-    Raises
-    ------
-    SpecError
-    """
+    """Return the number of shards, checked."""
     if type(partitions) is not int or not 1 <= partitions <= _MOST:
         raise SpecError(
             f"partitions={partitions!r}; a {what} has at least one, at most {_MOST}, and their "

@@ -1,7 +1,7 @@
-"""What a task does to write one shard: check its rows, restore them, upload the directory.
+"""The task that writes one shard: check its rows, restore them, upload the directory.
 
-Runs on the workers, once a shard. What is wrong with the data goes back to the driver as a message,
-so that Spark does not try it again; what is wrong with the machine is raised, so that it does.
+Errors in the data go to the driver as messages, so Spark does not retry them; errors of the machine
+are raised, so Spark does.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from kstore_core.spec import StoreSpec
 __all__ = ["MESSAGE_DDL", "ShardWriter", "failure", "read_message"]
 
 MESSAGE_DDL = "message string"
-"""What a task sends back: one row, a JSON document."""
+"""The result of a task: one row, a JSON document."""
 
 _MESSAGE = pa.schema([("message", pa.string())])
-_NOT_TO_BE_TRIED_AGAIN = (
+_NOT_RETRIED = (
     CorruptionError,
     EngineUnavailableError,
     FormatError,
@@ -56,20 +56,16 @@ _NOT_TO_BE_TRIED_AGAIN = (
 
 @dataclass(frozen=True, slots=True)
 class ShardWriter:
-    """A write job as its tasks know it; :meth:`build` is what ``mapInArrow`` runs.
+    """A write job as its tasks get it; ``mapInArrow`` runs :meth:`build`.
 
     Attributes
     ----------
-    root : Root
     job : str
         Uploads go below ``attempts/<job>``.
-    spec : StoreSpec
-    engine : str
-    partitions : int
     parents : mapping of int to Shard
-        The shards to go on from.
+        The shards that the version continues.
     partition_time : bool
-        Whether stream time follows the header of that name too.
+        Advance stream time by the header of that name, too.
     """
 
     root: Root
@@ -81,7 +77,7 @@ class ShardWriter:
     partition_time: bool = False
 
     def build(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the shard of this task; gives one message, none for a shard without rows."""
+        """Write the shard of this task; return one message, none for a shard without rows."""
         from pyspark import TaskContext
 
         kept = [batch for batch in batches if batch.num_rows]
@@ -94,22 +90,16 @@ class ShardWriter:
                 task.partitionId(), task.taskAttemptId(), pa.Table.from_batches(kept)
             )
             message: dict[str, Any] = {"shard": dataclasses.asdict(shard)}
-        except Exception as error:  # noqa: BLE001 - raised again, or told to the driver
+        except Exception as error:  # noqa: BLE001 - raised again, or sent to the driver
             message = failure(error, task.partitionId())
         yield pa.RecordBatch.from_pydict({"message": [json.dumps(message)]}, schema=_MESSAGE)
 
     def write(self, shard: int, attempt: int, rows: pa.Table) -> Shard:
-        """Build a shard of all its records in local scratch, and upload it."""
+        """Build a shard of all its records in a local directory, and upload it."""
         return self._write(shard, attempt, ShardLog.of(rows, self.spec))
 
     def write_each(self, attempt: int, rows: pa.Table, *, by_key: bool) -> list[Shard]:
-        """The shards of whatever records these are; those of each are all among them.
-
-        Raises
-        ------
-        SpecError
-            They are not where their keys belong, by their column ``partition`` or at all.
-        """
+        """Write the shards of records, which include all records of these shards."""
         log = ShardLog.of(rows, self.spec)
         places = log.places(self.partitions, by_key=by_key)
         return [
@@ -155,15 +145,9 @@ class ShardWriter:
 
 
 def failure(error: Exception, shard: int | None = None) -> dict[str, Any]:
-    """What to tell the driver of an error that another attempt would meet again.
-
-    Raises
-    ------
-    Exception
-        The error itself, where another attempt may do better.
-    """
+    """The message of an error that a retry would meet again; other errors are raised."""
     text = str(error) if shard is None else f"shard {shard}: {error}"
-    if isinstance(error, _NOT_TO_BE_TRIED_AGAIN):
+    if isinstance(error, _NOT_RETRIED):
         return {"error": type(error).__name__, "text": text}
     if isinstance(error, OverflowError | pa.ArrowCapacityError):
         return {"error": "SpecError", "text": f"{text}; use more partitions"}
@@ -171,13 +155,7 @@ def failure(error: Exception, shard: int | None = None) -> dict[str, Any]:
 
 
 def read_message(text: str) -> Shard:
-    """The shard that a message tells of.
-
-    Raises
-    ------
-    KStoreError
-        The error that it tells of instead.
-    """
+    """The shard in a message; raises the error in it, if it holds one."""
     message = json.loads(text)
     if "error" in message:
         raise getattr(errors, message["error"])(message["text"])

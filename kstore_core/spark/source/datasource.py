@@ -1,6 +1,6 @@
 """``format("kstore")``: stores as a source and as a sink of DataFrames and streams.
 
-Spark finds it by itself, through the package ``pyspark_kstore`` that is installed with kstore.
+Spark finds it through the package ``pyspark_kstore`` that is installed with kstore.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
     from pyspark.sql.types import StructType
 
-    from kstore_core.spark.read.plan import Plan
+    from kstore_core.spark.read.plan import ReadPlan
     from kstore_core.spark.source.reader import StoreReader
 
 __all__ = ["KStoreSource"]
@@ -24,15 +24,15 @@ __all__ = ["KStoreSource"]
 class KStoreSource(DataSource):
     """Stores for Spark; docs/spark.md shows the options.
 
-    A DataFrame holds to the version of the store that was the newest when it was loaded: the plan
-    is made when Spark asks for the schema, and travels with this object.
+    A DataFrame keeps to the version that was the newest when it was loaded: Spark's request for the
+    schema makes the plan, which is pickled with this object.
     """
 
-    _plan: Plan | None = None
+    _plan: ReadPlan | None = None
 
     @classmethod
     def name(cls) -> str:
-        """What ``format()`` takes."""
+        """The name for ``format()``."""
         return "kstore"
 
     def schema(self) -> StructType:
@@ -42,7 +42,7 @@ class KStoreSource(DataSource):
         return spark_schema(self._planned().task.schema)
 
     def reader(self, schema: StructType) -> StoreReader:
-        """The reader of these columns: all that there are, or some."""
+        """The reader of all columns, or of some."""
         from kstore_core.spark.source.planning import only
         from kstore_core.spark.source.reader import StoreReader
 
@@ -65,16 +65,10 @@ class KStoreSource(DataSource):
         return StreamSink(self.options, schema, overwrite)
 
     def streamReader(self, schema: StructType) -> Any:  # noqa: N802
-        """There is none.
-
-        Raises
-        ------
-        UnsupportedError
-            Always.
-        """
+        """Raise an UnsupportedError: there is no stream reader."""
         raise UnsupportedError(_NO_STREAM)
 
-    def _planned(self) -> Plan:
+    def _planned(self) -> ReadPlan:
         if self._plan is None:
             from kstore_core.spark.source.planning import plan_of
 

@@ -43,7 +43,6 @@ class ReadOptions:
 
     Attributes
     ----------
-    path : str
     mode : str
         One of the modes of an option.
     values : mapping of str to object

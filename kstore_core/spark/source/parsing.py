@@ -24,12 +24,10 @@ class Option:
 
     Attributes
     ----------
-    name : str
     parse : callable
         From its text to its value; a ValueError says what is wrong.
     wants : str
         The form of the text, for messages and for the documentation.
-    meaning : str
     modes : tuple of str
         Of reads only: the kinds of read that take it.
     """

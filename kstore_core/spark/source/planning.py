@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kstore_core.errors import SpecError
-from kstore_core.spark.read.plan import Plan, plan_store
+from kstore_core.spark.read.plan import ReadPlan, plan_store
 from kstore_core.spark.read.read_store import manifest_spec
 from kstore_core.spark.root.finding import find_root, roots_at
 from kstore_core.spark.root.root import Root
@@ -28,16 +28,15 @@ if TYPE_CHECKING:
 __all__ = ["only", "plan_of"]
 
 
-def plan_of(given: Mapping[str, str]) -> Plan:
+def plan_of(given: Mapping[str, str]) -> ReadPlan:
     """The plan of a read with these options.
 
     Raises
     ------
     SpecError
-        An option that there is not, or that makes no sense; see the functions that read what is
-        asked for.
+        An unknown option, or a wrong value.
     StateError
-        There is no such store, or no such version.
+        No such store, or no such version.
     """
     asked = read_options(given)
     if asked.mode == STREAMS:
@@ -50,11 +49,11 @@ def plan_of(given: Mapping[str, str]) -> Plan:
         return _changes(home, values)
     manifest = home.load(values.pop("version", None))
     spec = manifest_spec(manifest, values.pop("spec", None), str(home))
-    return plan_store(home, manifest, spec, **_questions(spec, values))
+    return plan_store(home, manifest, spec, **_selected(spec, values))
 
 
-def _questions(spec: StoreSpec, values: Mapping[str, Any]) -> dict[str, Any]:
-    """What is asked of the records, as :func:`read_store` calls it."""
+def _selected(spec: StoreSpec, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that select records, under their names in :func:`read_store`."""
     asked = dict(values)
     for option, name in (("from", "from_ts"), ("to", "to_ts")):
         if option in asked:
@@ -70,7 +69,7 @@ def _questions(spec: StoreSpec, values: Mapping[str, Any]) -> dict[str, Any]:
     return asked
 
 
-def _streams(asked: ReadOptions) -> Plan:
+def _streams(asked: ReadOptions) -> ReadPlan:
     from kstore_core.spark.read.streams_dir import plan_streams_dir
 
     if asked.storage:
@@ -85,10 +84,10 @@ def _streams(asked: ReadOptions) -> Plan:
             "the state directory of a Kafka Streams application does not describe its stores; pass "
             "the option spec"
         )
-    return plan_streams_dir(asked.path, spec, **_questions(spec, values))
+    return plan_streams_dir(asked.path, spec, **_selected(spec, values))
 
 
-def _changes(home: Root, values: dict[str, Any]) -> Plan:
+def _changes(home: Root, values: dict[str, Any]) -> ReadPlan:
     from kstore_core.spark.read.changes import plan_changes
 
     if "from_version" not in values:
@@ -96,7 +95,7 @@ def _changes(home: Root, values: dict[str, Any]) -> Plan:
     return plan_changes(home, values.pop("from_version"), values.pop("to_version", None), **values)
 
 
-def _metadata(asked: ReadOptions) -> Plan:
+def _metadata(asked: ReadOptions) -> ReadPlan:
     from kstore_core.spark.read.metadata import plan_metadata
 
     values = dict(asked.values)
@@ -104,14 +103,8 @@ def _metadata(asked: ReadOptions) -> Plan:
     return plan_metadata(roots, values["metadata"], values.get("version"))
 
 
-def only(plan: Plan, schema: StructType) -> Plan:
-    """The plan with the columns of a schema that the user gave, or that Spark has kept.
-
-    Raises
-    ------
-    SpecError
-        It has other columns, or others' types.
-    """
+def only(plan: ReadPlan, schema: StructType) -> ReadPlan:
+    """The plan of some columns; other columns or types are a SpecError."""
     import pyarrow as pa
 
     from kstore_core.spark.shards.frames import spark_type

@@ -10,23 +10,20 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kstore_core.spark.read.plan import Plan, Task
+    from kstore_core.spark.read.plan import ReadPlan, Task
 
 __all__ = ["StoreReader"]
 
 
 class StoreReader(DataSourceReader):
-    """Reads what a plan says.
+    """Reads the parts of a plan; options select records, Spark's filters are not pushed down."""
 
-    It does not take filters from Spark: what is asked for is said by options.
-    """
-
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ReadPlan) -> None:
         self._task: Task = plan.task
         self._parts: tuple[Any, ...] = plan.parts
 
     def partitions(self) -> list[InputPartition]:
-        """One a part; a plan without any has one that is empty, since Spark wants one."""
+        """One for each part; an empty one for a plan without parts, since Spark needs one."""
         return [InputPartition(part) for part in self._parts or (None,)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -36,5 +33,5 @@ class StoreReader(DataSourceReader):
         return self._task.read(partition.value)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the parts: each task is given its own."""
+        """Drop the parts: each task gets its own."""
         return {"_task": self._task, "_parts": ()}

@@ -111,15 +111,10 @@ def spec_of(text: str) -> StoreSpec:
 
 
 def key_of(spec: StoreSpec, text: str) -> bytes:
-    """The bytes of a key that is given as text.
+    """The bytes of a key given as text; a SpecError if it is not a key of the store.
 
-    Text is what the store's serde reads: numbers as they are written, JSON as JSON, anything else
-    as it stands; of a store of bytes it is UTF-8, or hexadecimal after ``0x``.
-
-    Raises
-    ------
-    SpecError
-        It is not a key of the store.
+    Numbers and JSON are parsed; for a store of bytes the text is UTF-8, or hexadecimal after
+    ``0x``.
     """
     serde: Any = spec.key
     key: Any = text
@@ -148,13 +143,7 @@ def key_of_json(spec: StoreSpec, value: Any) -> bytes:
 
 
 def prefix_of(spec: StoreSpec, text: str) -> bytes:
-    """The first bytes of keys, given as text; hexadecimal after ``0x`` where keys are not text.
-
-    Raises
-    ------
-    SpecError
-        It is not hexadecimal.
-    """
+    """The first bytes of keys, given as text; hexadecimal after ``0x`` if keys are not text."""
     if spec.key is serdes.UTF8 or spec.key is serdes.JSON or not text.startswith("0x"):
         return text.encode()
     try:

@@ -84,14 +84,8 @@ class WriteOptions:
 
     Attributes
     ----------
-    path : str
     storage : mapping of str to str
         Options of the object store.
-    spec : StoreSpec or None
-    partitions : int or None
-    partition_by : str or None
-    engine : str or None
-    partition_time : bool
     publish_every : int
         Epochs from one published version to the next.
     checkpoint : str

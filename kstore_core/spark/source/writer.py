@@ -1,8 +1,8 @@
 """``df.write.format("kstore")``: a changelog into a new version of a store.
 
-A data source is not asked how its rows should be distributed. So each task writes the shards whose
-records it has, and a shard of which two tasks have records is refused when all are done: then
-nothing is published. ``write_store`` and ``by_shard`` bring the records of a shard together.
+A data source cannot ask Spark for a distribution. So each task writes the shards of its records,
+and the commit publishes nothing if two tasks have records of one shard. ``write_store`` and
+``by_shard`` bring the records of a shard together.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["BatchWriter", "Built"]
 
 @dataclass(frozen=True)
 class Built(WriterCommitMessage):
-    """The shards that a task has uploaded, or an error in what it was given.
+    """The shards that a task has uploaded, or an error in its records.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._job.begin()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Built:
-        """Write the shards of the records that this task has."""
+        """Write the shards of a task's records."""
         from pyspark import TaskContext
 
         task = TaskContext.get()
@@ -74,7 +74,7 @@ class BatchWriter(DataSourceArrowWriter):
         return self.build(iterator, task.taskAttemptId())
 
     def build(self, batches: Iterator[pa.RecordBatch], attempt: int) -> Built:
-        """What :meth:`write` does, as one of the attempts at it."""
+        """Write the shards of a task's records, in one of its attempts."""
         kept = [batch for batch in batches if batch.num_rows]
         if not kept:
             return Built(())
@@ -82,7 +82,7 @@ class BatchWriter(DataSourceArrowWriter):
             writer = self._job.writer(partition_time=self._partition_time)
             rows = pa.Table.from_batches(kept)
             shards = writer.write_each(attempt, rows, by_key=self._by_key)
-        except Exception as error:  # noqa: BLE001 - raised again, or told to the driver
+        except Exception as error:  # noqa: BLE001 - raised again, or sent to the driver
             return Built((json.dumps(failure(error)),))
         return Built(tuple(json.dumps({"shard": dataclasses.asdict(shard)}) for shard in shards))
 
@@ -112,7 +112,7 @@ def _built(messages: list[WriterCommitMessage | None]) -> Iterator[tuple[str, ..
 def _planned(
     root: Root, newest: Manifest | None, asked: WriteOptions, *, overwrite: bool
 ) -> WriteJob:
-    """The job, with what the options leave out as it is in the newest version."""
+    """The job; the newest version gives missing options."""
     spec, partitions, engine = asked.spec, asked.partitions, asked.engine
     if newest is None:
         if spec is None or partitions is None:

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kstore_core import arrow
-from kstore_core.changelog import from_log
+from kstore_core.changelog.rows import from_log
 from kstore_core.codec import arrow_to_log
 from kstore_core.keys import rows_of
 from kstore_core.spark.columns.arrow import combined, timestamps
+from kstore_core.spark.read.batches import chunks
 from kstore_core.spark.read.rows import binary, latest
 from kstore_core.spark.read.schemas import TIMES, store_schema
 from kstore_core.spark.read.selection import Selection
-from kstore_core.spark.read.tasks import chunks
 from kstore_core.spark.read.windowed import key_columns
 
 if TYPE_CHECKING:

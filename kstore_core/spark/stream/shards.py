@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kstore_core.errors import StateError
-from kstore_core.spark.columns.partition_headers import told_times
+from kstore_core.spark.columns.partition_headers import header_times
 from kstore_core.spark.live.epochs import commit_epoch, last_epoch
 from kstore_core.spark.live.layout import LiveLayout
 from kstore_core.spark.root.manifest import Offset, Shard
@@ -161,7 +161,7 @@ class EpochTask:
         log.check(shard, self.partitions)
         log.check_decodable(self.spec)
         if self.partition_time:
-            told_times(log.headers, len(log))
+            header_times(log.headers, len(log))
 
     def _copies(self, shard: int) -> bool:
         """Return True if a version is due that a shard without rows has changed for."""

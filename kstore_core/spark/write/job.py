@@ -1,8 +1,8 @@
-"""The driver's side of a write: what is checked before, who published, and what is cleared away.
+"""The driver's side of a write: checks, publication and cleanup.
 
-A job begins, its tasks upload, it is closed, and one manifest is put in place; whoever comes second
-has written nothing. A job that was closed is never cleared away by anybody but :func:`vacuum`, for
-a manifest may refer to it: an answer that got lost does not say whether the request did.
+A job begins, its tasks upload, it is closed, and one manifest is published; of two jobs the second
+has written nothing. Only :func:`vacuum` removes a closed job: a manifest may refer to it, since a
+publication whose answer was lost may have succeeded.
 """
 
 from __future__ import annotations
@@ -34,19 +34,14 @@ __all__ = ["WriteJob", "check_same_store", "program"]
 
 @dataclass(frozen=True, slots=True)
 class WriteJob:
-    """A version of a store that is being written. It travels.
+    """A version of a store that is being written; tasks get a copy.
 
     Attributes
     ----------
-    root : Root
-    spec : StoreSpec
-    engine : str
-    partitions : int
-    mode : {"append", "overwrite"}
     version : int
-        The one to publish.
+        To publish.
     parents : mapping of int to Shard
-        The shards to go on from.
+        The shards that the version continues.
     job : str
         Its uploads go below ``attempts/<job>``.
     """
@@ -71,16 +66,16 @@ class WriteJob:
         partitions: int,
         mode: Literal["append", "overwrite"],
     ) -> WriteJob:
-        """A job that goes on from the newest version, if there is one; nothing is written yet.
+        """Plan a job that continues the newest version, if there is one; nothing is written.
 
         Raises
         ------
         SpecError
-            The root holds another store, or there are less than one partition.
+            The root holds another store, or `partitions` is not a number from 1 on.
         StateError
             The root holds something else, or a stream writes to it.
         UnsupportedError, UnknownEngineError
-            No other process sees what the engine writes, or there is none of its name.
+            The engine keeps its data in one process, or is unknown.
         """
         check_partitions(partitions)
         check_shared_engine(engine)
@@ -96,11 +91,11 @@ class WriteJob:
         return cls(root, spec, engine, partitions, mode, newest.version + 1, parents)
 
     def begin(self) -> None:
-        """Let tasks upload."""
+        """Allow tasks to upload."""
         self.root.begin(self.job)
 
     def writer(self, *, partition_time: bool = False) -> ShardWriter:
-        """What the tasks do."""
+        """The work of the tasks."""
         from kstore_core.spark.shards.writing import ShardWriter
 
         return ShardWriter(
@@ -114,7 +109,7 @@ class WriteJob:
         )
 
     def publish(self, written: Iterable[Shard]) -> Manifest:
-        """Make the version of these shards and, of the others, those of the version before.
+        """Publish a version of these shards and the other shards of the version before.
 
         Raises
         ------
@@ -123,7 +118,7 @@ class WriteJob:
         SpecError
             Two tasks wrote to one shard.
         StateError
-            Somebody removed what the tasks had uploaded.
+            The uploads of the tasks were removed.
         """
         manifest = self._manifest(written)
         self.check_begun()
@@ -138,12 +133,7 @@ class WriteJob:
         return manifest
 
     def check_begun(self) -> None:
-        """Refuse to go on where the job was discarded.
-
-        Raises
-        ------
-        StateError
-        """
+        """Refuse to go on where the job was discarded."""
         if not self.root.has_begun(self.job):
             self.root.discard(self.job)
             raise StateError(
@@ -152,7 +142,7 @@ class WriteJob:
             )
 
     def discard(self) -> None:
-        """Remove what the tasks uploaded, unless the job was closed. Never raises for that."""
+        """Remove the uploads of the tasks, unless the job was closed; errors are suppressed."""
         with contextlib.suppress(OSError, KStoreError):
             if self.root.has_begun(self.job):
                 self.root.discard(self.job)
@@ -186,12 +176,7 @@ class WriteJob:
 def check_same_store(
     root: Root, newest: Manifest, spec: StoreSpec, partitions: int, engine: str, *, appending: bool
 ) -> None:
-    """Refuse to go on from another store, or to hide another kind of store behind a new version.
-
-    Raises
-    ------
-    SpecError
-    """
+    """Refuse to go on from another store, or to hide another kind of store behind a new version."""
     given: dict[str, Any] = {**spec.describe(), "partitions": partitions, "engine": engine}
     there: dict[str, Any] = {
         **newest.spec,
@@ -218,7 +203,7 @@ def check_same_store(
 
 
 def program() -> str:
-    """This program and its version, as manifests name it."""
+    """The name and version of this program in manifests."""
     from importlib import metadata
 
     try:

@@ -1,4 +1,4 @@
-"""write_store: a changelog DataFrame restored into a partitioned store, as one new version."""
+"""write_store: a changelog DataFrame as a new version of a partitioned store."""
 
 from __future__ import annotations
 
@@ -37,60 +37,56 @@ def write_store(
 ) -> Manifest:
     """Restore a partitioned store from a changelog, and publish it as a new version.
 
-    Every shard is a state directory of its own, built by one Spark task. Nothing is visible before
-    all of them are whole; then one manifest makes them the newest version. Old versions stay.
+    One Spark task builds the state directory of each shard. When all are complete, one manifest
+    makes them the newest version. Old versions stay.
 
     Parameters
     ----------
     df : DataFrame
         The columns of Spark's Kafka source: ``key`` and ``value`` (binary, or of the type of the
-        serde), ``timestamp`` (timestamp, or long milliseconds) and ``headers`` where the format
-        keeps them; ``topic``, ``partition`` and ``offset`` where they are known. A null value is a
-        tombstone. With offsets, records come in their order, and those that a shard contains
-        already are left out; without, they come in the order of ``df``. Of a window store, keys are
-        those of its changelog, or the user's with ``window_start`` beside them (and ``sequence``
-        where it retains duplicates); of a session store, with ``session_start`` and
-        ``session_end``.
+        serde), ``timestamp`` (timestamp, or long milliseconds) and ``headers`` if the format keeps
+        them; optionally ``topic``, ``partition`` and ``offset``. A null value is a tombstone.
+        Offsets order records, and skip those that a shard contains already; without them the order
+        of ``df`` counts. Keys of a window or session store are those of its changelog, or the
+        user's with ``window_start`` (and ``sequence`` for duplicates), or ``session_start`` and
+        ``session_end``, in columns.
     root : path or address
-        Where the store is kept: a directory, local or mounted alike on every machine of the
-        cluster, or ``s3://bucket/prefix``.
+        A directory that every machine of the cluster mounts, or ``s3://bucket/prefix``.
     spec : StoreSpec
         From the factories in :mod:`kstore_core.stores`.
     partitions : int
         The number of shards.
     partition_by : {"partition", "key"}, optional
-        Which shard a record goes to: the one of its column ``partition``, which has to be where
-        murmur2 puts its key, or the one where murmur2 puts it, wherever it was. The former where
-        there is such a column, else the latter.
+        The shard of a record: its column ``partition``, which must agree with murmur2 of its key,
+        or murmur2 of its key. By default ``"partition"`` if there is such a column.
     mode : {"append", "overwrite", "error", "ignore"}
-        What to do where the root holds a version: go on from it, start from nothing, raise, or
-        leave it as it is.
+        If the root holds a version: continue it, start from nothing, raise, or do nothing.
     engine : str
         The storage engine of new shards.
     partition_time : bool
-        Whether stream time, by which records are too late, follows their header ``partition-time``
-        too; see :func:`with_partition_time`.
+        Advance stream time by the records' header ``partition-time``, too; see
+        :func:`with_partition_time`.
     storage_options : mapping, optional
-        Of an object store, as ``s3fs.S3FileSystem`` takes them; see docs/spark-roots.md.
+        Of an object store, as for ``s3fs.S3FileSystem``; see docs/spark-roots.md.
 
     Returns
     -------
     Manifest
-        Of the version that was published; of the newest one for ``"ignore"``.
+        Of the published version; of the newest one for ``"ignore"``.
 
     Raises
     ------
     SpecError
-        The columns do not fit, a record has no key or time, is in the wrong shard or is not what
-        the serdes read, or the root holds another store. Nothing was published.
+        The columns do not fit; a record lacks a key or time, is in the wrong shard or cannot be
+        read by the serdes; or the root holds another store. Nothing was published.
     UnsupportedError
-        The engine keeps its data in one process, or no storage is known for the root.
+        The engine keeps its data in one process, or the root has an unknown scheme.
     StateError
-        There is a version and the mode is ``"error"``, or the root holds something else.
+        The root holds a version and the mode is ``"error"``, or it holds something else.
     CommitConflictError
         Another writer published meanwhile. Nothing of this job was.
     StorageFullError
-        There is no room for a shard on the machine that builds it, or in the root.
+        No room for a shard, on its worker or in the root.
     StorageUnavailableError
         The object store does not answer, or denies access.
     """

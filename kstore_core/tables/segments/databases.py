@@ -22,7 +22,6 @@ from kstore_core.offsets import (
     Entries,
     Partition,
     StoreRecord,
-    commit_rows,
     read_record,
     sorted_rows,
 )
@@ -258,14 +257,13 @@ class ChildStorage:
                 **(offsets if entries.offsets else dict.fromkeys(offsets)),
                 **entries.offsets,
             }
-        rows = commit_rows(
-            record,
+        rows = Entries(
             offsets=offsets or None,
             position=record.position if entries.position is None else entries.position,
             stream_time=time,
             spec=self._spec,
             notes={**record.notes, **(entries.notes or {})},
-        )
+        ).rows(record)
         return dict(zip(rows.keys, rows.values, strict=True))
 
     def _sync_all_but(self, child: Child) -> None:

@@ -11,7 +11,7 @@ import pytest
 from kstore_core import open_state, serdes, stores
 from kstore_core.codec import partition
 from kstore_core.errors import FormatError, SpecError, UnsupportedError
-from kstore_core.spark.read import tasks as reads
+from kstore_core.spark.read import batches as reads
 from kstore_core.spark.read.changes import plan_changes
 from kstore_core.spark.read.plan import plan_store
 from kstore_core.spark.read.selection import key_bytes, keys_of, prefix_bytes

@@ -14,7 +14,7 @@ from kstore_core.codec import window_key
 from kstore_core.errors import FormatError, SpecError
 from kstore_core.partition_time import HEADER, with_partition_time
 from kstore_core.spark import spec_json
-from kstore_core.spark.columns.partition_headers import NOTHING, told_times
+from kstore_core.spark.columns.partition_headers import NO_TIME, header_times
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.shards.applying import apply_log
 from kstore_core.spark.shards.frames import check_log_columns, spark_schema
@@ -149,11 +149,11 @@ def test_times_that_go_back_move_nothing_back(tmp_path: Path, spec: StoreSpec) -
 
 
 def test_a_column_without_headers_tells_nothing() -> None:
-    read, sent = told_times(None, 2)
-    assert read.tolist() == sent.tolist() == [NOTHING] * 2
+    read, sent = header_times(None, 2)
+    assert read.tolist() == sent.tolist() == [NO_TIME] * 2
     records = [Record(b"a", b"1", 3), _record(b"b", 3, 1, with_partition_time((), 3, 9))]
-    read, sent = told_times(ShardLog.of(rows_of(records), VERSIONS).headers, 2)
-    assert (read.tolist(), sent.tolist()) == ([NOTHING, 3], [NOTHING, 9])
+    read, sent = header_times(ShardLog.of(rows_of(records), VERSIONS).headers, 2)
+    assert (read.tolist(), sent.tolist()) == ([NO_TIME, 3], [NO_TIME, 9])
 
 
 # Of r1(2), r2(3), r3(7), r4(9) the last two are removed; a later log, or epoch, has r5(3).

@@ -23,8 +23,8 @@ from kstore_core.codec import window_key
 from kstore_core.restore import restore
 from kstore_core.spark.live.layout import LiveLayout
 from kstore_core.spark.live.stream_binding import StreamBinding
+from kstore_core.spark.read.batches import chunks
 from kstore_core.spark.read.selection import Selection
-from kstore_core.spark.read.tasks import chunks
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.shards.log import ShardLog
 from kstore_core.spark.stream.shards import EpochTask

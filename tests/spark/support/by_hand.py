@@ -15,7 +15,7 @@ from kstore_core.spark.root.root import Root
 from kstore_core.spec import StoreSpec
 
 if TYPE_CHECKING:
-    from kstore_core.spark.read.plan import Plan
+    from kstore_core.spark.read.plan import ReadPlan
 
 Fill = Callable[[Any, int], None]
 """Writes into an open store what belongs into a shard."""
@@ -65,12 +65,12 @@ def publish(
     return manifest
 
 
-def rows_of(plan: Plan) -> list[dict[str, Any]]:
+def rows_of(plan: ReadPlan) -> list[dict[str, Any]]:
     """What the tasks of a plan read, in this process; each batch has the schema that was said."""
     return [row for batch in _batches(plan) for row in batch.to_pylist()]
 
 
-def _batches(plan: Plan) -> Iterator[Any]:
+def _batches(plan: ReadPlan) -> Iterator[Any]:
     for part in plan.parts:
         for batch in plan.task.read(part):
             assert batch.schema.equals(plan.task.schema)

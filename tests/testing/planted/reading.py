@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -292,16 +293,23 @@ class MakesUpNamespacesOfASnapshot(WrappedDatabase):
 
 @planted("test_readers_beside_a_writer_see_whole_batches", lives_catch=False)
 class SnapshotsNamespacesApart(WrappedDatabase):
-    """Each namespace of a snapshot is taken when it is first asked for."""
+    """Each namespace of a snapshot is taken when it is first asked for, after one more write."""
+
+    written = threading.Event()
+
+    def write(self, batch):
+        super().write(batch)
+        self.written.set()
 
     def snapshot(self):
-        live, names = self.inner, self.inner.namespaces()
+        live, names, written = self.inner, self.inner.namespaces(), self.written
 
         class Lazy(WrappedSnapshot):
             def namespace(self, name):
                 if name not in names:
                     raise KeyError(name)
-                time.sleep(0.001)  # or a busy machine never lets the writer write
+                written.clear()
+                written.wait(1)
                 return live.snapshot().namespace(name)
 
         return Lazy(self.inner.snapshot(), self.owner)

@@ -1,4 +1,4 @@
-"""What is read of an open store, whatever its shape, as Arrow tables."""
+"""The records of an open store of any shape, as Arrow tables and batches."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 __all__ = ["BATCH_BYTES", "BATCH_ROWS", "batches", "chunks", "rendered"]
 
 BATCH_ROWS = 10_000
-"""How many rows a batch has at most."""
+"""Rows of a batch, at most."""
 
 BATCH_BYTES = 16 * 1024 * 1024
-"""What a batch of more than one row takes at most, about."""
+"""Approximate size of a batch of several rows, at most."""
 
 
 def chunks(store: Any, selection: Selection, wanted: Collection[str]) -> Iterator[pa.Table]:
-    """Tables of the selected records: keys and values as bytes, times in ms, headers as kept.
+    """Tables of the selected records: keys and values as bytes, times in ms, headers as stored.
 
-    What is not in ``wanted`` need not be decoded, and may be missing.
+    Columns that are not ``wanted`` may be missing or still encoded.
     """
     from kstore_core.spark.read import rows, windowed
 
@@ -61,13 +61,7 @@ def rendered(
 
 
 def _typed(spec: StoreSpec, name: str, column: pa.Array) -> pa.Array:
-    """Keys or values as their serde reads them.
-
-    Raises
-    ------
-    FormatError
-        Bytes that it does not read: they were written by another one.
-    """
+    """Keys or values, deserialised."""
     from kstore_core import arrow
 
     serde = spec.key if name == "key" else spec.value
@@ -82,7 +76,7 @@ def _typed(spec: StoreSpec, name: str, column: pa.Array) -> pa.Array:
 
 
 def batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
-    """The batches of a table, none too big: halved until it is not, or has one row."""
+    """The batches of a table, halved while they have several rows and are too large."""
     for batch in table.combine_chunks().to_batches(BATCH_ROWS):
         waiting = [batch]
         while waiting:

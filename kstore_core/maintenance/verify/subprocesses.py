@@ -1,4 +1,4 @@
-"""The child process that reads: started by the parent, again when damage has ended it."""
+"""The subprocess that reads; damage may end it, and the parent starts another one."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection, Pipe
 from typing import Any, Self
 
-from kstore_core.maintenance.verify.units import Job, Unit
-from kstore_core.maintenance.verify.work import Worker
+from kstore_core.maintenance.verify.protocol import Job, Unit
+from kstore_core.maintenance.verify.worker import Worker
 
 __all__ = ["Child", "DiedError"]
 
-_START = """
+_SCRIPT = """
 import pickle, sys
 paths, fd = pickle.load(sys.stdin.buffer)
 sys.path[:] = paths
-from kstore_core.maintenance.verify.child import serve
+from kstore_core.maintenance.verify.subprocesses import serve
 serve(fd)
 """
-_LAST_WORDS = 300
-_TO_BEGIN_S = 300.0
+_STDERR_BYTES = 300
+_START_TIMEOUT_S = 300.0
 
 
 class DiedError(Exception):
-    """The child ended in the middle of its work; the text says of what."""
+    """The child ended before its unit was done; the text has the exit code or signal."""
 
 
 class Child:
@@ -42,7 +42,7 @@ class Child:
     ----------
     job : Job
     patience_s : float
-        How long it may say nothing.
+        Longest time without a message.
     """
 
     def __init__(self, job: Job, patience_s: float) -> None:
@@ -51,7 +51,7 @@ class Child:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
         self._ours, theirs = Pipe()
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _START],
+            [sys.executable, "-c", _SCRIPT],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=self._errors,
@@ -72,18 +72,18 @@ class Child:
         self._process.wait()
         self._errors.close()
 
-    def do(self, unit: Unit, told: Callable[[str, Any], None]) -> Any:
-        """Have a unit done; what the child tells meanwhile goes to ``told``.
+    def do(self, unit: Unit, on_message: Callable[[str, Any], None]) -> Any:
+        """Run a unit; messages of the child go to ``on_message``.
 
         Raises
         ------
         DiedError
-            The child is gone, and is of no use any more.
+            The child ended and cannot be used again.
         """
         try:
             self._ours.send(unit)
             while True:
-                patience = self._patience_s if self._is_ready else _TO_BEGIN_S
+                patience = self._patience_s if self._is_ready else _START_TIMEOUT_S
                 if not self._ours.poll(patience):
                     raise DiedError(f"it did nothing for {patience:g} s, and was ended")
                 name, content = self._ours.recv()
@@ -92,20 +92,20 @@ class Child:
                     continue
                 if name == "done":
                     return content
-                told(name, content)
+                on_message(name, content)
         except (EOFError, OSError):
-            raise DiedError(self._last_words()) from None
+            raise DiedError(self._exit_reason()) from None
 
-    def _last_words(self) -> str:
+    def _exit_reason(self) -> str:
         code = self._process.wait()
-        self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _LAST_WORDS))
+        self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _STDERR_BYTES))
         lines = self._errors.read().decode(errors="replace").strip().splitlines()
         how = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
         return f"{how} ({lines[-1].strip()})" if lines else how
 
 
 def serve(fd: int) -> None:
-    """What the child does: units of work, until the parent has no more."""
+    """Run units of work until the parent closes the connection."""
     with Connection(fd) as parent:
         worker = Worker(parent.recv(), lambda name, content: parent.send((name, content)))
         parent.send(("ready", None))

@@ -1,4 +1,4 @@
-"""How the child process does each unit of work."""
+"""Units of work in the subprocess."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from kstore_core.maintenance.verify.entries import read_entries
 from kstore_core.maintenance.verify.findings import Counts, Finding, Findings, Place, Severity
 from kstore_core.maintenance.verify.kinds import Kind, kind_of
 from kstore_core.maintenance.verify.logs import check_log, log_of
+from kstore_core.maintenance.verify.protocol import Job, Survey, Unit, is_forbidden, remedy
 from kstore_core.maintenance.verify.rows import Fault, SegmentTime
-from kstore_core.maintenance.verify.units import Job, Survey, Unit, is_forbidden, remedy
 from kstore_core.offsets import StoreRecord, merged_record
 from kstore_core.tables import OFFSETS
 from kstore_core.tables.segments.databases import read_progress
@@ -39,7 +39,7 @@ class Worker:
     ----------
     job : Job
     send : callable
-        Takes what the parent is told: a name, and what belongs to it.
+        Sends a message to the parent: its name and its content.
     """
 
     def __init__(self, job: Job, send: Callable[[str, Any], None]) -> None:
@@ -94,7 +94,7 @@ class Worker:
                         counts[namespace] += database.namespace(namespace).approximate_count()
                     records.append(_record_of(database, store))
             except FileNotFoundError:
-                continue  # told of when its rows are read, as is what follows
+                continue  # reported when its rows are read, as is what follows
             except KStoreError:
                 is_empty = False
                 continue
@@ -115,7 +115,7 @@ class Worker:
             except InconsistentStateError as error:
                 findings.add(self._finding(unit, "corrupt", Fault("segments", str(error))))
             except KStoreError:
-                pass  # told of when its entries are read
+                pass  # reported when its entries are read
         kind = kind_of(
             spec,
             counts,
@@ -143,7 +143,7 @@ class Worker:
             (start,) = starts(unit.store, [unit.segment], self._job.root / unit.store).values()
             segment = SegmentTime(start, start + kind.width_ms if kind.width_ms else unit.end)
 
-        def tell(fault: Fault, namespace: str | None, key: bytes | None) -> None:
+        def on_fault(fault: Fault, namespace: str | None, key: bytes | None) -> None:
             severity: Severity = "corrupt" if fault.serious else "finding"
             findings.add(self._finding(unit, severity, fault, namespace, key))
 
@@ -163,7 +163,7 @@ class Worker:
                 database,
                 kind,
                 unit.store,
-                tell=tell,
+                on_fault=on_fault,
                 note=note,
                 count=count,
                 id_bytes=ID_BYTES if kind.in_segments and segment is None else 0,

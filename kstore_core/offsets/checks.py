@@ -1,0 +1,65 @@
+"""Checks of offsets, topics and partition numbers."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+
+from kstore_core.offsets.entries import UNKNOWN, Partition
+
+__all__ = ["check_integer", "check_offsets", "check_partition"]
+
+
+def check_offsets(offsets: Mapping[Partition, int | None] | None) -> None:
+    """Refuse what could not be read back as it was given.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if offsets is None:
+        return
+    if not isinstance(offsets, Mapping):
+        raise TypeError(
+            f"offsets map (topic, partition) to an offset; they are not a {type(offsets).__name__}"
+        )
+    for partition, offset in offsets.items():
+        if not (isinstance(partition, tuple) and len(partition) == 2):
+            raise TypeError(f"a partition is (topic, number), not {partition!r}")
+        check_partition(*partition)
+        if offset is not None:
+            check_integer("an offset", offset, -(2**63), 2**63)
+            if operator.index(offset) < 0 and offset != UNKNOWN:
+                raise ValueError(
+                    f"the offset of {partition[0]}-{partition[1]} is {offset}; a committed offset "
+                    "is that of the last record that was applied, 0 or more. Leave the partition "
+                    "out where there is none, or pass None to forget one; Kafka's own "
+                    f"{UNKNOWN} stands for an unknown offset"
+                )
+
+
+def check_partition(topic: object, number: object) -> None:
+    """Refuse what is no topic and partition number.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if not isinstance(topic, str):
+        raise TypeError(f"a topic is str, not {type(topic).__name__}")
+    if not topic or any("\ud800" <= letter <= "\udfff" for letter in topic):
+        raise ValueError(f"{topic!r} is no topic's name: it is empty, or not to be encoded")
+    check_integer("a partition number", number, 0, 2**31)
+
+
+def check_integer(what: str, number: object, least: int, beyond: int) -> None:
+    """Refuse what is no integer in ``[least, beyond)``.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
+        raise TypeError(f"{what} is int, not {type(number).__name__}")
+    if not least <= operator.index(number) < beyond:
+        raise ValueError(f"{what} is {number}; it lies outside {least} to {beyond - 1}")
