@@ -105,7 +105,7 @@ class ShardTask:
                     raise StateError(_overtaken(str(where), epoch, last))
                 note = state.notes(self.spec.name).get(OUTPUT_NOTE)
                 return decode_output(epoch, note, self.schema, self.work.name, str(where))
-            clock = store._clock()
+            clock = store.parts.clock
             if clock is not None:
                 clock.hold()  # rows come key after key: stream time before the epoch judges them
             output = self.work(store, rows)
@@ -151,7 +151,7 @@ class ShardTask:
 
 @dataclass(frozen=True, slots=True)
 class KeyedFunction:
-    """A user's function, called once a key; the arguments are those of `map_state`."""
+    """A user's function, called once a key; the fields are arguments of `map_state`."""
 
     function: Callable[[Any, Rows, Any], Any]
     spec: StoreSpec

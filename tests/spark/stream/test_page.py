@@ -38,7 +38,7 @@ def test_every_step_is_in_the_table_of_what_is_left() -> None:
     (table,) = re.findall(r"\| after this step .*?\n\n", PAGE, re.DOTALL)
     steps = [line.split("|")[1].strip() for line in table.splitlines()[2:] if line]
     told_by_tasks = ["opened", "applied", "committed", "copied"]
-    told_by_driver = ["told the driver", "published", "has returned"]
+    told_by_driver = ["reported to the driver", "published", "has returned"]
     for step, words in zip(steps[1:-1], told_by_tasks + told_by_driver, strict=True):
         assert words in step
     assert (*told_by_tasks, "reported", "published") == STEPS
