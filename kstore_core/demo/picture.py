@@ -83,7 +83,7 @@ class _Picture:
         size, dpi = ((5, 7.2), 200) if self.narrow else ((11, 7.4), 150)
         figure = Figure(figsize=size, dpi=dpi, facecolor=palette.ground)
         FigureCanvasAgg(figure)
-        left, right = (0.11, 0.97) if self.narrow else (0.075, 0.97)
+        left, right = (0.11, 0.93) if self.narrow else (0.075, 0.97)
         frame = (
             {"hspace": 0.36, "top": 0.83, "bottom": 0.15}
             if self.narrow

@@ -2,10 +2,11 @@ from kstore_core.codec.keys.row_pairs cimport RowPairs
 from kstore_core.layers.lru cimport ByUse, CacheBudget, Entry, Part
 from kstore_core.layers.flush_listener cimport FlushListener
 from kstore_core.layers.current_record cimport CurrentRecord
+from kstore_core.tables.points cimport PointTable
 from kstore_core.tables.staging cimport StagedNamespace, Staging
 
 
-cdef class Cached:
+cdef class Cached(PointTable):
     cdef readonly object below
     cdef readonly StagedNamespace rows
     cdef readonly CacheBudget budget
@@ -15,7 +16,8 @@ cdef class Cached:
     cdef FlushListener _telling
     cdef Staging _staging
     cdef CurrentRecord _current_record
-    cdef object _segment_of
+    cdef readonly object segment_of
+    cdef readonly Py_ssize_t key_overhead
     cdef object _below_get
     cdef Py_ssize_t _max_key_bytes
     cdef RowPairs _pairs
@@ -31,6 +33,8 @@ cdef class Cached:
     cdef object _sized_context
     cdef long long _context_bytes
 
+    cdef object look_up(self, bytes key)
+    cdef object set_row(self, bytes key, bytes value)
     cdef Part _part(self, bytes key)
     cdef Entry _find(self, bytes key)
     cdef object _read(self, bytes key)

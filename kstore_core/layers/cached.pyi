@@ -7,23 +7,28 @@ from kstore_core.layers.current_record import CurrentRecord
 from kstore_core.layers.flush_listener import _Listener
 from kstore_core.layers.lru import CacheBudget
 from kstore_core.tables import Bounds, Table, Write
+from kstore_core.tables.points import PointTable
 from kstore_core.tables.staging import StagedNamespace
 
 __all__ = ["Cached"]
 
-class Cached:
+class Cached(PointTable):
     def __new__(
         cls,
         below: Table,
         budget: CacheBudget,
         current_record: CurrentRecord,
         *,
-        segment_of: Callable[[bytes], int] | None = None,
-        key_overhead: int = 0,
         pairs: RowPairs | None = None,
     ) -> Self: ...
     @property
     def below(self) -> Table: ...
+    @property
+    def points(self) -> PointTable: ...
+    @property
+    def segment_of(self) -> Callable[[bytes], int] | None: ...
+    @property
+    def key_overhead(self) -> int: ...
     @property
     def rows(self) -> StagedNamespace: ...
     @property

@@ -38,7 +38,7 @@ cdef enum:
     CONTEXT_BYTES = 8 + 8 + 4       # timestamp, offset, partition
 
 
-cdef class Cached:
+cdef class Cached(PointTable):
     """A table over a table.
 
     Parameters
@@ -50,10 +50,6 @@ cdef class Cached:
         when it is written to.
     current_record : CurrentRecord
         The record that a write comes from which does not say so itself.
-    segment_of : callable, optional
-        The segment of a key, where ``below`` has segments: ``segment_of(key)``.
-    key_overhead : int
-        By how many bytes the table below lengthens keys.
     pairs : RowPairs, optional
         Where ``below`` has an index, which is scanned: what makes its rows. Those of rows that are
         not below yet are kept here.
@@ -72,8 +68,6 @@ cdef class Cached:
         CacheBudget budget not None,
         CurrentRecord current_record not None,
         *,
-        segment_of=None,
-        Py_ssize_t key_overhead=0,
         RowPairs pairs=None,
     ):
         self.below = below
@@ -81,15 +75,27 @@ cdef class Cached:
         self.rows = below.rows
         self._staging = self.rows._staging
         self._current_record = current_record
-        self._segment_of = segment_of
+        self.segment_of = below.segment_of
+        self.key_overhead = below.key_overhead
         self._below_get = below.get
-        self._max_key_bytes = self._staging.max_key_bytes - key_overhead
+        self._max_key_bytes = self._staging.max_key_bytes - self.key_overhead
         self._pairs = pairs
         self._whole = Part.__new__(Part)
-        self._parts = {} if segment_of is not None else {0: self._whole}
+        self._parts = {} if self.segment_of is not None else {0: self._whole}
         self._by_use = ByUse.__new__(ByUse)
         self._telling = FlushListener(current_record)
         self._turn = RLock()
+
+    @property
+    def points(self):
+        """The compiled access to single rows."""
+        return self
+
+    cdef object look_up(self, bytes key):
+        return self.get(key)
+
+    cdef object set_row(self, bytes key, bytes value):
+        return self.put_one(key, value)
 
     def __repr__(self):
         return f"<Cached, {self._dirty} rows not flushed, over {self.below!r}>"
@@ -103,9 +109,9 @@ cdef class Cached:
 
     cdef Part _part(self, bytes key):
         """The part that an entry of ``key`` is in, or None."""
-        if self._segment_of is None:
+        if self.segment_of is None:
             return self._whole
-        return <Part>self._parts.get(self._segment_of(key))
+        return <Part>self._parts.get(self.segment_of(key))
 
     cdef Entry _find(self, bytes key):
         cdef Part part = self._part(key)
@@ -167,7 +173,7 @@ cdef class Cached:
         cdef Entry entry = Entry.__new__(Entry)
         cdef Part part = self._part(key)
         if part is None:
-            part = <Part>self._parts.setdefault(self._segment_of(key), Part.__new__(Part))
+            part = <Part>self._parts.setdefault(self.segment_of(key), Part.__new__(Part))
         cdef PyObject *found = PyDict_GetItemWithError(part.entries, key)
         if found is not NULL:
             return <Entry>found
@@ -217,8 +223,8 @@ cdef class Cached:
         if settles != self._settles:  # what was written since may be below, and is not in the views
             close_chunks(lower)
             return self.scan(bounds)
-        if self._segment_of is not None:
-            return merged_segments(dirty, lower, self._segment_of, bounds.reverse)
+        if self.segment_of is not None:
+            return merged_segments(dirty, lower, self.segment_of, bounds.reverse)
         return MergedScan(dirty[0][1], lower, (), bounds.reverse)
 
     cdef list _dirty_parts(self, lo, hi):

@@ -7,12 +7,13 @@ import os
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kstore_core.changelog import Changelog
 from kstore_core.changelog.protocol import check_changelog
-from kstore_core.engine import Durability, Engine
+from kstore_core.engine import Engine
 from kstore_core.errors import SpecError, StateError, UnsupportedError
 from kstore_core.layers import CacheBudget
 from kstore_core.layers.current_record import CurrentRecord, OpenRecord
@@ -40,13 +41,14 @@ from kstore_core.state.snapshots import (
 )
 from kstore_core.system.interrupts import uninterrupted
 from kstore_core.system.lock import DirectoryLock
+from kstore_core.tables.options import OpenOptions
 from kstore_core.tables.staging import Staging
 from kstore_core.types import RecordContext, Time, to_millis
 
 __all__ = ["StateDirectory"]
 
 _FLUSHES = 1000
-"""In how many rounds what listeners write comes to rest, or else never does."""
+"""The flushes after which listeners that write to stores count as an endless loop."""
 
 
 class StateDirectory(StateHandle):
@@ -58,7 +60,7 @@ class StateDirectory(StateHandle):
     engine : Engine
     read_only : bool
     metrics : MetricsRegistry
-        Where its stores are measured, those that are.
+        The registry of its stores' metrics.
     """
 
     def __init__(
@@ -69,16 +71,14 @@ class StateDirectory(StateHandle):
         staging: Staging,
         cache: CacheBudget,
         *,
+        options: OpenOptions,
         metrics: MetricsRegistry,
-        durability: Durability,
-        read_only: bool,
-        migrate_on_read: bool,
         partition_time: bool = False,
         logs: StateLogs | None = None,
         on_restore: RestoreListener | None = None,
     ) -> None:
         self.path = path
-        self.read_only = read_only
+        self.read_only = options.read_only
         self.engine = engine
         self._lock = lock
         self._staging = staging
@@ -87,13 +87,14 @@ class StateDirectory(StateHandle):
         self.metrics = metrics
         self._figures = StateFigures(path)
         self._is_measured = False
-        self._durability = durability
-        self._migrate_on_read = migrate_on_read
+        self._options = options
         self._honours_partition_time = partition_time
         self._logs = logs or StateLogs()
         self._on_restore = on_restore
         self._current_record = CurrentRecord(str(path))
-        self._snapshots = CommittedSnapshots() if staging.transactional and not read_only else None
+        self._snapshots = (
+            CommittedSnapshots() if staging.transactional and not options.read_only else None
+        )
         self._views = SharedView()
         self._stores: dict[str, OpenStore] = {}
         self._opening = threading.RLock()
@@ -111,23 +112,19 @@ class StateDirectory(StateHandle):
 
     @property
     def staged_bytes(self) -> int:
-        """Keys and values that are written and not committed, in bytes.
-
-        Each row takes some memory beside these: see docs/transactions.md.
-        """
+        """Uncommitted keys and values, in bytes; see docs/transactions.md."""
         return self._staging.staged_bytes
 
     def open(self, spec: StoreSpec, *, migrate_on_read: bool | None = None) -> Any:
-        """Open a store, making it where it is missing; opening it again gives the same object.
+        """Open a store, or create it; opening it again gives the same object.
 
-        Who holds the store, or a scan of it, keeps the state directory from being collected.
-
-        A store on disk of an older format is upgraded row by row: see docs/upgrade.md.
+        A reference to the store, or to a scan of it, keeps the state directory open. A store of an
+        older format is upgraded row by row: see docs/upgrade.md.
 
         Parameters
         ----------
         migrate_on_read : bool, optional
-            Of this store; left out, the directory's.
+            For this store; the directory's option by default.
 
         Returns
         -------
@@ -136,13 +133,13 @@ class StateDirectory(StateHandle):
         Raises
         ------
         SpecError
-            The store on disk is of another shape or segment interval, or the name is open already
+            The store on disk has another shape or segment interval, or the name is open already
             with another spec or another ``migrate_on_read``.
         FormatDowngradeError
-            The store on disk is of a newer format.
+            The store on disk has a newer format.
         InconsistentStateError
-            It is of another kind, or of two older formats at once; or a migration was interrupted
-            while it was put in its place.
+            The store is of another kind or of two older formats, or a migration was interrupted
+            while it replaced the store.
         StateError
             The directory is read-only and has no such store.
         """
@@ -153,9 +150,7 @@ class StateDirectory(StateHandle):
             self._check()
             known = self._stores.get(spec.name)
             if known is None:
-                known = self._open_first(
-                    spec, self._migrate_on_read if migrate_on_read is None else migrate_on_read
-                )
+                known = self._open_first(spec, migrate_on_read)
             face = known.face(self)
         if known.spec != spec:
             raise SpecError(
@@ -168,8 +163,11 @@ class StateDirectory(StateHandle):
             )
         return face
 
-    def _open_first(self, spec: StoreSpec, migrate_on_read: bool) -> OpenStore:
-        made = self._opened(spec, migrate_on_read)
+    def _open_first(self, spec: StoreSpec, migrate_on_read: bool | None) -> OpenStore:
+        options = self._options
+        if migrate_on_read is not None:
+            options = replace(options, migrate_on_read=migrate_on_read)
+        made = self._opened(spec, options)
         self._stores[spec.name] = made
         made.context.view = weakref.WeakMethod(self._lease_view)
         self._publish()
@@ -178,10 +176,10 @@ class StateDirectory(StateHandle):
             self._is_measured = True
         return made
 
-    def _opened(self, spec: StoreSpec, migrate_on_read: bool) -> OpenStore:
+    def _opened(self, spec: StoreSpec, options: OpenOptions) -> OpenStore:
         if self.engine.capabilities.persistent:
             check_not_moving(self.path, spec.name)
-        log = self._logs.open(spec, self.path, self._durability, self._stores)
+        log = self._logs.open(spec, self.path, self._options.durability, self._stores)
         try:
             return OpenStore(
                 spec,
@@ -191,9 +189,7 @@ class StateDirectory(StateHandle):
                 self._current_record,
                 self._cache,
                 self._figures.tags,
-                durability=self._durability,
-                read_only=self.read_only,
-                migrate_on_read=migrate_on_read,
+                options,
                 log=log,
                 on_restore=self._on_restore,
             )
@@ -208,10 +204,10 @@ class StateDirectory(StateHandle):
         *,
         listener: RestoreListener | None = None,
     ) -> Restored:
-        """Restore a store from a changelog, from the offset on that it contains; and commit it.
+        """Restore a store from a changelog, and commit it.
 
-        It is opened if it is not open. Batches are committed as they come, each with its offset, so
-        a restore that is killed goes on where it was; so does one from a log that has grown.
+        A closed store is opened. The restore begins behind the offset that the store contains. Each
+        batch is committed with its offset, so a restore that was killed resumes there.
 
         Parameters
         ----------
@@ -219,26 +215,26 @@ class StateDirectory(StateHandle):
         changelog : Changelog
             One partition of a topic: a `FileChangelog`, a `KafkaChangelog`, or one of your own.
         listener : callable, optional
-            Told how far it is.
+            The callback for the progress.
 
         Returns
         -------
         Restored
-            What became of the records.
+            Counts of the records.
 
         Raises
         ------
         TypeError
-            `changelog` is none.
+            `changelog` is not a Changelog.
         InconsistentStateError
-            The log begins behind the offset, or ends before it; or it has lost all its records.
+            The log begins behind the offset, ends before it, or has lost all its records.
         StateError
-            Something is written and not committed; the store has a changelog of its own; or it
-            retains duplicates and was opened before.
+            Writes are not committed, the store has a changelog of its own, or it retains duplicates
+            and was opened before.
         SpecError
-            The log has records that such a store cannot hold, or its partition is negative.
+            The log has records of another kind of store, or its partition is negative.
         FormatError, CorruptionError
-            The log is damaged; batches before that are restored.
+            The log is damaged; batches before the damage are restored.
         """
         self._check()
         check_changelog(changelog)
@@ -259,7 +255,7 @@ class StateDirectory(StateHandle):
 
     @property
     def opened(self) -> list[str]:
-        """The names of the stores that are open, sorted: those that a commit commits."""
+        """The names of the open stores, which a commit writes, sorted."""
         self._check()
         return sorted(self._stores)
 
@@ -269,7 +265,7 @@ class StateDirectory(StateHandle):
         return store_names(self.engine, self.path, self._stores)
 
     def stored_spec(self, name: str) -> StoredSpec | None:
-        """What the directory says of a store; None where Kafka wrote it, or it is new.
+        """The stored spec of a store; None if Kafka Streams wrote it or it is new.
 
         Raises
         ------
@@ -279,11 +275,10 @@ class StateDirectory(StateHandle):
         return self._record_of(name).spec
 
     def offsets(self, name: str | None = None) -> dict[Partition, int]:
-        """The last committed offset of each partition whose effects are contained.
+        """The last committed offset of each partition whose records are contained.
 
-        Over all stores the least one: of a partition that any of them does not know there is none,
-        but for their own changelogs. A store without offsets contains nothing, so beside it there
-        are none at all. With a name, that store's.
+        With a name, that store's. Without, the least over all stores: a partition is left out if
+        one store does not know it, unless it is a changelog. One store without offsets leaves none.
         """
         self._check()
         if name is not None:
@@ -291,7 +286,7 @@ class StateDirectory(StateHandle):
         return common_offsets({store: self._record_of(store) for store in self.stores()})
 
     def notes(self, name: str) -> dict[str, bytes]:
-        """What was noted beside the rows of a store by its last commits.
+        """The notes of a store's last commits.
 
         Raises
         ------
@@ -316,23 +311,22 @@ class StateDirectory(StateHandle):
         timestamp: Time | None = None,
         headers: Any = (),
     ) -> Iterator[RecordContext]:
-        """The input record that the writes within this block come from.
+        """Set the input record of the writes within this block.
 
-        Positions move on to it. It lends its timestamp and headers to a put that gives none. Opened
-        with ``partition_time=True``, stream time moves on to what its header tells: for its own
-        writes, and then for those of the next.
+        Its offset advances the position. Its timestamp and headers are the defaults of a put. In a
+        state opened with ``partition_time=True`` its header advances stream time before its own
+        writes and after them.
 
-        It is the record of the task or thread that entered the block, and of those that it starts
-        there with a copy of its context, as asyncio does; others have their own, or none. What is
-        started within the block is to end before it: a write that comes later is a StateError. See
-        docs/asyncio.md.
+        The record belongs to the task or thread that entered the block, and to those started there
+        with a copy of its context, as asyncio does. A write after the block ended is a StateError.
+        See docs/asyncio.md.
 
         Raises
         ------
         TypeError, ValueError
             A topic that is not a str, a number that is not an int or does not fit, a naive time.
         FormatError
-            The header is honoured, and is none.
+            The header ``partition-time`` is malformed.
         """
         self._check()
         context = context_of(topic, partition, offset, timestamp, headers)
@@ -349,14 +343,14 @@ class StateDirectory(StateHandle):
             record.leave()
 
     def advance(self, stream_time: Time) -> None:
-        """Move stream time of all open stores on, as a record of this time would; never back.
+        """Advance stream time of all open stores, to be committed with the next commit.
 
-        It is committed with the next commit.
+        An earlier time changes nothing.
 
         Raises
         ------
         TypeError, ValueError
-            A time that is not one, or a naive one.
+            It is not a time, or a naive one.
         UnsupportedError
             The state is read-only.
         """
@@ -365,15 +359,15 @@ class StateDirectory(StateHandle):
             raise UnsupportedError(f"{self.path} was opened with read_only=True")
         millis = to_millis(stream_time)
         for store in list(self._stores.values()):
-            store.advance(millis)
+            store.commits.advance(millis)
 
     def flush(self) -> None:
-        """Have caches write down what they hold, which tells their listeners; nothing is committed.
+        """Flush all caches, which calls their listeners; nothing is committed.
 
         Raises
         ------
         StateError
-            Listeners answer each flush with another write, without an end.
+            Listeners answer every flush with another write.
         """
         self._check()
         for _ in range(_FLUSHES):
@@ -391,28 +385,28 @@ class StateDirectory(StateHandle):
         *,
         notes: Mapping[str, bytes | None] | None = None,
     ) -> None:
-        """Write all staged rows, and with them offsets, position, stream time and notes.
+        """Write all staged rows with offsets, position, stream time and notes.
 
-        Returns when they are as durable as asked. A store's rows and offsets are one atomic batch;
-        of a store on disk in segments, each segment's rows are, and offsets follow all rows. Where
-        one store fails, what it has staged stays staged, and a later commit writes it; after a full
-        disk it opens the database anew, which ends the scans that are open.
+        Returns when they are as durable as asked. A store's rows and offsets are one atomic batch.
+        In a store whose segments have databases, each segment's rows are one, and offsets follow
+        all rows. If a store fails, its rows stay staged, and a later commit writes them; after a
+        full disk that commit reopens the database, which ends open scans.
 
         Parameters
         ----------
         offsets : mapping of (topic, partition) to int or None, optional
-            The last offset that is now contained. Left out, those of before are kept; None for one
-            forgets it; an empty mapping forgets all.
+            The last offset that is now contained. Left out, known offsets stay; None for a
+            partition forgets it; an empty mapping forgets all.
         notes : mapping of str to bytes or None, optional
-            What a program keeps beside the rows of each store, by names of letters a to z and
-            underscores; as safe as the offsets are. None removes a note, others stay.
+            A program's data beside the rows of each store, as durable as the offsets. Names have
+            letters a to z and underscores. None removes a note, others stay.
 
         Raises
         ------
         TypeError, ValueError
-            Offsets or notes that could not be read back; nothing was written.
+            Malformed offsets or notes; nothing was written.
         StorageFullError, EngineError
-            The engine failed; nothing of that store's batch was written.
+            The engine failed; that store's batch was not written.
         """
         self._check()
         if self.read_only:
@@ -420,7 +414,7 @@ class StateDirectory(StateHandle):
         check_offsets(offsets)
         check_notes(notes)
         self.flush()
-        with self._turn, uninterrupted():  # an interrupt comes when it is whole
+        with self._turn, uninterrupted():  # an interrupt waits for the commit's end
             self._check()
             with self._noted():
                 for store in list(self._stores.values()):
@@ -428,7 +422,7 @@ class StateDirectory(StateHandle):
             self._publish()
 
     def _noted(self) -> contextlib.AbstractContextManager[None]:
-        """Notes for other processes a commit that is not one batch of one database."""
+        """Mark for other processes a commit that is not one batch of one database."""
         stores = list(self._stores.values())
         one = len(stores) < 2 and all(store.database is not None for store in stores)
         if one or not isinstance(self._lock, DirectoryLock):
@@ -436,7 +430,7 @@ class StateDirectory(StateHandle):
         return self._lock.change()
 
     def _publish(self) -> None:
-        """Have those who read what is committed see the stores as they are now."""
+        """Publish the committed state of the stores to readers."""
         if self._snapshots is not None:
             stores = list(self._stores.items())
             self._snapshots.publish(
@@ -445,18 +439,16 @@ class StateDirectory(StateHandle):
             self._views.forget()
 
     def committed(self) -> StateDirectory:
-        """The directory as it was committed last, to be read by this or any other thread.
+        """A read-only view of the last commit of a transactional state, for any thread.
 
-        Of a transactional state. It is read-only, shows one snapshot of all stores that are open,
-        whatever is written and committed meanwhile, and waits for nobody; take another one to see
-        more. A window or session store on an engine with a database for each segment is seen
-        segment by segment as it was committed when each was first looked at. It ends with this
-        state; close it, or use ``with``.
+        The view shows one snapshot of all open stores and never waits for the writer; take another
+        one to see later commits. A segment with a database of its own is seen as it was committed
+        when the view first read it. The view ends with this state; close it, or use ``with``.
 
         Raises
         ------
         UnsupportedError
-            The state is not transactional, or it is read-only, as the result of this is.
+            The state is not transactional, or it is read-only, as a view is.
         """
         return self._view_of(self._newest())
 
@@ -482,23 +474,21 @@ class StateDirectory(StateHandle):
             lease,
             Staging(0),
             CacheBudget(0),
-            metrics=MetricsRegistry(),  # or its figures would stand beside those of this one
-            durability="process",
-            read_only=True,
-            migrate_on_read=False,
+            metrics=MetricsRegistry(),  # keeps its metrics out of this directory's
+            options=OpenOptions(read_only=True, migrate_on_read=False),
         )
 
     def checkpoint(self, dest: str | os.PathLike[str]) -> list[str]:
-        """Copy all stores of the directory, as they are committed, to a new state directory.
+        """Copy the committed state of all stores to a new state directory.
 
-        Other threads may go on writing; a commit waits until the copy is made. Of a directory that
-        is open read-only the copy shows one commit of whoever writes it. What is staged is not in
-        it; what was spilled before its commit is, without offsets, as after a crash.
+        Other threads may write meanwhile; a commit waits for the copy. The copy of a read-only
+        directory shows one commit of its writer. Staged rows are left out. Rows that were spilled
+        before their commit are included without offsets, as after a crash.
 
         Parameters
         ----------
         dest : path-like
-            It is there once it is whole.
+            A new directory, which appears once it is complete.
 
         Returns
         -------
@@ -508,11 +498,11 @@ class StateDirectory(StateHandle):
         Raises
         ------
         FileExistsError
-            There is something at ``dest``.
+            ``dest`` exists.
         SpecError
-            It lies in the state directory.
+            ``dest`` lies in the state directory.
         UnsupportedError
-            The engine keeps its rows in memory, or makes no copies.
+            The engine is not persistent, or makes no checkpoints.
         EngineError
             Another process commits faster than its databases can be opened.
         """
@@ -525,15 +515,14 @@ class StateDirectory(StateHandle):
             return write_checkpoint(self.engine, self.path, opened, place)
 
     def close(self) -> None:
-        """Close the stores and let the next writer in; what is not committed is discarded.
+        """Close the stores, discard uncommitted writes and release the lock.
 
-        What another thread opens, commits or copies is waited for. Closing twice is fine, and
-        finishes a close that was interrupted. In a fork of the process that opened it, it lets go
-        of what was inherited and changes nothing.
+        Waits for opens, commits and checkpoints of other threads. Closing twice is fine, and
+        finishes an interrupted close. In a fork it only releases what was inherited.
         """
         self._open = False
         turn: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
-        if os.getpid() == self._pid:  # else whoever has the turn is not in this process
+        if os.getpid() == self._pid:  # in a fork the holder of the turn is missing
             with self._opening:
                 pass
             turn = self._turn
@@ -550,5 +539,5 @@ class StateDirectory(StateHandle):
             stack.callback(self._views.forget)
 
     def measure(self) -> Iterable[Metric]:
-        """What is measured of the stores, and of the directory as a whole; see docs/metrics.md."""
+        """The metrics of the stores and of the directory; see docs/metrics.md."""
         return self._figures.read(list(self._stores.values()), self.staged_bytes)

@@ -39,7 +39,7 @@ class StateFigures:
         for store in stores:
             if store.context.measures is not None:
                 yield from store.context.measures.read()
-        dropped = sum(store.late for store in stores)
+        dropped = sum(store.dropped_late for store in stores)
         caches = [store.context.cache for store in stores if store.context.cache is not None]
         budgets = {id(cache.budget): cache.budget.used_bytes for cache in caches}
         for name, value in (

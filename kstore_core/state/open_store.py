@@ -1,4 +1,4 @@
-"""One store that is open: its storage and its layers, put together, restored and committed."""
+"""One open store: its storage and layers, put together and restored."""
 
 from __future__ import annotations
 
@@ -10,58 +10,57 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from kstore_core.changelog import Changelog
-from kstore_core.changelog.files.directory import is_topic_of, partition_of
-from kstore_core.changelog.marks import Commit
+from kstore_core.changelog.files.directory import partition_of
 from kstore_core.changelog.rows import from_log
 from kstore_core.changelog.whole import without_marks
 from kstore_core.clock import START, StreamClock
 from kstore_core.codec import latest_records
-from kstore_core.engine import Database, Durability, Engine
+from kstore_core.engine import Database, Engine
 from kstore_core.errors import StateError
 from kstore_core.layers import CacheBudget, StoreMeasures
 from kstore_core.layers.current_record import CurrentRecord
 from kstore_core.layers.logged import Journal
-from kstore_core.offsets import UNKNOWN, Entries, Partition, StoreRecord
+from kstore_core.offsets import Partition, StoreRecord
 from kstore_core.offsets.position import copy_position, merge_positions
 from kstore_core.restore.replay import RestoreListener, restore_log
 from kstore_core.restore.rows import Restored
-from kstore_core.spec import StoredSpec, StoreSpec
+from kstore_core.spec import StoreSpec
+from kstore_core.state.commits import StoreCommits
 from kstore_core.state.store_layers import StoreLayers
 from kstore_core.system.interrupts import interruptible, uninterrupted
 from kstore_core.tables.databases import open_storage
+from kstore_core.tables.options import OpenOptions
 from kstore_core.tables.staging import Staging
 from kstore_core.tables.versioned import VersionedTable
 from kstore_core.typed.store import StoreContext
 
 __all__ = ["OpenStore"]
 
-_Key = TypeVar("_Key")
-_Value = TypeVar("_Value")
-
-_TAKEN_BACK_BYTES = 16 * 1024 * 1024
-"""Keys and values that are gathered to be logged again at once."""
+_SENT_BYTES = 16 * 1024 * 1024
+"""Keys and values that are logged again at once."""
 
 
 class OpenStore:
-    """A store that is open: its storage, what is committed, and the face that its user sees.
+    """An open store: its storage, its commits, and the face that its user sees.
 
     Parameters
     ----------
     log : Changelog, optional
-        Where its writes go. What it has that the store does not is restored now.
+        The destination of its writes. Records that the store lacks are restored now.
     on_restore : callable, optional
-        Told how far that is.
+        The callback for the restore's progress.
 
     Attributes
     ----------
     spec : StoreSpec
     migrate_on_read : bool
     context : StoreContext
+    commits : StoreCommits
     store : KeyValueStore, VersionedStore, WindowStore or SessionStore
-        Its user's is another face of it, see :meth:`face`.
+        Users get a face of it: see :meth:`face`.
     """
 
     def __init__(
@@ -73,32 +72,20 @@ class OpenStore:
         current_record: CurrentRecord,
         shared_cache: CacheBudget,
         tags: Mapping[str, str],
+        options: OpenOptions,
         *,
-        durability: Durability,
-        read_only: bool,
-        migrate_on_read: bool,
         log: Changelog | None = None,
         on_restore: RestoreListener | None = None,
     ) -> None:
         self.spec = spec
-        self.migrate_on_read = migrate_on_read
+        self.migrate_on_read = options.migrate_on_read
         place = root if engine.capabilities.persistent else Path(tempfile.gettempdir())
         unique = "" if engine.capabilities.persistent else f"-{os.getpid()}-{id(self)}"
         self._scratch = place / f".kstore-restore-{spec.name}{unique}"
-        self._journal: Journal | None = None
-        self._restored_from: set[Partition] = set()
         self.store: Any = None
         self._face: weakref.ref[Any] | None = None
         self._staging = staging
-        self._storage = open_storage(
-            engine,
-            root,
-            spec,
-            staging,
-            durability=durability,
-            read_only=read_only,
-            migrate_on_read=migrate_on_read,
-        )
+        self._storage = open_storage(engine, root, spec, staging, options)
         try:
             record = self._storage.read_record()
             if record.spec is not None:
@@ -106,26 +93,32 @@ class OpenStore:
             position: dict[str, dict[int, int]] = {}
             merge_positions(position, record.position or {})
             self.context = StoreContext(
-                current_record, record, position, partition=partition_of(root), read_only=read_only
+                current_record,
+                record,
+                position,
+                partition=partition_of(root),
+                read_only=options.read_only,
             )
             self._clock = self._make_clock(record)
-            self._written_stream_time = None if self._clock is None else self._clock.observed
-            self._spec_is_stored = record.spec is not None and record.spec.describes(spec)
+            self.commits = StoreCommits(spec, self._storage, self.context, self._clock)
             stored = self._storage.open()
             layers = StoreLayers(
-                spec, self.context, stored, self._clock, repair_index=migrate_on_read
+                spec, self.context, stored, self._clock, repair_index=options.migrate_on_read
             )
             self._table = layers.table
             begun = time.perf_counter_ns()
             restored, left_out = Restored(), None
             if log is not None:
                 restored, left_out = self._restore(log, on_restore)
-                self._journal = Journal(log, spec.format, staging, current_record, layers.schema)
+                journal = Journal(log, spec.format, staging, current_record, layers.schema)
+                self.commits.journal = journal
                 if left_out is not None:
-                    self._take_back(self._journal, left_out)
+                    self._void(journal, left_out)
                 elif restored.offsets is not None:
-                    self._journal.last = self._said(None, copy_position(position), None)
-            self.store = layers.store(self._journal, None if read_only else shared_cache)
+                    journal.last = self.commits.mark(None, copy_position(position), None)
+            self.store = layers.store(
+                self.commits.journal, None if options.read_only else shared_cache
+            )
             if spec.metrics is not None:
                 self.context.measures = StoreMeasures(
                     self.store, engine.name, self.context.cache, current_record, tags
@@ -136,7 +129,7 @@ class OpenStore:
         except BaseException:
             self._storage.abandon()
             raise
-        staging.stores.append(self)
+        staging.stores.append(self.commits)
 
     def _make_clock(self, record: StoreRecord) -> StreamClock | None:
         retention = self.spec.retention_ms
@@ -149,22 +142,23 @@ class OpenStore:
     def restore(
         self, log: Changelog, listener: RestoreListener | None, *, is_new: bool
     ) -> Restored:
-        """Restore what a changelog has that the store does not, which is committed.
+        """Restore and commit the records of a changelog that the store lacks.
 
         Parameters
         ----------
         is_new : bool
-            Nobody has used the store yet.
+            The store was opened for this restore.
 
         Raises
         ------
         StateError
             The store's writes go to a changelog, or it retains duplicates.
         """
-        if self._journal is not None:
+        journal = self.commits.journal
+        if journal is not None:
             raise StateError(
                 f"the writes to the store {self.spec.name!r} go to the changelog "
-                f"{self._journal.log.topic}, from which it was restored when it was opened"
+                f"{journal.log.topic}, from which it was restored when it was opened"
             )
         if self.spec.retain_duplicates and not is_new:
             raise StateError(
@@ -176,7 +170,7 @@ class OpenStore:
         stored = self.context.record.known_offsets.get(where)
         restored, _ = self._restore(log, listener)
         if stored is not None and self.context.record.offsets[where] == stored:
-            restored = replace(restored, offsets=self._inputs() or None)  # nothing was new
+            restored = replace(restored, offsets=self.commits.inputs() or None)  # nothing was new
         if self.context.measures is not None:
             spent = time.perf_counter_ns() - begun
             self.context.measures.restored_records(restored.records, spent)
@@ -191,7 +185,7 @@ class OpenStore:
     ) -> tuple[Restored, int | None]:
         where = (log.topic, log.partition)
         with uninterrupted():
-            self._restored_from.add(where)
+            self.commits.restored_from.add(where)
             self._staging.admitted += 1
             try:
                 with interruptible():  # it may take long
@@ -201,7 +195,7 @@ class OpenStore:
                         self._clock,
                         self.context.record.offsets.get(where),
                         log,
-                        partial(self._commit_restored, where),
+                        partial(self.commits.commit_restored, where),
                         scratch=self._scratch,
                         listener=listener,
                     )
@@ -211,29 +205,8 @@ class OpenStore:
             finally:
                 self._staging.admitted -= 1
 
-    def _commit_restored(
-        self,
-        where: Partition,
-        offset: int,
-        position: Mapping[str, Mapping[int, int]],
-        commit: Commit | None,
-    ) -> None:
-        with uninterrupted():
-            offsets: dict[Partition, int | None] = {}
-            notes: dict[str, bytes | None] = {}
-            merge_positions(self.context.position, position)
-            if commit is not None:
-                merge_positions(self.context.position, commit.position)
-                offsets = {**dict.fromkeys(self._inputs()), **commit.offsets}
-                notes = {**dict.fromkeys(self.context.record.notes), **commit.notes}
-                if commit.stream_time is not None:
-                    self.advance(commit.stream_time)
-            moved = bool(position) or (commit is not None and bool(commit.position))
-            self.context.moved = self.context.moved or moved
-            self._commit({**offsets, where: offset}, notes or None)
-
     def face(self, state: object) -> Any:
-        """The store as its user holds it, the same one for as long as somebody does."""
+        """The store for its user, one object as long as it is referenced."""
         face = None if self._face is None else self._face()
         if face is None:
             face = self.store._for_user(state)
@@ -242,26 +215,11 @@ class OpenStore:
             self._face = weakref.ref(face)
         return face
 
-    def _inputs(
-        self, changed: Mapping[Partition, int | None] | None = None
-    ) -> dict[Partition, int]:
-        """The offsets of the input, with these changes: of all partitions but its changelog's."""
-        known = self.context.record.known_offsets
-        if changed is not None:
-            _apply(known, changed)
-        return {
-            at: offset
-            for at, offset in known.items()
-            if offset != UNKNOWN
-            and at not in self._restored_from
-            and not is_topic_of(at[0], self.spec.name)
-        }
+    def _void(self, journal: Journal, offset: int) -> None:
+        """Mark the log's records from ``offset`` on as void, because their commit never ended.
 
-    def _take_back(self, journal: Journal, offset: int) -> None:
-        """Have the log say that its records from an offset on are void: their commit never ended.
-
-        What they have superseded is logged again, as it is in the store, which has none of them:
-        else compaction, or a restore that knows no marks, would take them for what counts.
+        The values that they superseded are logged again: compaction, and restores that ignore
+        marks, would otherwise keep the void records.
         """
         table = self._table
         versions: VersionedTable | None = None
@@ -278,17 +236,17 @@ class OpenStore:
                     journal.note_version(key, table.get(key), timestamp, None)
                 elif (version := versions.get(key)) is not None:
                     journal.note_version(key, version[0], version[1], None)
-            if journal.noted_bytes > _TAKEN_BACK_BYTES:
+            if journal.noted_bytes > _SENT_BYTES:
                 journal.send()
-        self._commit(None)
+        self.commits.commit(None)
 
     @property
     def database(self) -> Database | None:
-        """The one that holds all of the store, where there is such a one."""
+        """The only database of the store; None where segments have databases."""
         return self._storage.database
 
     def flush(self) -> bool:
-        """Write down what the cache holds; tells whether there was anything."""
+        """Flush the cache; return whether there was anything."""
         return self.context.cache is not None and self.context.cache.flush()
 
     def commit(
@@ -296,136 +254,28 @@ class OpenStore:
         offsets: Mapping[Partition, int | None] | None,
         notes: Mapping[str, bytes | None] | None = None,
     ) -> None:
-        """Write what is staged, and the entries beside it."""
+        """Write the staged rows and the entries beside them."""
         begun = time.perf_counter_ns()
-        self._commit(offsets, notes)
+        self.commits.commit(offsets, notes)
         if self.context.measures is not None:
             self.context.measures.committed(time.perf_counter_ns() - begun)
 
     @property
-    def late(self) -> int:
-        """Records that were refused since the store was opened."""
+    def dropped_late(self) -> int:
+        """Late records that were dropped since the store was opened."""
         return 0 if self._clock is None else self._clock.dropped_late
 
-    def _commit(
-        self,
-        offsets: Mapping[Partition, int | None] | None,
-        notes: Mapping[str, bytes | None] | None = None,
-    ) -> None:
-        context = self.context
-        # Taken before the rows are, so that what another thread puts meanwhile is seen as moved.
-        moved, context.moved = context.moved, False
-        expired = self._storage.expired
-        position = copy_position(context.position)
-        try:
-            if self._journal is not None:
-                said = self._said(offsets, position, notes)
-                offsets = self._with_changelog(self._journal, offsets, said)
-            # Kafka writes a position with the first commit, even an empty one.
-            self._write(
-                offsets, position if moved or context.record.position is None else None, notes
-            )
-        except BaseException:
-            context.moved = moved
-            raise
-        context.record.position = position
-        self._storage.drop(expired)
-
-    def advance(self, stream_time: int) -> None:
-        """Move stream time on, where the store has one."""
-        if self._clock is not None:
-            with self._clock.turn:
-                self._clock.advance(stream_time)
-
-    def spill(self) -> None:
-        """Write what is staged before its commit: rows, what they are, their stream time.
-
-        What is noted for the changelog goes there first, so that it is never behind.
-        """
-        self.flush()
-        with uninterrupted():
-            offsets = None
-            if self._journal is not None:
-                offsets = self._with_changelog(self._journal, None, None)
-            self._write(offsets, None)
-
-    def _said(
-        self,
-        offsets: Mapping[Partition, int | None] | None,
-        position: dict[str, dict[int, int]],
-        notes: Mapping[str, bytes | None] | None,
-    ) -> Commit:
-        """What the store contains once these offsets and notes are committed."""
-        kept = dict(self.context.record.notes)
-        _change(kept, notes or {})
-        observed = None if self._clock is None else self._clock.observed
-        return Commit(self._inputs(offsets), position, observed, kept)
-
-    def _write(
-        self,
-        offsets: Mapping[Partition, int | None] | None,
-        position: Mapping[str, Mapping[int, int]] | None,
-        notes: Mapping[str, bytes | None] | None = None,
-    ) -> None:
-        observed = None if self._clock is None else self._clock.observed
-        entries = Entries(
-            offsets=offsets,
-            position=position,
-            stream_time=None if observed == self._written_stream_time else observed,
-            spec=None if self._spec_is_stored else self.spec,
-            notes=notes,
-        )
-        self._storage.write(self.context.record, entries)
-        if not self._spec_is_stored:
-            self.context.record.spec = StoredSpec.of(self.spec)
-            self._spec_is_stored = True
-        self._written_stream_time = observed
-        if offsets is not None:
-            _apply(self.context.record.offsets, offsets)
-        _change(self.context.record.notes, notes or {})
-
-    def _with_changelog(
-        self,
-        journal: Journal,
-        offsets: Mapping[Partition, int | None] | None,
-        commit: Commit | None,
-    ) -> Mapping[Partition, int | None] | None:
-        """These offsets, and that up to which the changelog has what is staged: all of it, now."""
-        next_offset = journal.send(commit)
-        where = (journal.log.topic, journal.log.partition)
-        known = self.context.record.offsets
-        if next_offset == 0 or (offsets is None and known.get(where) == next_offset - 1):
-            return offsets
-        # None keeps those that there are, and an empty mapping would forget them.
-        others = dict.fromkeys(known) if offsets == {} else offsets or {}
-        return {**others, where: next_offset - 1}
-
     def checkpoint(self, place: Callable[[Path], Path]) -> None:
-        """Copy what is committed, each database to where it is said to go by its path."""
+        """Copy each database to ``place(path)``."""
         self._storage.checkpoint(place)
 
     def close(self) -> None:
-        """Let go of the store's files; what is staged is forgotten. Closing twice is fine."""
+        """Close the store and discard staged rows. Closing twice is fine."""
         self.context.open = False
-        if self in self._staging.stores:
-            self._staging.stores.remove(self)
+        if self.commits in self._staging.stores:
+            self._staging.stores.remove(self.commits)
         if self.context.cache is not None:
             self.context.cache.discard()
-        if self._journal is not None:
-            self._journal.close()
+        if self.commits.journal is not None:
+            self.commits.journal.close()
         self._storage.close()
-
-
-def _apply(known: dict[Partition, int], offsets: Mapping[Partition, int | None]) -> None:
-    if not offsets:
-        known.clear()
-    _change(known, offsets)
-
-
-def _change(known: dict[_Key, _Value], changes: Mapping[_Key, _Value | None]) -> None:
-    """Set what is given; None removes."""
-    for key, value in changes.items():
-        if value is None:
-            known.pop(key, None)
-        else:
-            known[key] = value

@@ -23,6 +23,7 @@ from kstore_core.state.recognition import check_engine, engine_of
 from kstore_core.system.directories import make_directory
 from kstore_core.system.interrupts import uninterrupted
 from kstore_core.system.lock import DirectoryLock
+from kstore_core.tables.options import OpenOptions
 from kstore_core.tables.staging import Staging
 
 __all__ = ["DEFAULT_CACHE_MAX_BYTES", "DEFAULT_UNCOMMITTED_MAX_BYTES", "open_state"]
@@ -52,60 +53,60 @@ def open_state(
 ) -> StateDirectory:
     """Open a state directory: a Kafka Streams task directory, or a new one.
 
-    Leaving ``with open_state(…)`` normally commits; leaving it by an exception discards what is not
-    committed. So does :meth:`StateDirectory.close` without a commit before it.
+    Leaving ``with open_state(…)`` normally commits; leaving it by an exception discards uncommitted
+    writes, as :meth:`StateDirectory.close` does.
 
     Parameters
     ----------
     path : path-like
-        The directory; made where it is missing, unless ``read_only``.
+        The directory, created if it is missing unless ``read_only``.
     engine : str or Engine, optional
-        A name, or an object. Left out: what the directory records, else the engine that recognises
-        the stores in it, which is RocksDB for a directory of Kafka Streams.
+        A name or an object. By default the engine that the directory records, else the one that
+        recognises its stores: RocksDB for a directory of Kafka Streams.
     durability : {"process", "power", "changelog"}
-        What a commit survives: SIGKILL; and a power cut; or what Kafka's own stores survive, where
-        a crash may lose a tail, data and offsets together.
+        A commit survives SIGKILL; also a power cut; or what Kafka's own stores survive, where a
+        crash may lose the latest data and offsets together.
     transactional : bool
-        Never write before the commit: a write beyond ``uncommitted_max_bytes`` is refused.
+        Write nothing before the commit: a write beyond ``uncommitted_max_bytes`` is refused.
     read_only : bool
-        Write nothing but LMDB's table of readers, lock nothing; may be used while another process
-        writes, and sees the stores as they were committed when each was opened.
+        Lock nothing, and write nothing but LMDB's reader table. Another process may write; each
+        store is seen as it was committed when it was opened.
     options : mapping, optional
-        The engine's; with an engine object they belong to its constructor.
+        Options of the engine. Pass those of an engine object to its constructor.
     changelog : path-like, Changelogs or Changelog, optional
-        Where all writes go, and what stores are restored from when they are opened and it has more
-        than they have: a directory of logs in files, or a `ChangelogDirectory`; or the log of the
-        one store that is opened, which stays its owner's to close. See docs/restore.md.
+        The destination of all writes, from which stores are restored at open: a directory of logs
+        in files, a `ChangelogDirectory`, or the log of the only store that is opened, which its
+        owner closes. See docs/restore.md.
     on_restore : callable, optional
-        Told how far a restore is, by `kstore_core.restore.replay.RestoreProgress`.
+        The callback for `kstore_core.restore.replay.RestoreProgress`.
     uncommitted_max_bytes : int
-        Keys and values that may be staged, in bytes; beyond it they are written before the commit,
-        without offsets. Negative for no limit. Each row takes about 120 bytes of memory beside
-        these, in a cache about 250: see docs/transactions.md.
+        The limit of staged keys and values, in bytes; beyond it rows are written before the commit,
+        without offsets. Negative for no limit. A row takes about 120 bytes of memory more, in a
+        cache about 250: see docs/transactions.md.
     cache_max_bytes : int
-        What the caches of all stores with ``spec.with_cache()`` may hold together.
+        The budget of all caches of stores with ``spec.with_cache()`` together, in bytes.
     lock_timeout_s : float
-        How long to wait for another writer.
+        The time to wait for another writer, in seconds.
     migrate_on_read : bool
-        Whether a lookup moves a row that is still in an older format, as Kafka's does; writes move
-        rows in any case. See docs/upgrade.md.
+        Let a lookup move a row of an older format, as Kafka's does. Writes always move rows. See
+        docs/upgrade.md.
     partition_time : bool
-        Whether stream time honours the header ``partition-time`` of the records that are worked on
-        within ``state.record(…)``. See docs/partition-time.md.
+        Advance stream time by the header ``partition-time`` of the records in
+        ``state.record(…)``. See docs/partition-time.md.
     metrics : MetricsRegistry
-        Where stores with ``spec.with_metrics()`` are found; the process's, if no other is given.
+        The registry of stores with ``spec.with_metrics()``; the process's by default.
 
     Raises
     ------
     EngineLockedError
         Another writer holds the directory.
     SpecError
-        No engine is given and the directory tells none or two; or one is given, and the stores in
-        the directory are of another; an unknown option.
+        No engine is given and the directory identifies none or two; the stores are of another
+        engine; or an unknown option.
     StateError
-        ``read_only`` and there is no such directory; or it cannot be made or written.
+        The directory is missing and ``read_only``, or it cannot be created or written.
     StorageFullError
-        There is no space left to make it.
+        The disk is full.
     UnknownEngineError, EngineUnavailableError
         The engine is not installed, or cannot be loaded.
     """
@@ -162,14 +163,12 @@ def open_state(
                 staging,
                 CacheBudget(cache_max_bytes),
                 metrics=metrics,
-                durability=durability,
-                read_only=read_only,
-                migrate_on_read=migrate_on_read,
+                options=OpenOptions(durability, read_only, migrate_on_read),
                 partition_time=partition_time,
                 logs=logs,
                 on_restore=on_restore,
             )
-    except BaseException:  # an interrupt at the end of the section, above all: nobody has them
+    except BaseException:  # above all an interrupt at the end of the section
         if state is not None:
             state.close()
         elif lock is not None:
@@ -186,7 +185,7 @@ def _missing(root: Path) -> StateError:
 
 
 def _unmade(error: OSError, root: Path) -> Exception:
-    """What to say of a directory that cannot be made."""
+    """The error for a directory that cannot be created."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageFullError(f"{root} cannot be made: no space left. Make room and try again")
     return StateError(

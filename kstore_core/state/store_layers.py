@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from kstore_core.clock import StreamClock, segment_id
 from kstore_core.codec.keys.row_pairs import RowPairs
@@ -15,7 +15,6 @@ from kstore_core.tables import Table
 from kstore_core.tables.segments import IndexedTable, SegmentedTable
 from kstore_core.tables.versioned import VersionedTable
 from kstore_core.typed.key_value import KeyValueStore
-from kstore_core.typed.segmented import ExpiringTable
 from kstore_core.typed.session import SessionStore
 from kstore_core.typed.store import StoreContext
 from kstore_core.typed.versioned import VersionedStore
@@ -66,9 +65,8 @@ class StoreLayers:
             self.schema, self._pairs = keys.schema, keys.pairs
         table = stored
         if self._pairs is not None:
-            table = IndexedTable(
-                cast("SegmentedTable", stored), self._pairs, repair_index=repair_index
-            )
+            assert isinstance(stored, SegmentedTable)
+            table = IndexedTable(stored, self._pairs, repair_index=repair_index)
         self.table = wrap_table(table, spec)
 
     def store(self, journal: Journal | None, shared_cache: CacheBudget | None) -> Any:
@@ -95,11 +93,10 @@ class StoreLayers:
             return KeyValueStore(spec, table, self._context)
         assert spec.segment_interval_ms is not None
         # What a commit has let go of, and a crash has left.
-        cast("SegmentedTable", self._stored).expire(
-            segment_id(clock.horizon, spec.segment_interval_ms)
-        )
+        assert self._stored.expire is not None
+        self._stored.expire(segment_id(clock.horizon, spec.segment_interval_ms))
         shape = WindowStore if spec.shape == "window" else SessionStore
-        return shape(spec, cast("ExpiringTable", table), self._context, clock)
+        return shape(spec, table, self._context, clock)
 
     def _cached(self, table: Table, shared: CacheBudget | None) -> Table:
         """The table that the shape sees: what leaves the cache goes to the log."""
@@ -109,8 +106,6 @@ class StoreLayers:
                 table,
                 shared if size == "shared" else CacheBudget(size),
                 self._context.current_record,
-                segment_of=getattr(self._stored, "segment_of", None),
-                key_overhead=getattr(self._stored, "key_overhead", 0),
                 pairs=self._pairs,
             )
         return table

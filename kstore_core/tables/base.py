@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from kstore_core.engine import Chunk
 from kstore_core.keys import Bounds
+from kstore_core.tables.points import PointTable
 from kstore_core.tables.staging import StagedNamespace
 from kstore_core.types import RecordContext
 
@@ -42,6 +43,22 @@ class Table(Protocol):
     @property
     def put_one(self) -> Callable[[bytes, bytes | None], None]:
         """``write`` of a single row without a context, without allocating anything for it."""
+
+    @property
+    def points(self) -> PointTable | None:
+        """The compiled access to single rows; None where there is none."""
+
+    @property
+    def segment_of(self) -> Callable[[bytes], int] | None:
+        """The segment of a key; None where rows do not lie in segments."""
+
+    @property
+    def expire(self) -> Callable[[int], None] | None:
+        """Remove all segments before the given one; None where rows do not lie in segments."""
+
+    @property
+    def key_overhead(self) -> int:
+        """The bytes that a stored key is longer than its key here."""
 
     def get_many(self, keys: list[bytes], /) -> list[bytes | None]:
         """The values of ``keys``, in their order."""
@@ -78,10 +95,14 @@ class StoredTable(Table, Protocol):
 class NamespaceTable:
     """A table whose rows are one namespace's, staged rows first."""
 
+    segment_of = expire = None
+    key_overhead = 0
+
     # Bound when made: a lookup is the staged namespace's own, without a frame of the table's.
 
     def __init__(self, rows: StagedNamespace) -> None:
         self.rows = rows
+        self.points = rows
         self.namespaces = (rows,)
         self.get = rows.get
         self.get_many = rows.get_many
@@ -122,6 +143,9 @@ class Layer:
     first: Callable[..., tuple[bytes, bytes] | None]
     load: Callable[[Iterable[tuple[Sequence[bytes], Sequence[bytes]]]], int]
     approximate_count: Callable[[], int]
+    segment_of: Callable[[bytes], int] | None
+    expire: Callable[[int], None] | None
+    key_overhead: int
 
     def __init__(self, below: Table) -> None:
         self.below = below
@@ -133,11 +157,13 @@ class Layer:
                 setattr(self, name, special.__get__(self))
             else:
                 setattr(self, name, getattr(below, name))
-        # Only a table in segments has these: they expire below every layer.
-        if hasattr(below, "expire"):
-            self.expire: Callable[[int], None] = below.expire
-        if hasattr(below, "segment_of"):
-            self.segment_of: Callable[[bytes], int] = below.segment_of
+
+    @property
+    def points(self) -> PointTable | None:
+        """The compiled access of the table below, unless this layer changes single rows."""
+        below = self.below
+        unchanged = self.get == below.get and self.put_one == below.put_one
+        return below.points if unchanged else None
 
 
 def _put_one(table: Table, key: bytes, value: bytes | None) -> None:
@@ -157,7 +183,7 @@ def _first(
 
 
 def _load(table: Table, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]) -> int:
-    segment_of = getattr(table, "segment_of", None)
+    segment_of = table.segment_of
     last: tuple[int, bytes] | None = None
     count = 0
     for keys, values in chunks:

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, Protocol
 
-from kstore_core.engine import Database, Durability, Engine, Rows
+from kstore_core.engine import Database, Engine, Rows
 from kstore_core.errors import (
     EngineError,
     SpecError,
@@ -22,6 +22,7 @@ from kstore_core.keys import rows_of
 from kstore_core.offsets import CLOSED, OPEN, STATUS, Entries, StoreRecord, read_record
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import OFFSETS, StoredTable, Table
+from kstore_core.tables.options import OpenOptions
 from kstore_core.tables.segments import PrefixedSegments, SegmentedTable
 from kstore_core.tables.segments.child import full_without_log
 from kstore_core.tables.segments.children import ChildSegments
@@ -78,10 +79,7 @@ def open_storage(
     root: Path,
     spec: StoreSpec,
     staging: Staging,
-    *,
-    durability: Durability,
-    read_only: bool,
-    migrate_on_read: bool,
+    options: OpenOptions,
 ) -> Storage:
     """The storage of a store in the state directory ``root``, made where it is missing.
 
@@ -94,13 +92,9 @@ def open_storage(
     InconsistentStateError
         Its segments cannot be those of such a store.
     """
-    how: dict[str, Any] = {
-        "durability": durability,
-        "read_only": read_only,
-        "migrate_on_read": migrate_on_read,
-    }
+    read_only = options.read_only
     if not engine.capabilities.children:
-        return OneDatabase(engine, root, spec, staging, **how)
+        return OneDatabase(engine, root, spec, staging, options)
     in_segments = spec.shape in _IN_SEGMENTS
     there = engine.stores(root) if in_segments else engine.parents(root)
     if spec.name in there and not (in_segments or read_only):
@@ -113,12 +107,12 @@ def open_storage(
             "open it as what it is, or use another name"
         )
     if not in_segments:
-        return OneDatabase(engine, root, spec, staging, **how)
-    segments = ChildSegments(engine, root, spec, staging, **how)
+        return OneDatabase(engine, root, spec, staging, options)
+    segments = ChildSegments(engine, root, spec, staging, options)
     if read_only and not segments.live and spec.name not in engine.parents(root):
         segments.close()
         raise _no_store(engine, root, spec.name)
-    is_new = not read_only and engine.make_parent(root, spec.name, durability=durability)
+    is_new = not read_only and engine.make_parent(root, spec.name, durability=options.durability)
     undo = partial(engine.drop_parent, root, spec.name) if is_new else None
     return ChildStorage(spec, segments, _segment_time(spec), undo)
 
@@ -144,26 +138,25 @@ class OneDatabase:
         root: Path,
         spec: StoreSpec,
         staging: Staging,
-        *,
-        durability: Durability,
-        read_only: bool,
-        migrate_on_read: bool,
+        options: OpenOptions,
     ) -> None:
         self._spec = spec
         self._staging = staging
-        self._read_only = read_only
-        self._migrate_on_read = migrate_on_read
+        self._read_only = options.read_only
+        self._migrate_on_read = options.migrate_on_read
         self._pid = os.getpid()
         self._marked = False
         self._was_full = False
         # What one thread has taken and not written yet, another one must not count as written.
         self._writing = RLock()
-        self._loses_tails = (
-            durability == "changelog" and durability in engine.capabilities.durability
-        )
+        self._loses_tails = options.loses_tails(engine)
         self._stored: StoredTable | None = None
         self._open_database = partial(
-            engine.open, root, spec.name, durability=durability, read_only=read_only
+            engine.open,
+            root,
+            spec.name,
+            durability=options.durability,
+            read_only=options.read_only,
         )
         try:
             self.database = self._open_database()

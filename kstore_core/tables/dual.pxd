@@ -1,7 +1,8 @@
+from kstore_core.tables.points cimport PointTable
 from kstore_core.tables.staging cimport StagedNamespace
 
 
-cdef class DualTable:
+cdef class DualTable(PointTable):
     cdef StagedNamespace _old
     cdef readonly StagedNamespace rows
     cdef readonly tuple namespaces
@@ -9,6 +10,8 @@ cdef class DualTable:
     cdef bint _migrates
     cdef unsigned long long _writes
 
+    cdef object look_up(self, bytes key)
+    cdef object set_row(self, bytes key, bytes value)
     cpdef object get(self, bytes key)
     cpdef object put_one(self, bytes key, bytes value)
     cdef int _move(self, bytes key, bytes value, unsigned long long writes) except -1

@@ -3,12 +3,13 @@ from typing import Self, final
 
 from kstore_core.engine import Chunk
 from kstore_core.tables import Bounds, Write
+from kstore_core.tables.points import PointTable
 from kstore_core.tables.staging import StagedNamespace
 
 __all__ = ["DualTable"]
 
 @final
-class DualTable:
+class DualTable(PointTable):
     def __new__(
         cls,
         old: StagedNamespace,
@@ -21,6 +22,14 @@ class DualTable:
     def rows(self) -> StagedNamespace: ...
     @property
     def namespaces(self) -> tuple[StagedNamespace, ...]: ...
+    @property
+    def points(self) -> PointTable | None: ...
+    @property
+    def segment_of(self) -> Callable[[bytes], int] | None: ...
+    @property
+    def expire(self) -> Callable[[int], None] | None: ...
+    @property
+    def key_overhead(self) -> int: ...
     def get(self, key: bytes) -> bytes | None: ...
     def get_many(self, keys: list[bytes]) -> list[bytes | None]: ...
     def put_one(self, key: bytes, value: bytes | None) -> None: ...

@@ -19,7 +19,7 @@ cdef enum:
     REMOVED_ROWS = 10_000       # that one batch removes after a load
 
 
-cdef class DualTable:
+cdef class DualTable(PointTable):
     """A table over an old and a new namespace of one database.
 
     Parameters
@@ -52,6 +52,20 @@ cdef class DualTable:
         self.namespaces = (new, old)
         self._convert = convert
         self._migrates = migrate_on_read and new._writable
+
+    segment_of = expire = None
+    key_overhead = 0
+
+    @property
+    def points(self):
+        """The compiled access to single rows."""
+        return self
+
+    cdef object look_up(self, bytes key):
+        return self.get(key)
+
+    cdef object set_row(self, bytes key, bytes value):
+        return self.put_one(key, value)
 
     # A write counts itself. Whoever looked into the new namespace, then into the old one, and finds
     # that a write came in between, looks again: the row may have moved past it.

@@ -1,4 +1,5 @@
 from kstore_core.engine.ordered cimport OrderedRows
+from kstore_core.tables.points cimport PointTable
 
 
 cdef class Staging:
@@ -18,7 +19,7 @@ cdef class Staging:
 
 
 
-cdef class StagedNamespace:
+cdef class StagedNamespace(PointTable):
     cdef readonly object database
     cdef readonly str name
     cdef readonly object base
@@ -43,6 +44,8 @@ cdef class StagedNamespace:
     cdef long long _growth_of(self, dict rows) except? -1
     cdef int _stage(self, bytes key, bytes value, long long growth) except -1
     cdef int _stage_all(self, dict rows) except -1
+    cdef object look_up(self, bytes key)
+    cdef object set_row(self, bytes key, bytes value)
     cdef tuple _take(self)
     cdef bint _nothing_staged(self) noexcept
     cdef tuple _start(self, bytes lo, bytes hi, bint reverse)

@@ -2,6 +2,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, Self, final
 
 from kstore_core.engine import Chunk, Database, Namespace, Rows
+from kstore_core.tables.points import PointTable
 
 __all__ = ["AbsentNamespace", "StagedNamespace", "Staging", "reserve", "take"]
 
@@ -45,7 +46,7 @@ class AbsentNamespace(Namespace):
     def approximate_count(self) -> int: ...
 
 @final
-class StagedNamespace:
+class StagedNamespace(PointTable):
     def __new__(
         cls, staging: Staging, database: Database, name: str, writable: bool = True
     ) -> Self: ...

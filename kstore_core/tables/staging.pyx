@@ -125,7 +125,7 @@ class AbsentNamespace(Namespace):
         return 0
 
 
-cdef class StagedNamespace:
+cdef class StagedNamespace(PointTable):
     """One namespace of a database with the rows staged over it.
 
     Parameters
@@ -259,6 +259,12 @@ cdef class StagedNamespace:
         if self._staging._grow(growth):
             growth = self._growth(key, value)
         self._stage(key, value, growth)
+
+    cdef object look_up(self, bytes key):
+        return self.get(key)
+
+    cdef object set_row(self, bytes key, bytes value):
+        return self.put(key, value)
 
     def put_many(self, list rows not None):
         """Stage many ``(key, value)``: all of them, or none where there is no room."""

@@ -1,9 +1,7 @@
 # cython: language_level=3
 """Point reads and writes of a key-value store: compiled from the user's call to the table's."""
 
-from kstore_core.tables.dual cimport DualTable
-from kstore_core.layers.cached cimport Cached
-from kstore_core.tables.staging cimport StagedNamespace
+from kstore_core.tables.points cimport PointTable
 from kstore_core.typed.values cimport Values
 
 __all__ = ["Points"]
@@ -15,9 +13,7 @@ cdef class Points:
     cdef Values _values
     cdef object _table_get
     cdef object _table_put
-    cdef StagedNamespace _rows  # where the table is a namespace and nothing else
-    cdef DualTable _dual        # where it is a store in the middle of an upgrade
-    cdef Cached _cached         # where it is a cache
+    cdef PointTable _points     # None where the table is not compiled
     cdef object _touch
 
     def __class_getitem__(cls, _):
@@ -29,30 +25,18 @@ cdef class Points:
         self._table_get = table.get
         self._table_put = table.put_one
         self._touch = touch
-        rows = table.rows
-        if type(rows) is StagedNamespace and table.get == rows.get and table.put_one == rows.put:
-            self._rows = rows
-        elif type(table) is DualTable:
-            self._dual = table
-        elif type(table) is Cached:
-            self._cached = table
+        self._points = table.points
 
     def _share(self, Points store not None):
         self._values = store._values
         self._table_get = store._table_get
         self._table_put = store._table_put
-        self._rows = store._rows
-        self._dual = store._dual
-        self._cached = store._cached
+        self._points = store._points
         self._touch = store._touch
 
     cdef bytes _look_up(self, bytes raw_key):
-        if self._rows is not None:
-            return self._rows.get(raw_key)
-        if self._dual is not None:
-            return self._dual.get(raw_key)
-        if self._cached is not None:
-            return self._cached.get(raw_key)
+        if self._points is not None:
+            return self._points.look_up(raw_key)
         return self._table_get(raw_key)
 
     def get(self, key):
@@ -92,10 +76,8 @@ cdef class Points:
         """
         record = self._values.current_record.of_write()
         cdef tuple row = self._values.row(key, value, timestamp, headers)
-        if self._rows is not None:
-            self._rows.put(row[0], row[1])
-        elif self._cached is not None:
-            self._cached.put_one(row[0], row[1])
+        if self._points is not None:
+            self._points.set_row(row[0], row[1])
         else:
             self._table_put(row[0], row[1])
         if record is not None:

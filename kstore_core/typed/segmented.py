@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from kstore_core.clock import StreamClock
 from kstore_core.keys import rows_of
@@ -12,17 +12,9 @@ from kstore_core.tables import Table
 from kstore_core.typed.reads import Reads
 from kstore_core.typed.store import Store, StoreContext
 
-__all__ = ["ExpiringTable", "SegmentedStore"]
+__all__ = ["SegmentedStore"]
 
 K = TypeVar("K")
-
-
-class ExpiringTable(Table, Protocol):
-    """A table whose rows lie in segments of time."""
-
-    @property
-    def expire(self) -> Callable[[int], None]:
-        """Take the segments before one away."""
 
 
 class SegmentedStore(Store[K]):
@@ -35,7 +27,7 @@ class SegmentedStore(Store[K]):
 
     Attributes
     ----------
-    table : ExpiringTable
+    table : Table
         The bytes below.
     clock : StreamClock
     """
@@ -43,7 +35,7 @@ class SegmentedStore(Store[K]):
     _item: Callable[[bytes, Any], tuple[Any, Any]]
 
     def __init__(
-        self, spec: StoreSpec, table: ExpiringTable, context: StoreContext, clock: StreamClock
+        self, spec: StoreSpec, table: Table, context: StoreContext, clock: StreamClock
     ) -> None:
         super().__init__(spec, context)
         assert spec.segment_interval_ms is not None

@@ -8,8 +8,9 @@ from kstore_core.clock import StreamClock
 from kstore_core.keys import MAX_TIME
 from kstore_core.query.parts import StoreParts
 from kstore_core.spec import StoreSpec
+from kstore_core.tables import Table
 from kstore_core.tables.scan import Scan
-from kstore_core.typed.segmented import ExpiringTable, SegmentedStore
+from kstore_core.typed.segmented import SegmentedStore
 from kstore_core.typed.store import StoreContext
 from kstore_core.typed.values import values_of
 from kstore_core.typed.windowed_rows import SessionPoints, SessionRows
@@ -37,7 +38,7 @@ class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
     """
 
     def __init__(
-        self, spec: StoreSpec, table: ExpiringTable, context: StoreContext, clock: StreamClock
+        self, spec: StoreSpec, table: Table, context: StoreContext, clock: StreamClock
     ) -> None:
         super().__init__(spec, table, context, clock)
         values = values_of(spec, context.current_record)

@@ -19,7 +19,7 @@ from kstore_core.codec import RecordColumns
 from kstore_core.errors import FormatError
 from kstore_core.restore import replay as restore_log
 from kstore_core.restore import spool as restore_parts
-from kstore_core.state.open_store import OpenStore
+from kstore_core.state.commits import StoreCommits
 from kstore_core.testing.kinds import KINDS, LAYERED, WINDOW, Kind
 from tests.restore import killed
 from tests.restore.failover import (
@@ -98,7 +98,7 @@ def test_a_restore_that_ends_behind_any_of_its_commits_goes_on(
         with open_state("a", engine="memory", changelog=log) as state:
             run(kind, state, given, every=7)
         wanted = undisturbed(kind, given)
-        commit = OpenStore._commit_restored
+        commit = StoreCommits.commit_restored
         lives = 0
         home = Home(tmp_path, "memory")
 
@@ -106,7 +106,7 @@ def test_a_restore_that_ends_behind_any_of_its_commits_goes_on(
             commit(*arguments)
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(OpenStore, "_commit_restored", killed)
+        monkeypatch.setattr(StoreCommits, "commit_restored", killed)
         while True:
             lives += 1
             state = home.open()

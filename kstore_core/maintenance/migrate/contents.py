@@ -17,6 +17,7 @@ from kstore_core.plugins import wrap_table
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import Bounds
 from kstore_core.tables.databases import Storage, open_storage
+from kstore_core.tables.options import OpenOptions
 from kstore_core.tables.staging import Staging
 
 __all__ = ["LOAD_BYTES", "Contents", "opened"]
@@ -105,9 +106,7 @@ def opened(
         root,
         spec,
         staging,
-        durability="power",
-        read_only=not writable,
-        migrate_on_read=False,
+        OpenOptions("power", read_only=not writable, migrate_on_read=False),
     )
     try:
         record = storage.read_record()

@@ -75,7 +75,7 @@ def compare(
             ours, theirs = state.open(spec), restored.open(spec)
             if theirs.stream_time is not None:
                 # A store that Kafka wrote keeps none, so it would show what has expired.
-                state._stores[spec.name].advance(theirs.stream_time)
+                state._stores[spec.name].commits.advance(theirs.stream_time)
             yield from _differences(ours, theirs, log)
 
 

@@ -1,1 +1,1 @@
-"""check_cluster: whether the machines of a cluster have what kstore's tasks need."""
+"""check_cluster: a check that the machines of a cluster can run kstore's tasks."""

@@ -56,7 +56,7 @@ class Visit:
             found = self.root.storage.read(self._place(who))
         except (KStoreError, OSError) as error:
             return str(error)
-        return None if found == self._note(who) else f"{self._place(who)} holds {found[:80]!r}"
+        return None if found == self._note(who) else f"{self._place(who)} contains {found[:80]!r}"
 
     def _without_the_newest(self) -> str | None:
         try:

@@ -1,1 +1,1 @@
-"""map_state: stateful processing by key, with a kstore store in the worker."""
+"""map_state: stateful processing by key, with a store on the worker."""

@@ -1,4 +1,4 @@
-"""map_state: any stateful processing of a DataFrame, by key, with a kstore store in the worker."""
+"""map_state: stateful processing of a DataFrame by key, with a store on the worker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kstore_core.checks import check_choice
 from kstore_core.engine import Durability
 from kstore_core.errors import SpecError
 from kstore_core.spark.map_state.plan import UNCOMMITTED_MAX_BYTES, check_unique, plan
-from kstore_core.spark.shards.frames import headers_type, shard_column, spark_type
+from kstore_core.spark.shards.frames import check_columns, headers_type, shard_column, spark_type
 from kstore_core.spec import StoreSpec
 
 if TYPE_CHECKING:
@@ -168,10 +168,10 @@ def _check_columns(
     partition_time: str | None,
 ) -> None:
     check_unique(df)
-    names = df.columns
     if isinstance(order_by, str):
         raise SpecError(f"order_by={order_by!r} is one str; pass a list of columns")
-    allowed: dict[str, tuple[str, ...]] = dict.fromkeys(order_by, ())
+    kinds = {field.name: field.dataType.simpleString() for field in df.schema.fields}
+    allowed: dict[str, tuple[str, ...]] = {name: (kinds.get(name, ""),) for name in order_by}
     if partition_by == "partition":
         allowed["partition"] = ("int", "bigint")
     if partition_time is not None:
@@ -182,15 +182,12 @@ def _check_columns(
             )
         allowed[partition_time] = (headers_type().simpleString(),)
     allowed[key] = ("binary", spark_type(spec.key.arrow_type).simpleString())
-    for name, kinds in allowed.items():
-        if name not in names:
-            raise SpecError(f"the DataFrame has no column {name!r}; it has: {', '.join(names)}")
-        kind = df.schema[name].dataType.simpleString()
-        if kinds and kind not in kinds:
-            wanted = " or ".join(dict.fromkeys(kinds))
-            raise SpecError(f"the column {name!r} is {kind}, not {wanted}")
-        if not kinds and "<" in kind:
-            raise SpecError(f"the column {name!r} is {kind}, which has no order to sort rows by")
+    check_columns(df, allowed)
+    for name in order_by:
+        if "<" in kinds[name]:
+            raise SpecError(
+                f"the column {name!r} is {kinds[name]}, which has no order to sort rows by"
+            )
 
 
 def _schema(schema: StructType | str) -> StructType:

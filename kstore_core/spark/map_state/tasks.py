@@ -151,7 +151,7 @@ class ShardTask:
 
 @dataclass(frozen=True, slots=True)
 class KeyedFunction:
-    """A user's function, called once a key; the arguments are those of `map_state`."""
+    """A user's function, called once a key; the fields are arguments of `map_state`."""
 
     function: Callable[[Any, Rows, Any], Any]
     spec: StoreSpec

@@ -1,1 +1,1 @@
-"""with_partition_time: each row tells how far its partition has come (KIP-472)."""
+"""with_partition_time: partition time in the headers of rows (KIP-472)."""

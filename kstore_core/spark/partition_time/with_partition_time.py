@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kstore_core import serdes, stores
 from kstore_core.errors import SpecError
 from kstore_core.spark.map_state.plan import check_unique, plan
-from kstore_core.spark.shards.frames import headers_type
+from kstore_core.spark.shards.frames import check_columns, headers_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -122,13 +122,7 @@ def _check_columns(df: DataFrame, timestamp: str, headers: str) -> None:
         "offset": ("bigint", "int"),
         headers: (headers_type().simpleString(),),
     }
-    for name, kinds in allowed.items():
-        if name not in names:
-            if name in ("partition", timestamp):
-                raise SpecError(f"the DataFrame has no column {name!r}; it has: {', '.join(names)}")
-            continue
-        kind = df.schema[name].dataType.simpleString()
-        if kind not in kinds:
-            raise SpecError(f"the column {name!r} is {kind}, not {' or '.join(kinds)}")
+    wanted = {"partition", timestamp, *names}
+    check_columns(df, {name: kinds for name, kinds in allowed.items() if name in wanted})
     if _REMOVED in names:
         raise SpecError(f"the DataFrame has a column {_REMOVED!r}, which is taken here; rename it")

@@ -82,11 +82,11 @@ def _locked_copy(storage: Storage, shard: Shard, cache: Path, digest: str) -> in
     """Make the copy if it is missing; return the descriptor of its shared lock."""
     copy, scratch = cache / digest, cache / f"{digest}.tmp"
     while True:
-        held = _lock(cache / f"{digest}.lock", fcntl.LOCK_SH)
+        lock = _lock(cache / f"{digest}.lock", fcntl.LOCK_SH)
         if copy.is_dir():
-            os.utime(held)  # the order of use
-            return held
-        os.close(held)
+            os.utime(lock)  # the order of use
+            return lock
+        os.close(lock)
         making = _lock(cache / f"{digest}.lock", fcntl.LOCK_EX)
         try:
             if not copy.is_dir():
@@ -155,7 +155,7 @@ def _make_room(cache: Path, size: int, keep: str) -> None:
         if total <= limit:
             return
         try:
-            held = _lock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            descriptor = _lock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             continue
         try:
@@ -164,7 +164,7 @@ def _make_room(cache: Path, size: int, keep: str) -> None:
             lock.unlink(missing_ok=True)
             total -= taken
         finally:
-            os.close(held)
+            os.close(descriptor)
         for file in (cache / "files").glob("*"):
             with contextlib.suppress(FileNotFoundError):
                 if file.stat().st_nlink == 1:  # of no copy any longer

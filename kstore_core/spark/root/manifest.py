@@ -32,7 +32,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """The last record of a source partition whose effects a shard contains."""
+    """The last record of a source partition that a shard contains."""
 
     topic: str
     partition: int
@@ -41,38 +41,19 @@ class Offset:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One partition of the store.
+    """One partition of the store; a key is in shard ``murmur2(key) & 0x7fffffff % partitions``.
 
-    Attributes
-    ----------
-    shard : int
-        Its number; a key is in shard ``murmur2(key) & 0x7fffffff % partitions``.
-    path : str or None
-        Its task directory, relative to the root; None before the first write.
-    files : tuple of File
-        Every file below ``path``.
-    rows : int
-        Physical rows in the store.
-    records : int
-        Records restored by the job that wrote ``path``.
-    late : int
-        Of these, records dropped as too late for the store's history.
-    replayed : int
-        Of these, records dropped because the shard contained them, by their offsets.
-    stream_time : int
-        The greatest record time, ms; -1 for none.
-    offsets : tuple of Offset
-        The last offset of each source.
+    ``records``, ``late`` and ``replayed`` count the records of the job that wrote ``path``.
     """
 
     shard: int
-    path: str | None = None
+    path: str | None = None  # its task directory in the root; None before the first write
     files: tuple[File, ...] = ()
-    rows: int = 0
+    rows: int = 0  # physical ones, of all jobs
     records: int = 0
-    late: int = 0
-    replayed: int = 0
-    stream_time: int = -1
+    late: int = 0  # dropped as too late for the store's history
+    replayed: int = 0  # dropped since the shard contained them, by their offsets
+    stream_time: int = -1  # the greatest record time, ms; -1 for none
     offsets: tuple[Offset, ...] = ()
 
     @property

@@ -1,7 +1,7 @@
-"""What an epoch has made of the keys that it names: the output of a stream.
+"""The output of an epoch: the records of the keys in its log.
 
-It is read from the shard after the epoch, and the shard is as of that epoch until the next one. So
-it can be derived again when the epoch is replayed, and is the same.
+It is read from the shard after the epoch, which stays as it is until the next one. So a replay of
+the epoch derives the same output.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def changes(store: Any, keys: pa.Array, shard: int) -> pa.Table:
 
 
 def _row_keys(spec: StoreSpec, keys: pa.Array) -> pa.Array:
-    """The keys of the rows that the records go to, ascending, each once."""
+    """The keys of the records' rows, ascending, each once."""
     unique = pc.unique(keys)
     if spec.shape in ("window", "session"):
         ordered = rows_of(spec.shape, time_ordered=spec.time_ordered).schema

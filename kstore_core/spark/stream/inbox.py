@@ -1,10 +1,10 @@
-"""Rows of an epoch on their way to shards: written by tasks as they come, read in order later.
+"""The inbox of an epoch's rows: written by tasks on arrival, read in order by the commit.
 
 ::
 
     <root>/live/inbox/<query>-<epoch>/<task>-<attempt>.arrow
 
-A sink cannot ask for a distribution of rows, so a task may have rows of every shard.
+A sink cannot request a distribution of rows, so a task may have rows of every shard.
 """
 
 from __future__ import annotations

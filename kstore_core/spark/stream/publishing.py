@@ -1,8 +1,7 @@
-"""A live shard as part of a version, and the other way round.
+"""The publishing of a live shard as part of a version, and its start from one.
 
-What is published is a copy of links, described for the manifest. The engine copies an open database
-as of its last commit; a RocksDB table, which is never written to again, is linked. A file that is
-the very one of the version before has the hash that it had there.
+The engine copies an open database as of its last commit, and links a RocksDB table, which is never
+written to again. A file that is one of the version before keeps its hash.
 """
 
 from __future__ import annotations
@@ -45,16 +44,16 @@ def is_job_of(query: str, path: str) -> bool:
 
 def begin_from(root: Root, base: Shard, path: Path) -> None:
     """Copy a published shard to an empty directory, unless another attempt does."""
-    aside = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
+    scratch = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
     try:
         with root.local_shard(base) as published:
-            shutil.copytree(published, aside)
-        aside.rename(path)
+            shutil.copytree(published, scratch)
+        scratch.rename(path)
     except OSError:
         if not any(path.iterdir()):  # else another attempt was faster
             raise
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def publish_shard(root: Root, job: str, state: StateDirectory, done: Shard, before: Shard) -> Shard:
@@ -68,14 +67,9 @@ def publish_shard(root: Root, job: str, state: StateDirectory, done: Shard, befo
     place = attempt / name
     state.checkpoint(place)
     older = None if before.path is None else root.path / before.path
-    files = tuple(_described(place, older, {file.path: file for file in before.files}))
-    return dataclasses.replace(
-        done, path=place.relative_to(root.path).as_posix(), files=tuple(sorted(files, key=_by_path))
-    )
-
-
-def _by_path(file: File) -> str:
-    return file.path
+    described = _described(place, older, {file.path: file for file in before.files})
+    files = tuple(sorted(described, key=lambda file: file.path))
+    return dataclasses.replace(done, path=place.relative_to(root.path).as_posix(), files=files)
 
 
 def _described(place: Path, older: Path | None, known: dict[str, File]) -> Iterator[File]:

@@ -1,1 +1,1 @@
-"""verify_root: a root's files held against its manifests, and its shards verified."""
+"""verify_root: a root's files compared with its manifests, and its shards verified."""

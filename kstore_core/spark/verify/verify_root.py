@@ -16,7 +16,7 @@ from kstore_core.spec import StoreSpec
 if TYPE_CHECKING:
     from kstore_core.maintenance.verify import Finding, Progress, Verified
 
-    Told = Callable[[str, Verified], object]
+    Listener = Callable[[str, Verified], object]
 
 __all__ = ["examine_root", "verify_root"]
 
@@ -34,7 +34,7 @@ def verify_root(
     changelog: str | os.PathLike[str] | None = None,
     compare: bool = False,
     at_most: int = _AT_MOST,
-    told: Told | None = None,
+    told: Listener | None = None,
     progress: Callable[[Progress], object] | None = None,
 ) -> Verified:
     """Compare the files of all versions with their manifests, and read the newest shards.
@@ -99,7 +99,7 @@ def examine_root(
     *,
     engine: str | None = None,
     changelog: str | os.PathLike[str] | None = None,
-    told: Told | None = None,
+    told: Listener | None = None,
 ) -> Verified:
     """Examine a local root and its newest shards quickly; nothing is changed.
 
@@ -117,7 +117,7 @@ def examine_root(
 def _check(
     root: Root,
     look: Callable[[Path, Manifest], Verified],
-    told: Told | None,
+    told: Listener | None,
     *,
     contents: bool,
     at_most: int,

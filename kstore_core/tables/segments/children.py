@@ -17,13 +17,14 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, cast
 
-from kstore_core.engine import Database, Durability, Engine
+from kstore_core.engine import Database, Engine
 from kstore_core.errors import EngineError, InconsistentStateError
 from kstore_core.offsets import read_record
 from kstore_core.spec import StoreSpec
 from kstore_core.system.directories import sync_directory
 from kstore_core.system.interrupts import uninterrupted
 from kstore_core.tables import OFFSETS, NamespaceTable, StoredTable, Write
+from kstore_core.tables.options import OpenOptions
 from kstore_core.tables.segments.child import Child
 from kstore_core.tables.segments.fitting import Fitting, end_keys
 from kstore_core.tables.segments.names import by_id, name_of, starts
@@ -68,8 +69,7 @@ class ChildSegments:
         The state directory.
     spec : StoreSpec
     staging : Staging
-    durability, read_only, migrate_on_read
-        As in :func:`kstore_core.open_state`.
+    options : OpenOptions
 
     Attributes
     ----------
@@ -98,18 +98,14 @@ class ChildSegments:
         root: Path,
         spec: StoreSpec,
         staging: Staging,
-        *,
-        durability: Durability,
-        read_only: bool,
-        migrate_on_read: bool,
+        options: OpenOptions,
     ) -> None:
         assert spec.segment_interval_ms is not None
         self.path = root / spec.name
-        self.marks = not (read_only or staging.transactional)
-        levels = engine.capabilities.durability
-        self.loses_tails = durability == "changelog" and durability in levels
+        self.marks = not (options.read_only or staging.transactional)
+        self.loses_tails = options.loses_tails(engine)
         self.lock = RLock()
-        self.read_only = read_only
+        self.read_only = options.read_only
         self.live: dict[int, Child] = {}
         self.expired: list[Child] = []
         self.first_live = 0
@@ -117,14 +113,13 @@ class ChildSegments:
         self._root = root
         self._spec = spec
         self._staging = staging
-        self._durability = durability
-        self._migrate_on_read = migrate_on_read
+        self._options = options
         self._interval = spec.segment_interval_ms
         self._to_drop: list[Child] = []
         self._fitting: Fitting | None = None
         self._pid = os.getpid()
         nowhere = SleepingDatabase(_Nobody(), self.path)
-        self.rows = StagedNamespace(staging, nowhere, spec.format.namespace, not read_only)
+        self.rows = StagedNamespace(staging, nowhere, spec.format.namespace, not options.read_only)
         self.find()
 
     def find(self) -> None:
@@ -233,7 +228,7 @@ class ChildSegments:
                 self._root,
                 self._spec.name,
                 child.name,
-                durability=self._durability,
+                durability=self._options.durability,
                 read_only=self.read_only,
             )
             try:
@@ -279,7 +274,7 @@ class ChildSegments:
             self._staging,
             self._spec.format,
             writable=writable,
-            migrate_on_read=self._migrate_on_read,
+            migrate_on_read=self._options.migrate_on_read,
             shape=self._spec.family,
             store=self._spec.name,
         )
@@ -312,7 +307,7 @@ class ChildSegments:
 
         Not at the level ``changelog``, where a crash takes the rows and the offsets together.
         """
-        if self._durability == "process" and child.database is not None:
+        if self._options.durability == "process" and child.database is not None:
             child.database.sync()
             for folder in (self.path, self._root):
                 sync_directory(folder)

@@ -8,6 +8,7 @@ cdef class IndexedTable:
     cdef readonly object get
     cdef readonly object get_many
     cdef readonly SegmentedTable below
+    cdef readonly Py_ssize_t key_overhead
     cdef RowPairs _pairs
     cdef bint _repairs
     cdef dict _scans

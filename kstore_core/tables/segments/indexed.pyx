@@ -51,12 +51,15 @@ cdef class IndexedTable:
     def __cinit__(self, SegmentedTable below not None, RowPairs pairs not None, *, bint repair_index=True):
         self.rows = below.rows
         self.below = below
+        self.key_overhead = below.key_overhead
         self.get = (<object>below).get
         self.get_many = (<object>below).get_many
         self._pairs = pairs
         self._repairs = repair_index and below.rows._writable
         self._scans = {}
         self._turn = RLock()
+
+    points = None
 
     def __repr__(self):
         return f"<IndexedTable over {self.below!r}>"

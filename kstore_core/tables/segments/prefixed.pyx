@@ -29,6 +29,9 @@ cdef class PrefixedTable:
         self._end = end
         self._only = below.rows if type(below) is NamespaceTable else None
 
+    points = segment_of = expire = None
+    key_overhead = 0
+
     # Over a single namespace, lookups and puts are its own, without a frame of the table's.
 
     cpdef object get(self, bytes key):

@@ -64,6 +64,8 @@ cdef class SegmentedTable:
         self._scans = OpenScans(self.rows)
         self._turn = RLock()
 
+    points = None
+
     def __repr__(self):
         return f"<SegmentedTable of {len(self._ids)} segments>"
 

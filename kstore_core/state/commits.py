@@ -1,0 +1,196 @@
+"""The commits of one open store: its staged rows, and the entries beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from kstore_core.changelog.files.directory import is_topic_of
+from kstore_core.changelog.marks import Commit
+from kstore_core.clock import StreamClock
+from kstore_core.layers.logged import Journal
+from kstore_core.offsets import UNKNOWN, Entries, Partition
+from kstore_core.offsets.position import copy_position, merge_positions
+from kstore_core.spec import StoredSpec, StoreSpec
+from kstore_core.system.interrupts import uninterrupted
+from kstore_core.tables.databases import Storage
+from kstore_core.typed.store import StoreContext
+
+__all__ = ["StoreCommits"]
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+class StoreCommits:
+    """Writes what a store has staged: at commits, at spills, and for restored batches.
+
+    Attributes
+    ----------
+    journal : Journal or None
+        The changes that go to a changelog; None without one.
+    restored_from : set of Partition
+        The changelogs that the store was restored from.
+    """
+
+    def __init__(
+        self, spec: StoreSpec, storage: Storage, context: StoreContext, clock: StreamClock | None
+    ) -> None:
+        self.journal: Journal | None = None
+        self.restored_from: set[Partition] = set()
+        self._spec = spec
+        self._storage = storage
+        self._context = context
+        self._clock = clock
+        self._written_stream_time = self._stream_time
+        stored = context.record.spec
+        self._spec_is_stored = stored is not None and stored.describes(spec)
+
+    @property
+    def _stream_time(self) -> int | None:
+        return None if self._clock is None else self._clock.observed
+
+    def advance(self, stream_time: int) -> None:
+        """Advance stream time, where the store has one."""
+        if self._clock is not None:
+            with self._clock.turn:
+                self._clock.advance(stream_time)
+
+    def commit(
+        self,
+        offsets: Mapping[Partition, int | None] | None,
+        notes: Mapping[str, bytes | None] | None = None,
+    ) -> None:
+        """Write the staged rows and the entries beside them, then drop expired segments."""
+        context = self._context
+        # Read before the rows are taken, so that a concurrent put counts as moved.
+        moved, context.moved = context.moved, False
+        expired = self._storage.expired
+        position = copy_position(context.position)
+        try:
+            if self.journal is not None:
+                mark = self.mark(offsets, position, notes)
+                offsets = self._with_changelog(self.journal, offsets, mark)
+            # Kafka writes a position with the first commit, even an empty one.
+            is_first = context.record.position is None
+            self._write(offsets, position if moved or is_first else None, notes)
+        except BaseException:
+            context.moved = moved
+            raise
+        context.record.position = position
+        self._storage.drop(expired)
+
+    def commit_restored(
+        self,
+        where: Partition,
+        offset: int,
+        position: Mapping[str, Mapping[int, int]],
+        commit: Commit | None,
+    ) -> None:
+        """Commit a restored batch with its offset in the changelog ``where``."""
+        context = self._context
+        with uninterrupted():
+            offsets: dict[Partition, int | None] = {}
+            notes: dict[str, bytes | None] = {}
+            merge_positions(context.position, position)
+            if commit is not None:
+                merge_positions(context.position, commit.position)
+                offsets = {**dict.fromkeys(self.inputs()), **commit.offsets}
+                notes = {**dict.fromkeys(context.record.notes), **commit.notes}
+                if commit.stream_time is not None:
+                    self.advance(commit.stream_time)
+            moved = bool(position) or (commit is not None and bool(commit.position))
+            context.moved = context.moved or moved
+            self.commit({**offsets, where: offset}, notes or None)
+
+    def spill(self) -> None:
+        """Write staged rows before their commit, with their spec and stream time.
+
+        Changes for the changelog are sent first, so that the log is never behind the store.
+        """
+        if self._context.cache is not None:
+            self._context.cache.flush()
+        with uninterrupted():
+            offsets = None
+            if self.journal is not None:
+                offsets = self._with_changelog(self.journal, None, None)
+            self._write(offsets, None)
+
+    def mark(
+        self,
+        offsets: Mapping[Partition, int | None] | None,
+        position: dict[str, dict[int, int]],
+        notes: Mapping[str, bytes | None] | None,
+    ) -> Commit:
+        """The changelog's mark of a commit of these offsets and notes."""
+        kept = dict(self._context.record.notes)
+        _change(kept, notes or {})
+        return Commit(self.inputs(offsets), position, self._stream_time, kept)
+
+    def inputs(self, changed: Mapping[Partition, int | None] | None = None) -> dict[Partition, int]:
+        """The offsets of the input, with these changes, without those of the store's changelogs."""
+        known = self._context.record.known_offsets
+        if changed is not None:
+            _apply(known, changed)
+        return {
+            at: offset
+            for at, offset in known.items()
+            if offset != UNKNOWN
+            and at not in self.restored_from
+            and not is_topic_of(at[0], self._spec.name)
+        }
+
+    def _write(
+        self,
+        offsets: Mapping[Partition, int | None] | None,
+        position: Mapping[str, Mapping[int, int]] | None,
+        notes: Mapping[str, bytes | None] | None = None,
+    ) -> None:
+        observed = self._stream_time
+        record = self._context.record
+        entries = Entries(
+            offsets=offsets,
+            position=position,
+            stream_time=None if observed == self._written_stream_time else observed,
+            spec=None if self._spec_is_stored else self._spec,
+            notes=notes,
+        )
+        self._storage.write(record, entries)
+        if not self._spec_is_stored:
+            record.spec = StoredSpec.of(self._spec)
+            self._spec_is_stored = True
+        self._written_stream_time = observed
+        if offsets is not None:
+            _apply(record.offsets, offsets)
+        _change(record.notes, notes or {})
+
+    def _with_changelog(
+        self,
+        journal: Journal,
+        offsets: Mapping[Partition, int | None] | None,
+        commit: Commit | None,
+    ) -> Mapping[Partition, int | None] | None:
+        """Send all changes to the changelog; these offsets and the log's."""
+        next_offset = journal.send(commit)
+        where = (journal.log.topic, journal.log.partition)
+        known = self._context.record.offsets
+        if next_offset == 0 or (offsets is None and known.get(where) == next_offset - 1):
+            return offsets
+        # None keeps known offsets; an empty mapping would forget them.
+        others = dict.fromkeys(known) if offsets == {} else offsets or {}
+        return {**others, where: next_offset - 1}
+
+
+def _apply(known: dict[Partition, int], offsets: Mapping[Partition, int | None]) -> None:
+    if not offsets:
+        known.clear()
+    _change(known, offsets)
+
+
+def _change(known: dict[_Key, _Value], changes: Mapping[_Key, _Value | None]) -> None:
+    """Set values; None removes."""
+    for key, value in changes.items():
+        if value is None:
+            known.pop(key, None)
+        else:
+            known[key] = value

@@ -1,0 +1,3 @@
+__all__ = ["PointTable"]
+
+class PointTable: ...
