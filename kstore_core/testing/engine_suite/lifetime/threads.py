@@ -26,7 +26,8 @@ class ThreadPromises(EnginePart):
             put(database, dict.fromkeys(KEYS, b"0"), name)
         failures: list[BaseException] = []
         done = threading.Event()
-        looks = dict.fromkeys((_scan, _starts, _look, _moment), 0)
+        kinds: tuple[Callable[[Database], None], ...] = (_scan, _starts, _look, _moment)
+        looks = dict.fromkeys(kinds, 0)
 
         def read_on(look: Callable[[Database], None]) -> None:
             try:
