@@ -78,7 +78,7 @@ class _Scanned(Protocol):
 
 
 class Fetch(NamedTuple):
-    """The bounds of a fetch's rows, and the filter of those within that are its own."""
+    """The bounds of a fetch, and the filter of the rows within them."""
 
     bounds: Bounds
     rows: KeyFilter

@@ -109,7 +109,7 @@ class Commands(click.Group):
 
 @contextmanager
 def _a_closed_pipe_ends_it() -> Iterator[None]:
-    """Whoever reads what is printed may stop when it has enough, which is no error."""
+    """Exit without an error when the reader closes the pipe."""
     try:
         yield
     except BrokenPipeError:
@@ -118,7 +118,7 @@ def _a_closed_pipe_ends_it() -> Iterator[None]:
 
 
 def _let_go_of_the_pipe() -> None:
-    """Have nothing more said, also by the interpreter when it flushes at its end."""
+    """Discard further output, including the interpreter's last flush."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):

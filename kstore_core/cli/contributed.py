@@ -15,7 +15,7 @@ __all__ = ["contributed_commands", "gather"]
 
 
 class _Registrar:
-    """What one plug-in adds, to those of the plug-ins before it."""
+    """Adds one plug-in's commands to those of earlier plug-ins."""
 
     def __init__(self, taken: Mapping[str, str]) -> None:
         self.commands: dict[str, click.Command] = {}

@@ -1,4 +1,4 @@
-"""What a store is: as its directory says, else as the options do; nothing is guessed."""
+"""The spec of a store from its directory, else from the options, never a guess."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _MAKE: dict[str, Callable[..., StoreSpec]] = {
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What a store is, and how that is known.
+    """The spec of a store, and its source.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ def describe(
     value_serde: str | None = None,
     **times: int | None,
 ) -> Described:
-    """What a store is: its stored spec, else what its namespaces tell, else the options given.
+    """Return a store's spec: the stored one, else from its namespaces, else from the options.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def describe(
     Raises
     ------
     SpecError
-        It cannot be told, and the options do not say; or they contradict what is known.
+        The spec is unknown and the options lack it, or they contradict it.
     """
     given: dict[str, Any] = {name: ms for name, ms in times.items() if ms is not None}
     if shape is None and value_format is not None:
@@ -145,7 +145,7 @@ def describe(
 
 
 def described_by_options(store: str, options: Mapping[str, Any]) -> StoreSpec:
-    """The spec of a store of which nothing is seen, or is to be.
+    """Return the spec from the options alone.
 
     Raises
     ------
@@ -282,7 +282,7 @@ def _segments(sight: Sight, shape: str, interval_ms: int | None) -> tuple[SeenSe
 
 
 def _with_rows(described: Described, sight: Sight) -> Described:
-    """What rows tell beyond namespaces and options.
+    """Add facts from rows to those from namespaces and options.
 
     Raises
     ------
@@ -306,7 +306,7 @@ def _with_rows(described: Described, sight: Sight) -> Described:
 
 
 def _fits(sight: Sight, interval_ms: int | None) -> bool:
-    """Whether the first row of versions lies in the segment of the time at which it ends."""
+    """Return True if the first row of versions lies in the segment of its end time."""
     assert interval_ms is not None
     for one in formats.of_shape("versioned"):
         key, row = sight.first.get(one.namespace), sight.first_rows.get(one.namespace)

@@ -1,4 +1,4 @@
-"""What a state directory holds, as far as it can be seen without being told."""
+"""Inspect a state directory without a spec."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["Sight", "look", "open_to_read", "seen_families", "seen_format"]
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What can be seen of a store.
+    """The visible facts about a store.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ def _near(root: Path) -> list[Path]:
 
 
 def look(state: StateDirectory, store: str, *, whole: bool = False) -> Sight:
-    """What can be seen of a store.
+    """Return the visible facts about a store.
 
     Parameters
     ----------
@@ -153,8 +153,7 @@ def _seen_by_segment(engine: Engine, root: Path, store: str, *, whole: bool) -> 
 def _record(
     engine: Engine, root: Path, store: str, names: Iterable[str], *, whole: bool
 ) -> StoreRecord:
-    """What the newest segments say; where one is damaged and all are looked at, what the others
-    say."""
+    """The record from the newest segments, or from the undamaged ones if all are read."""
     try:
         return read_children(engine, root, store)
     except DAMAGE:
@@ -186,7 +185,7 @@ def _seen(database: Database, store: str) -> Sight:
 
 
 def _ends(namespaces: Iterable[Namespace]) -> dict[str, bytes]:
-    """The last keys, of a store that has to be described: who reads a damaged one is told later."""
+    """The last keys of a store without a spec; a later read reports damage."""
     ends = {}
     for namespace in namespaces:
         with suppress(*DAMAGE):

@@ -55,7 +55,7 @@ class Storage(Protocol):
         """The one that holds all rows and the record, where there is such a one."""
 
     def checkpoint(self, place: Callable[[Path], Path]) -> None:
-        """Copy what is committed, each database to where it is said to go by its path."""
+        """Copy the committed rows of each database to the target that its path maps to."""
 
     @property
     def expired(self) -> Sequence[Any]:

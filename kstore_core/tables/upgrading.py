@@ -26,14 +26,14 @@ _log = logging.getLogger("kstore_core")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the rows of a store lie when it is opened as one format.
+    """The layout of a store's rows when it opens as one format.
 
     Attributes
     ----------
     older : ValueFormat or None
-        The older format that rows are still in; None where there are none.
+        The older format that some rows still have, if any.
     empty : tuple of str
-        Namespaces of older formats that hold nothing any more, and may be dropped.
+        Empty namespaces of older formats, which may be dropped.
     """
 
     older: ValueFormat | None

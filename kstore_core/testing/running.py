@@ -19,7 +19,7 @@ Test = TypeVar("Test", bound=Callable[..., None])
 
 
 def quick(examples: int, steps: int = 30) -> settings:
-    """Settings for ``examples`` examples of at most ``steps`` steps, whatever an engine takes."""
+    """Settings for ``examples`` examples of at most ``steps`` steps, without a deadline."""
     return settings(
         max_examples=examples,
         stateful_step_count=steps,

@@ -18,7 +18,7 @@ __all__ = ["Claim", "claim", "forget"]
 
 
 class Claim:
-    """What one handle has reserved; one that nobody has any more is released."""
+    """The reservation of one handle, released when the handle is collected."""
 
     def __init__(self, name: str) -> None:
         self._name = name

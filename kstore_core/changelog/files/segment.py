@@ -155,7 +155,7 @@ def batches(segment: Segment) -> Iterator[tuple[BatchHead, bytes]]:
 
 
 def _walk(segment: Segment, at: int, verify: bool) -> Iterator[tuple[BatchHead, bytes, int]]:
-    """Heads, each with bytes of the file and where in them its batch begins."""
+    """Yield each batch's head, with bytes of the file and the batch's offset in them."""
     with _open(segment) as file:
         position, size, next_offset = at, _CHUNK_BYTES, segment.base_offset
         while data := os.pread(file, size, position):

@@ -98,7 +98,7 @@ def _restore(path: Path, done: SetAside) -> str:
 
 
 def _flags(spec: StoredSpec) -> str:
-    """How a store like this one is described on the command line."""
+    """The command-line options that describe a store."""
     kind = spec.format
     flags = [f"--shape {spec.shape.replace('_', '-')}"]
     stamped = kind.timestamped and not kind.versioned

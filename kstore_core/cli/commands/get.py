@@ -83,7 +83,7 @@ def get(
 def _rows(
     reader: Reader, key: bytes, times: dict[str, Any]
 ) -> Iterable[tuple[bytes | Windowed[bytes], Any]]:
-    """What is stored, if anything is."""
+    """The stored rows, if any."""
     shape, store = reader.spec.shape, reader.store
     if shape == "window":
         start = times["window_start"]

@@ -67,7 +67,7 @@ def history(
 def _rows(
     reader: Reader, key: bytes, from_ts: int | None, to_ts: int | None
 ) -> Iterator[tuple[bytes | Windowed[bytes], Any]]:
-    """What the store has of a key and a time, oldest first."""
+    """The rows of a key within a range of times, oldest first."""
     spec = reader.spec
     if spec.shape == "key_value":
         raise SpecError(

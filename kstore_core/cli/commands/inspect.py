@@ -68,7 +68,7 @@ def _directory(root: Path, engine: str | None, errors: list[Exception]) -> dict[
 
 
 def _looked_at(state: StateDirectory, name: str, errors: list[Exception]) -> dict[str, Any]:
-    """What a store is, or why that cannot be seen, which hides no other one."""
+    """The description of a store, or the error that prevents one."""
     try:
         sight = look(state, name, whole=True)
         row = _store(sight)
@@ -156,7 +156,7 @@ def _print(directory: dict[str, Any]) -> None:
 
 
 def _fields(store: dict[str, Any]) -> list[tuple[str, str]]:
-    """What is known of a store, for people."""
+    """The known facts about a store, as text."""
     fields = [("store", store["name"]), ("is", _kind(store))]
     if store["key_serde"]:
         fields.append(("serdes", f"{store['key_serde']} -> {store['value_serde']}"))

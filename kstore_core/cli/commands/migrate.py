@@ -112,7 +112,7 @@ def _given(
     *,
     every_store: bool,
 ) -> dict[str, Any]:
-    """What the stores are, and what this one is to be."""
+    """The current specs of the stores, and the target spec of this one."""
     into = options if from_log is None else {**options, **dict.fromkeys(_OF_HISTORY)}
     with open_to_read(path, None) as state:
         specs: list[StoreSpec] = []
@@ -191,7 +191,7 @@ def _document(done: Migrated) -> dict[str, Any]:
 
 
 def _said(done: Migrated) -> str:
-    """What became of a store, for people."""
+    """The result for a store, as text."""
     if not done.changed:
         return f"{done.store} is that already; nothing was done"
     if done.before is None or done.after is None:

@@ -114,7 +114,7 @@ def restore(
 def _open_log(
     source: Path | Brokers, kafka_config: Path | None, store: str, path: Path, *, any_topic: bool
 ) -> FileChangelog | KafkaChangelog:
-    """The log that is meant, for reading.
+    """Open the requested log for reading.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def _open_log(
 
 
 def _refuse_unreadable(log: FileChangelog | KafkaChangelog) -> None:
-    """Refuse a log that has bytes, but no whole batch: it is not the same as an empty one.
+    """Refuse a log that has bytes but no whole batch; it is not empty.
 
     Raises
     ------
@@ -198,7 +198,7 @@ def log_of(source: Path, store: str, path: Path) -> tuple[str, int]:
 
 
 def _known(sight: Sight, options: dict[str, Any]) -> StoreSpec:
-    """The store as it says itself, or else as the options and what is seen of it say.
+    """The stored spec, or else the spec from the options and the rows.
 
     Raises
     ------
@@ -224,7 +224,7 @@ def _known(sight: Sight, options: dict[str, Any]) -> StoreSpec:
 
 
 def _new(store: str, options: dict[str, Any]) -> StoreSpec:
-    """The store as the options say.
+    """The spec from the options.
 
     Raises
     ------
@@ -240,7 +240,7 @@ def _new(store: str, options: dict[str, Any]) -> StoreSpec:
 
 
 def _input_of(done: Restored) -> str:
-    """How much of the input is contained, which is where whoever takes the store over goes on."""
+    """The contained input offsets, from which the next owner resumes."""
     if not done.offsets:
         return "not known, the log does not say it"
     return ", ".join(

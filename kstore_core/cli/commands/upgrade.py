@@ -100,7 +100,7 @@ def _document(path: Path, done: Upgraded) -> dict[str, Any]:
 
 
 def _said(done: Upgraded) -> str:
-    """What became of the store, for people."""
+    """The result for the store, as text."""
     rows = ", ".join(f"{count} rows of the format {name}" for name, count in done.moved.items())
     if not rows and done.before == done.format:
         return f"{done.store} is {done.format.name} already; no row had to be moved"

@@ -87,7 +87,7 @@ def verify(
 
 
 def _spec(store: str | None, options: dict[str, Any]) -> StoreSpec | None:
-    """What the options say that the store is; None where they say nothing."""
+    """The spec from the options; None without options."""
     if not any(options.values()):
         return None
     if store is None:
@@ -116,7 +116,7 @@ def _print(place: str, found: Verified) -> None:
 
 
 def _counted(found: Verified) -> str:
-    """How much was read, without what there was nothing of."""
+    """The nonzero counts, as text."""
     counts = asdict(found.counts)
     read = [f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count]
     return ", ".join(read) or "nothing"

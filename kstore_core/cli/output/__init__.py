@@ -1,1 +1,1 @@
-"""What commands print: JSON or columns, progress, errors with an exit code and advice."""
+"""Output of commands: JSON or columns, progress, errors with an exit code and advice."""

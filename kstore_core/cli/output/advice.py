@@ -1,8 +1,7 @@
-"""What messages advise, seen from the command that is running: never to run that one again.
+"""Advice in error messages, adapted to the running command.
 
-An engine or a store does not know who asked, so its messages advise one command for all. Here, in
-the one place that knows what is running, they are made to fit: what only Python can say goes, the
-places of PATH, STORE and KEY are filled in, and a command that has just failed is not advised.
+An engine's message gives the same advice to every caller. This module drops advice for Python,
+fills in PATH, STORE and KEY, and never advises the command that just failed.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ class Running:
         return found[0] if text is None else shlex.quote(text)
 
     def _is_another(self, name: str, arguments: list[str]) -> bool:
-        """Whether a command of the same name does something else."""
+        """Return True if the advised command differs from the running one of its name."""
         if any(one.startswith("--") and one not in self.options for one in arguments):
             return True
         places = [one for one in arguments if not one.startswith("-")][:2]
@@ -89,7 +88,7 @@ def running(name: str, command: click.Command | None, arguments: list[str]) -> R
 
 
 def spoken(message: str, command: Running | None = None) -> str:
-    """A message as the command line says it.
+    """Adapt a message to the command line.
 
     Parameters
     ----------

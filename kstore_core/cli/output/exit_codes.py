@@ -1,4 +1,4 @@
-"""What an error becomes on the command line: a message and an exit code."""
+"""Translate an error into a message and an exit code."""
 
 from __future__ import annotations
 

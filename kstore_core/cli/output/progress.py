@@ -1,4 +1,4 @@
-"""How far a command is, on stderr: a bar on a terminal, now and then a line elsewhere."""
+"""Progress on stderr: a bar on a terminal, occasional lines elsewhere."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ Progress = TypeVar("Progress")
 
 
 class UnfinishedError(KStoreError):
-    """Somebody interrupted a command that may be run again."""
+    """An interrupt of a command that may be run again."""
 
 
 class Bar(NamedTuple):
-    """What is shown of a progress.
+    """The text of one progress bar.
 
     Attributes
     ----------
     name : str
-        One bar is shown for each that there is.
+        Each name has one bar.
     done, total : int
     said : str
         The line.
@@ -43,12 +43,12 @@ class Bar(NamedTuple):
 
 @contextmanager
 def shown(bar: Callable[[Progress], Bar]) -> Iterator[Callable[[Progress], None]]:
-    """A listener that shows what it is told.
+    """Return a listener that shows progress.
 
     Parameters
     ----------
     bar : callable
-        What a progress looks like.
+        Converts a progress into a bar.
     """
     console = Console(stderr=True)
     if not console.is_terminal:

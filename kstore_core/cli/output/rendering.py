@@ -1,4 +1,4 @@
-"""How bytes, values and times are written: escaped for people, exact for ``--json``.
+"""Render bytes, values and times: escaped in text, exact in ``--json``.
 
 A JSON string stands for bytes that are printable UTF-8; any others are ``{"hex": "…"}``.
 """
@@ -91,7 +91,7 @@ def shown_headers(headers: Iterable[tuple[str, bytes | None]]) -> str:
 def shown_time(milliseconds: int | None) -> str:
     """A time for people, in UTC; milliseconds where no calendar reaches.
 
-    Nothing is said of None; -1 is what Kafka has for a time that is not known.
+    None renders as nothing; -1 is Kafka's unknown time.
     """
     if milliseconds is None:
         return ""

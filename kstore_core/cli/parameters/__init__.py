@@ -1,1 +1,1 @@
-"""What commands take: values, options, paths, brokers, ranges of keys and times."""
+"""Parameters of commands: values, options, paths, brokers, ranges of keys and times."""

@@ -25,7 +25,7 @@ _PORT_DIGITS, _LAST_PORT = 5, 65_535
 
 @dataclass(frozen=True)
 class Brokers:
-    """Where a log in Kafka is: the brokers to begin with, and its topic where it was named."""
+    """The location of a log in Kafka: bootstrap brokers, and the topic if given."""
 
     servers: str
     topic: str | None
@@ -58,7 +58,7 @@ LOG = _Log()
 
 
 def client_settings(path: Path | None) -> dict[str, str]:
-    """What a file says: a setting a line, ``name=value``, as librdkafka names them.
+    """Read librdkafka settings from a file, one ``name=value`` a line.
 
     Raises
     ------

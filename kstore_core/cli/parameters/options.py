@@ -47,7 +47,7 @@ engine_option: Callable[[F], F] = click.option(
 
 
 def store_options(command: F) -> F:
-    """What a store is and how to read it, for a directory that does not say."""
+    """Options that describe a store and its serdes, for a directory without a spec."""
     serde = click.Choice(sorted(BUILT_IN))
     for option in (
         click.option("--value-serde", type=serde, help="How to read values."),

@@ -1,4 +1,4 @@
-"""Which state directories PATH stands for: itself, or the shards of a store that Spark wrote."""
+"""The state directories of PATH: itself, or the shards of a store that Spark wrote."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Places:
     directories : list of Path
         In the order of the shards; shards that nothing was written to are left out.
     version : int or None
-        Of the partitioned store whose shards they are; None for a state directory by itself.
+        The partitioned store's version; None for a single state directory.
     key_serde : str or None
         Of that store.
     shards : list of int
         Their numbers, parallel to ``directories``.
     partitions : int
-        How many shards the store has.
+        The number of shards.
     """
 
     directories: list[Path]
@@ -49,7 +49,7 @@ class Places:
 
 
 def places(path: Path) -> Places:
-    """What is at ``path``; of a store that Spark wrote, its newest version.
+    """Find the state directories at ``path``, of Spark's store those of its newest version.
 
     Raises
     ------

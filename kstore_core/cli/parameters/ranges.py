@@ -1,4 +1,4 @@
-"""Which rows of a store ``kstore dump`` prints: keys and times, as they were typed."""
+"""Ranges of ``kstore dump``: keys and times, as typed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Range:
         Raises
         ------
         click.UsageError
-            What was typed is no key or time, or contradicts itself.
+            The text is not a key or time, or contradicts itself.
         SpecError
             It says nothing for such a store.
         """

@@ -1,4 +1,4 @@
-"""What is typed on the command line: durations, times, places and keys."""
+"""Values on the command line: durations, times, places and keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong around the stores of a state directory, and what to do about it: docs/verify.md."""
+"""Diagnose a state directory and advise a remedy for each finding: docs/verify.md."""
 
 from kstore_core.maintenance.doctor.examining import examine
 from kstore_core.maintenance.doctor.quarantine import SetAside, set_aside

@@ -64,7 +64,7 @@ def remove(*entries: Path) -> str:
 
 
 def files_of(engine: Engine, root: Path, store: str) -> Path | None:
-    """Where the files of a store are; None where the engine keeps them elsewhere, or has none.
+    """The directory of a store's files; None if the engine has none, or stores them elsewhere.
 
     The directory of an engine's stores, or of one that was set aside, is none of a store.
     """

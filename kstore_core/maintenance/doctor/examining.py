@@ -48,9 +48,9 @@ def examine(
     options: Mapping[str, Any] | None = None,
     changelog: str | os.PathLike[str] | None = None,
 ) -> Verified:
-    """Look at a state directory, its stores and what is around them. Nothing is changed.
+    """Examine a state directory and its stores, without a change.
 
-    It is quick: rows are not read, which :func:`kstore_core.maintenance.verify.verify` does.
+    Rows are not read; :func:`kstore_core.maintenance.verify.verify` reads them.
 
     Parameters
     ----------

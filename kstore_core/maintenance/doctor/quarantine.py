@@ -1,4 +1,4 @@
-"""Setting a damaged store aside: renamed, never deleted, so that it can be restored anew."""
+"""Quarantine a damaged store: rename it, never delete it, so that it can be restored."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SetAside(NamedTuple):
     path : Path
         A state directory with the store's files, as they were.
     spec : StoredSpec or None
-        What the store said of itself, where that could still be read.
+        The stored spec, if it can still be read.
     """
 
     store: str
@@ -64,13 +64,13 @@ def set_aside(
     Raises
     ------
     EngineLockedError
-        Somebody has the directory, or a file of the store.
+        A process has the directory or a file of the store open.
     StateError
         There is no such directory or store.
     UnsupportedError
         The engine keeps stores elsewhere.
     InconsistentStateError
-        A migration that was interrupted has it in hand.
+        An interrupted migration of the store is unfinished.
     """
     check_name(store)
     with open_state(path, engine=engine, options=options, read_only=True) as state:
@@ -109,7 +109,7 @@ def set_aside(
 
 
 def _make(target: Path, engine: str) -> None:
-    """A state directory that says its engine; never an empty directory, which is a new store's."""
+    """Make a state directory that records its engine; an empty one would mean a new store."""
     making = target.with_name(_MAKING)
     making.mkdir(exist_ok=True)
     DirectoryLock(making, engine).release()

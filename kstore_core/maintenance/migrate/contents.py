@@ -1,4 +1,4 @@
-"""All that a store holds, below its shape: what it keeps of itself, and its rows as they are."""
+"""The contents of a store below its shape: its record and its encoded rows."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ class Contents:
         return chunks
 
     def about(self) -> int:
-        """How many rows there are, about."""
+        """The approximate number of rows."""
         count: int = self._table.approximate_count()
         return count
 
     def has_index(self) -> bool:
-        """Whether there is a row of an index by key: of a time-ordered store."""
+        """Return True if a time-ordered store has index rows."""
         return next(self._table.scan(_INDEX_ROWS), None) is not None
 
     def has_numbers(self) -> bool:
-        """Whether its first row is told from duplicates by a number: of a window store."""
+        """Return True if the first row of a window store has a sequence number."""
         keys, _ = next(self._table.scan(Bounds()), ([], []))
         split = rows_of("window", time_ordered=self._spec.time_ordered).split
         return any(split(key)[2] > 0 for key in keys[:1])

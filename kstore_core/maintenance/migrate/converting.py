@@ -17,15 +17,15 @@ _UNKNOWN = b"\xff" * _TIME_BYTES
 
 
 class Lost(NamedTuple):
-    """What the newer format cannot hold, or does not.
+    """Counts of headers and timestamps that a conversion drops.
 
     Attributes
     ----------
     headers : int
     headed : int
-        How many values had any.
+        The number of values with headers.
     timestamps : int
-        But for those that were unknown, -1.
+        Without unknown ones, which are -1.
     """
 
     headers: int = 0
@@ -45,7 +45,7 @@ class Converter:
     Attributes
     ----------
     drops : bool
-        Whether there is anything that the target does not hold.
+        True if the target lacks headers or timestamps that the source has.
 
     Raises
     ------
@@ -85,7 +85,7 @@ class Converter:
 
     @property
     def lost(self) -> Lost:
-        """What has been dropped until now."""
+        """The counts of what has been dropped so far."""
         strip = self._strip
         if strip is None:
             return Lost()

@@ -38,7 +38,7 @@ def losses(source: Place, target: StoreSpec, callback: ProgressCallback) -> Lost
 
 
 def copy(source: Place, target: Place, callback: ProgressCallback) -> tuple[int, Lost]:
-    """Copy rows and what the store keeps of itself; how many rows, and what was lost.
+    """Copy rows and the store's record; return the number of rows and the losses.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""The migration of stores, and what becomes of one that was killed.
+"""The migration of stores, and its recovery after a crash.
 
-A plan is noted before anything is made. While it says ``copy`` the stores are as they were, and
-whoever comes next starts over; once it says ``swap`` whoever comes next finishes it.
+A migration first writes a plan. In the phase ``copy`` the old stores are unchanged, and the next
+run starts over. In the phase ``swap`` the next run finishes the migration.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ def migrate(
     lock_timeout_s: float = 0,
     on_progress: ProgressCallback | None = None,
 ) -> list[Migrated]:
-    """Write a store anew, in another format, engine or shape, and put it in the place of the old.
+    """Rewrite a store in another format, engine or shape, and replace the old one.
 
-    The new one is written beside, compared with the old one row by row, and renamed into place; the
-    old one is set aside. What interrupts this, SIGKILL included, leaves the old store, or the new
-    one, or neither to be opened before the same call has finished it.
+    The new store is written beside the old one, compared row by row, and renamed into place.
+    The old one is set aside. An interrupt, SIGKILL included, leaves the old store or the new one,
+    or a directory that opens only after the same call has finished the migration.
 
     Parameters
     ----------
@@ -62,15 +62,15 @@ def migrate(
     engine : str or Engine, optional
         To which all stores of the directory go: another one, or this one with other options.
     every_store : bool
-        Whether they may: where there are others than this one.
+        True to move other stores of the directory, too.
     from_log : Changelog, optional
-        Of a key-value store, which becomes a versioned one.
+        The log of a key-value store, which becomes a versioned one.
     spec : StoreSpec or several, optional
-        What stores are of which the directory does not callback.
+        Specs of stores without a stored spec.
     lossy : bool
-        Whether headers and timestamps may be lost, or values may be other ones.
+        True to accept lost headers and timestamps, or other values.
     drop_old : bool
-        Whether the old stores are deleted, with what earlier migrations have set aside of them.
+        True to delete the old stores, with those that earlier migrations left.
     options : mapping, optional
         Of the engine that the directory has.
     lock_timeout_s
@@ -88,7 +88,7 @@ def migrate(
     StateError
         There is no such directory or store; it has others; an earlier old store is still there.
     SpecError
-        The directory does not callback what the store is, or there is no such format of its shape.
+        The directory does not describe the store, or its shape has no such format.
     FormatDowngradeError
         Something would be lost.
     InconsistentStateError
@@ -144,7 +144,7 @@ def drop_old(
     options: Mapping[str, Any] | None = None,
     lock_timeout_s: float = 0,
 ) -> bool:
-    """Delete what a migration has set aside of a store; tells whether there was anything.
+    """Delete the old store that a migration left; return True if there was one.
 
     Raises
     ------
@@ -183,9 +183,7 @@ def _with_lock(
     timeout_s: float,
     work: Callable[[Path, Engine, DirectoryLock, Plan | None], Result],
 ) -> Result:
-    """Do ``work`` with a state directory, its engine, its lock, and the plan of a migration, if one
-    was begun.
-    """
+    """Call ``work`` with the state directory, its engine, its lock and any unfinished plan."""
     root = Path(path).resolve()
     if not root.is_dir():
         raise StateError(f"no state directory at {path}")

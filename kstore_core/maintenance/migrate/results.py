@@ -47,9 +47,9 @@ class Migrated:
         None where an earlier run had made the new store, and this one put it in its place.
     engine_before, engine : str
     rows : int
-        That the new store has.
+        Rows of the new store.
     lost : Lost
-        What it does not hold.
+        Headers and timestamps that the new store lacks.
     late, differing : int
         From a log: records that were too late for the history, and keys of which another value is
         the newest now.

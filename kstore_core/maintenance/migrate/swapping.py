@@ -18,7 +18,7 @@ __all__ = ["clean", "discard", "moves", "set_aside", "swap"]
 
 
 def _folder_of(engine: Engine, root: Path, store: str) -> str:
-    """The folder that has all the files of a store and no other ones, relative to ``root``.
+    """The folder of all files of a store and no others, relative to ``root``.
 
     Raises
     ------
@@ -95,13 +95,13 @@ def _rename(path: Path, target: Path, root: Path) -> None:
 
 
 def set_aside(root: Path, store: str) -> Path | None:
-    """The state directory with what was set aside of a store; None where there is none."""
+    """The state directory of the old store; None if there is none."""
     aside = places(root).old / store
     return aside if aside.is_dir() else None
 
 
 def discard(root: Path, store: str) -> bool:
-    """Delete what was set aside of a store; tells whether there was anything."""
+    """Delete the old store; return True if there was one."""
     at = places(root)
     shutil.rmtree(at.dropped, ignore_errors=True)
     aside = at.old / store
@@ -129,7 +129,7 @@ def _remove_empty(root: Path) -> None:
 
 
 def moves(plan: Plan, before: Engine, after: Engine, root: Path) -> tuple[Move, ...]:
-    """Where the files of stores are, and are to be."""
+    """The current and the target paths of the stores' files."""
     new = places(root).new
     return tuple(
         Move(store, _folder_of(before, root, store), _folder_of(after, new, store))

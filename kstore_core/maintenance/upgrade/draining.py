@@ -78,7 +78,7 @@ def drain(
 
 
 def _next_step(database: Database, target: ValueFormat) -> tuple[ValueFormat, ValueFormat] | None:
-    """The oldest format that has rows, and the next one that they go to; None at the end.
+    """The oldest format with rows, and the next format they move to; None at the end.
 
     That is the target itself, unless an earlier upgrade was begun and not finished: its namespace
     is there then, and rows in it are newer than those that it has not reached.
@@ -127,10 +127,9 @@ def _move(
 
 
 def _take(namespace: Namespace, lo: bytes | None, count: int) -> Chunk | None:
-    """About ``count`` rows from ``lo`` on, fewer where they are large; None where there are none.
+    """About ``count`` rows from ``lo`` on, fewer if they are large; None if there are none.
 
-    Each time by a scan of its own: an open one would keep the engine from using again what the
-    batches before have freed.
+    Each call scans anew: an open scan would pin the space that earlier batches freed.
     """
     keys: list[bytes] = []
     values: list[bytes] = []
@@ -155,7 +154,7 @@ def _without(
 
 
 def _moved_spec(record: StoreRecord, value_format: ValueFormat) -> dict[str, Rows]:
-    """What says in the stored spec, where there is one, that the store is of a newer format."""
+    """The entry that records the newer format in the stored spec, if there is one."""
     if record.spec is None or record.spec.format.name not in value_format.upgrades:
         return {}
     record.spec = replace(record.spec, format=value_format)

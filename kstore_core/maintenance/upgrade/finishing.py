@@ -32,7 +32,7 @@ __all__ = ["Progress", "Upgraded", "databases", "kind_of", "upgrade"]
 
 
 class Progress(NamedTuple):
-    """How far the move from one format to the next is.
+    """Progress of the move from one format to the next.
 
     Attributes
     ----------
@@ -50,15 +50,15 @@ class Progress(NamedTuple):
 
 @dataclass(slots=True)
 class Upgraded:
-    """What became of a store.
+    """The result of an upgrade of a store.
 
     Attributes
     ----------
     store : str
     before, format : ValueFormat
-        What it was, the newest that was seen of it, and what it is.
+        The newest format before the upgrade, and the format after it.
     moved : dict of str to int
-        How many rows were moved, by the format that they were in.
+        The number of moved rows per earlier format.
     dropped : list of str
         Namespaces of older formats that are gone.
     """
@@ -84,7 +84,7 @@ def upgrade(
     batch_rows: int = BATCH_ROWS,
     progress: Callable[[Progress], object] | None = None,
 ) -> Upgraded:
-    """Move every row of a store to a newer format, and let go of the namespace of the older one.
+    """Move every row of a store to a newer format, and drop the older namespace.
 
     The state directory must not be open for writing elsewhere. What interrupts this, SIGKILL
     included, leaves a store with the same contents that opens as the newer format; calling it again
@@ -126,7 +126,7 @@ def upgrade(
     FormatError
         A row cannot be converted; it and those after it stay as they are.
     EngineLockedError
-        Somebody else has the directory open for writing.
+        Another process has the directory open for writing.
     """
     if type(batch_rows) is not int:
         raise TypeError(f"batch_rows is an int, not {batch_rows!r}")
@@ -192,7 +192,7 @@ def upgrade(
 def databases(
     engine: Engine, root: Path, store: str, spec: StoredSpec | None
 ) -> list[Callable[..., Database]]:
-    """How the databases of a store are opened: that of all its rows, or one a segment.
+    """The functions that open a store's databases: one for all rows, or one per segment.
 
     The newest segment comes first; a directory that holds no database yet is not the newest, for
     nothing in it tells what the store is. Each takes ``durability`` and ``read_only``.
@@ -244,7 +244,7 @@ class _BatchProgress:
     Attributes
     ----------
     left : int
-        How many databases are not finished, this one included. The others are taken to be as large.
+        The number of unfinished databases, this one included; the others count as equally large.
     """
 
     done: Upgraded

@@ -1,6 +1,6 @@
-"""Reading everything that a state directory holds, to see whether it is sound. See docs/verify.md.
+"""Verify a state directory by reading all of it. See docs/verify.md.
 
-What reads is a child process, which damage may end; who asked goes on.
+A child process reads, because damage may kill the reader.
 """
 
 from kstore_core.maintenance.verify.findings import Counts, Finding, Place, Severity, Verified

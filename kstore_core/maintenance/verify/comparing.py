@@ -35,7 +35,7 @@ Difference = tuple[Severity, Fault, bytes | None]
 def compare(
     engine: Engine, root: Path, stored: StoredSpec, log: Path
 ) -> Iterator[Difference | Counts]:
-    """How a store differs from a restore of its changelog; and now and then, how much was read.
+    """Yield differences between a store and a restore of its changelog, and progress.
 
     Parameters
     ----------

@@ -70,12 +70,12 @@ class DatabaseCheck:
         self._segment = segment
 
     def run(self) -> StoreRecord:
-        """Read it all; what goes wrong in one namespace does not keep it from the next.
+        """Read every namespace, also after a failure in one of them.
 
         Returns
         -------
         StoreRecord
-            What the database says of the store, as far as that could be read.
+            The readable part of the store's record.
         """
         names = sorted(self._database.namespaces())
         self._count(Counts(databases=1, namespaces=len(names)), OFFSETS, None)
@@ -98,7 +98,7 @@ class DatabaseCheck:
         return record
 
     def _check_layout(self, names: Sequence[str]) -> None:
-        """Whether such a store has these namespaces, and how far its upgrade is."""
+        """Check the namespaces against the kind of store, and find unfinished upgrades."""
         newest = self._kind.newest(names)
         if newest is None:
             return
@@ -118,7 +118,7 @@ class DatabaseCheck:
             )
 
     def _check_entries(self, namespace: Namespace) -> StoreRecord:
-        """Each entry by itself; together they are the store's record."""
+        """Check each entry alone; together they are the store's record."""
         records = []
         for keys, values in self._chunks(namespace):
             for key, value in zip(keys, values, strict=True):
@@ -182,7 +182,7 @@ class DatabaseCheck:
                 )
 
     def _check_together(self, rows: Sequence[Namespace]) -> None:
-        """What can be seen only of several rows: two formats, index rows, chains of versions."""
+        """Check several rows together: two formats, index rows, chains of versions."""
         for number, namespace in enumerate(rows):
             for other in rows[number + 1 :]:
                 self._check_twice(namespace, other)

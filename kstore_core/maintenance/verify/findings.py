@@ -76,7 +76,7 @@ class Counts:
     compared : int
         Records that were compared with those of a restore.
     files : int
-        Of a partitioned store, each held to the manifests that name it.
+        Files of a partitioned store, each compared with its manifests.
     """
 
     databases: int = 0

@@ -24,13 +24,13 @@ class Kind:
     Attributes
     ----------
     families : tuple of str
-        The shapes that it may have; one, where that is known.
+        The possible shapes; one if the shape is known.
     spec : StoredSpec or None
-        What the store says, or who asked.
+        The stored spec, or the caller's.
     width_ms : int
-        At most how wide a segment is; 0 where nothing tells.
+        The greatest width of a segment; 0 if unknown.
     described : bool
-        The spec is the caller's, as the store keeps none. What rows contradict may be the spec.
+        True if the spec is the caller's. Rows that contradict it may be sound.
     """
 
     families: tuple[str, ...]
@@ -40,12 +40,12 @@ class Kind:
 
     @property
     def family(self) -> str | None:
-        """The shape, where it is known."""
+        """The shape, if it is known."""
         return self.families[0] if len(self.families) == 1 else None
 
     @property
     def in_segments(self) -> bool:
-        """Whether its rows lie in segments of time."""
+        """Return True if rows lie in segments of time."""
         return self.family in _IN_SEGMENTS
 
     def newest(self, namespaces: Iterable[str]) -> ValueFormat | None:

@@ -92,7 +92,7 @@ def check_log(
 
 
 def check_end(log: Path, contains: Mapping[Partition, int]) -> Iterator[tuple[Severity, Fault]]:
-    """What is wrong with where a log begins and ends; of its batches those of the last segment.
+    """Yield findings about a log's start and end, and the batches of its last segment.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def _read(segment: Segment) -> Iterator[tuple[Counts | None, Tail]]:
 def _end(
     log: Path, contains: Mapping[Partition, int], tail: Tail, rest: Rest, unwritten: str | None
 ) -> Iterator[tuple[Severity, Fault]]:
-    """What is wrong with where a log ends, by what the store contains of it.
+    """Yield findings about a log's end, compared with the store's position.
 
     Parameters
     ----------

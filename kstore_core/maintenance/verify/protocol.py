@@ -20,7 +20,7 @@ LOG_REMEDY = "take the file from a copy of the log, or restore the store from it
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is asked of a child process.
+    """A job for a child process.
 
     Attributes
     ----------
@@ -28,11 +28,11 @@ class Job:
     root : Path
         The state directory.
     spec : StoredSpec or None
-        Of stores that say nothing themselves.
+        The spec of stores without a stored one.
     at_most : int
-        How many findings of a kind are told of a namespace; 0 for all.
+        The most findings of a kind per namespace; 0 for all.
     logs : Path or None
-        Where the changelogs are.
+        Directory of the changelogs.
     """
 
     engine: Engine
@@ -73,16 +73,16 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What a store says of itself.
+    """The description that a store keeps.
 
     Attributes
     ----------
     kind : Kind
     record : StoreRecord
     older : dict of str to int
-        About how many rows are still in older formats, by their names.
+        The approximate number of rows per older format.
     read : bool
-        Whether a database of it could be read at all, or it has none yet.
+        True if a database could be read, or the store has none yet.
     """
 
     kind: Kind
@@ -92,7 +92,7 @@ class Survey:
 
 
 def is_forbidden(error: BaseException) -> bool:
-    """Whether it says that a file may not be read by who asks, which is no damage."""
+    """Return True if the user may not read a file, which is not damage."""
     return "Permission denied" in str(error)
 
 

@@ -26,7 +26,7 @@ _INDEX = b"\x01"
 
 
 class Fault(NamedTuple):
-    """What is wrong with a row; not serious where it can be read all the same."""
+    """A fault of a row; not serious if the row is still readable."""
 
     what: str
     why: str
@@ -57,7 +57,7 @@ LEFT_OUT = {
 
 
 class SegmentTime(NamedTuple):
-    """When a segment begins and at most when it ends (exclusive), ms; 0 for an unknown end."""
+    """The start and the latest end (exclusive) of a segment in ms; 0 for an unknown end."""
 
     start: int
     end: int

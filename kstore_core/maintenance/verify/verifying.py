@@ -1,4 +1,4 @@
-"""The parent's part: what is to be read, and what becomes of a child that did not survive it."""
+"""The parent process of verify: it assigns jobs and handles the death of a child."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _PATIENCE_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far it is.
+    """Progress of a verification.
 
     Attributes
     ----------
     reading : str
         The store, or the segment.
     done, units : int
-        How many pieces of work are done, of how many.
+        Finished and total pieces of work.
     rows, findings : int
-        How many there were so far.
+        The counts so far.
     """
 
     reading: str
@@ -71,7 +71,7 @@ def verify(
     store : str, optional
         One store only.
     spec : StoreSpec, optional
-        What that store is, where it says nothing itself, as Kafka Streams' do not.
+        The store's spec if it stores none, as with Kafka Streams.
     engine, options
         As in :func:`kstore_core.open_state`.
     changelog : path-like, optional
@@ -81,14 +81,14 @@ def verify(
     at_most : int
         The most findings of a kind per namespace; later ones are counted. 0 for all.
     patience_s : float
-        How long the child may say nothing before it is ended, in seconds.
+        The seconds without a message after which the child is killed.
     progress : callable, optional
         Called now and then.
 
     Returns
     -------
     Verified
-        All findings: damage in one place does not keep others from being read.
+        All findings: reading goes on after damage.
 
     Raises
     ------

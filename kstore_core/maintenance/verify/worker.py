@@ -76,7 +76,7 @@ class Worker:
     # ------------------------------------------------------------ what a store is
 
     def _survey(self, unit: Unit, findings: Findings) -> Survey:
-        """What the store is taken for, and what it says of itself."""
+        """The assumed kind of the store, and its record."""
         engine, root, store = self._job.engine, self._job.root, unit.store
         names: Sequence[str | None] = [None]
         found: dict[str, int] = {}
@@ -128,7 +128,7 @@ class Worker:
     # ------------------------------------------------------------ files and rows
 
     def _files(self, unit: Unit, findings: Findings) -> None:
-        """What the engine can tell of files without opening them as a database."""
+        """Add the engine's findings about files, without opening them as a database."""
         try:
             for why in self._job.engine.file_faults(self._job.root, unit.store, unit.segment):
                 findings.add(self._finding(unit, "corrupt", Fault("file", why)))
@@ -239,7 +239,7 @@ def _older(kind: Kind, counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def _record_of(database: Database, store: str) -> StoreRecord:
-    """What it says, but for entries that are damaged."""
+    """The store's record without damaged entries."""
     if OFFSETS not in database.namespaces():
         return StoreRecord()
     return read_entries(database.namespace(OFFSETS), store)

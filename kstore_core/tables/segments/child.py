@@ -23,12 +23,12 @@ __all__ = ["Child", "ChildHome", "full_without_log"]
 
 
 class ChildHome(Protocol):
-    """What the segments of a store have in common.
+    """Settings that the segments of a store share.
 
     Attributes
     ----------
     path : Path
-        Where the segments are.
+        Directory of the segments.
     marks : bool
         Whether a database is marked as open from its first write to its close.
     loses_tails : bool
@@ -228,9 +228,9 @@ class Child(Segment):
 
 
 def full_without_log(database: Database) -> StorageFullError:
-    """What a full disk means where a database that is opened anew lacks what was not flushed.
+    """Return the error of a full disk where a reopened database would lack unflushed rows.
 
-    So it is not opened anew behind the back of who has been told that it was committed.
+    The database is not reopened, because its caller relies on those commits.
     """
     return StorageFullError(
         f"{database.path}: no space left. At the level 'changelog' what was not flushed is in "

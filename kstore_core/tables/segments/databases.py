@@ -298,7 +298,7 @@ class ChildStorage:
                     holder.write({OFFSETS: Rows([SEGMENTS], [entry])})
 
     def abandon(self) -> None:
-        """Close it after an open that failed; a store that was new is none."""
+        """Close the database after a failed open; a new store leaves none."""
         self.close()
         if self._undo is not None:
             self._undo()

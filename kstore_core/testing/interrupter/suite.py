@@ -16,7 +16,7 @@ __all__ = ["InterruptSuite"]
 
 
 class InterruptSuite(Suite):
-    """Calls on an engine are interrupted, in one test for each of :data:`OPERATIONS`.
+    """Interrupt calls on an engine, in one test for each of :data:`OPERATIONS`.
 
     Each is of a key-value and a window store in one state directory, at a level and in layers that
     the seed chooses.
@@ -24,7 +24,7 @@ class InterruptSuite(Suite):
     Attributes
     ----------
     interrupts : int
-        How many a call.
+        Interrupts per call.
     seed : int
     """
 

@@ -1,4 +1,4 @@
-"""Random lives of databases and stores, held against plain models."""
+"""State machines that compare databases and stores with plain models."""
 
 from __future__ import annotations
 
