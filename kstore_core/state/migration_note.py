@@ -46,7 +46,7 @@ class Places(NamedTuple):
 
 
 def places(root: Path) -> Places:
-    """Where they are in a state directory."""
+    """The places of a migration in a state directory."""
     home = root / FOLDER
     return Places(home, home / "plan.json", home / "new", home / "old", home / "dropped")
 
