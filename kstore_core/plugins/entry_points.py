@@ -91,7 +91,7 @@ class Plugin:
 
 
 def announced(group: str) -> list[Announced]:
-    """What the installed distributions announce in an entry-point group, sorted by name.
+    """The entry points of a group in the installed distributions, sorted by name.
 
     Raises
     ------

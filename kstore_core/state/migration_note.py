@@ -28,7 +28,7 @@ _VERSION = 1
 
 
 class Places(NamedTuple):
-    """Where the files of a migration are.
+    """The paths of a migration's files.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Places(NamedTuple):
 
 
 def places(root: Path) -> Places:
-    """The places of a migration in a state directory."""
+    """The paths in a state directory."""
     home = root / FOLDER
     return Places(home, home / "plan.json", home / "new", home / "old", home / "dropped")
 
@@ -61,7 +61,7 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How far a migration is.
+    """The progress of a migration.
 
     Attributes
     ----------

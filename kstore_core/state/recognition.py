@@ -227,7 +227,7 @@ def _listed(found: list[Recognised]) -> str:
 
 
 def _not_asked() -> str:
-    """The engines that could not be asked, and why."""
+    """The engines that failed to load, and the reasons."""
     errors = []
     for name in dict.fromkeys(engine.name for engine in installed_engines()):
         try:

@@ -86,7 +86,7 @@ class ChildStorage:
     database: Database | None = None
 
     def read_record(self) -> StoreRecord:
-        """What the newest segments say of the store.
+        """The store's record, read from the newest segments.
 
         Where a segment has lost the end of its write-ahead log, the offsets, the position and the
         stream time are those of the last commit that all segments have. Stream time is at least
@@ -305,7 +305,7 @@ class ChildStorage:
 
 
 def read_children(engine: Engine, root: Path, store: str) -> StoreRecord:
-    """What the segments of a store that is not open say of it.
+    """The record that the segments of a closed store contain.
 
     Raises
     ------
