@@ -133,7 +133,7 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [place for place in wanted if place not in gone]
 
     def _gone(self, known: Offsets, there: list[Place]) -> Offsets:
-        """The deleted partitions, which are refused, or logged once."""
+        """The deleted partitions; refused, or logged once, as ``failOnDataLoss`` says."""
         gone = {place: known[place] for place in known.keys() - set(there)}
         for place in sorted(gone.keys() - self._reported):
             report_loss(self._options, place, "is there no more, or is no longer chosen")
