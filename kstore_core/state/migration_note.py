@@ -52,7 +52,7 @@ def places(root: Path) -> Places:
 
 
 class Move(NamedTuple):
-    """Where a store's files were, and where they go: relative to a state directory."""
+    """The old and the new path of a store's files: relative to a state directory."""
 
     store: str
     before: str

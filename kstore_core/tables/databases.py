@@ -164,7 +164,7 @@ class OneDatabase:
             raise _no_store(engine, root, spec.name) from error
 
     def read_record(self) -> StoreRecord:
-        """What the offsets namespace says."""
+        """The record in the offsets namespace."""
         if self._read_only and OFFSETS not in self.database.namespaces():
             return StoreRecord()
         return read_record(
