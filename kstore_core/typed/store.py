@@ -187,7 +187,7 @@ class Store(Generic[K]):
         require_active : bool
             Refuse to answer where the store is opened read-only.
         collect_execution_info : bool
-            Add the answering table and its time to the result.
+            Add the store, the isolation and the time taken to the result.
 
         Returns
         -------

@@ -140,7 +140,7 @@ def _is_full(error: Exception, path: Path) -> bool:
 
 
 def _cannot_grow(path: Path) -> bool:
-    """Try to enlarge a file there; return True if that fails."""
+    """Return True if a file there cannot grow; a temporary file tests it."""
     largest, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     while not path.is_dir():  # as long as it is being made, it has another name
         path = path.parent
@@ -157,7 +157,7 @@ def _cannot_grow(path: Path) -> bool:
 
 
 def _means(error: Exception, code: int) -> bool:
-    """Whether an error is the system's of this number, which the binding gives as text only."""
+    """Return True if an error has this system number, which the binding gives as text only."""
     if isinstance(error, lmdb.Error):
         return str(error).endswith(os.strerror(code))
     return getattr(error, "errno", None) == code

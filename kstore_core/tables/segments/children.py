@@ -280,7 +280,7 @@ class ChildSegments:
         )
 
     def checkpoint(self, place: Callable[[Path], Path]) -> None:
-        """Copy the databases of the live segments, all as of one snapshot."""
+        """Copy the databases of the live segments, all as of one point in time."""
         with self.lock:
             for child in list(self.live.values()):
                 database = child.wake()
