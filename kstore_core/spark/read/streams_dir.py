@@ -47,7 +47,7 @@ def read_streams_dir(
     """Read a store from the state directory of a Kafka Streams application, all its tasks at once.
 
     The application may run: the read writes and locks nothing. Each task's store is read as of the
-    begin of its part of the read.
+    start of its part of the read.
 
     Parameters
     ----------
