@@ -40,7 +40,7 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 
 class EngineRegistrar(Protocol):
-    """What a plug-in hands its engines to."""
+    """The registrar of a plug-in's engines."""
 
     def add(self, engine: type[Engine]) -> None:
         """Make ``engine`` known under ``engine.name``.
@@ -53,7 +53,7 @@ class EngineRegistrar(Protocol):
 
 
 class CommandRegistrar(Protocol):
-    """What a plug-in hands its commands to."""
+    """The registrar of a plug-in's commands."""
 
     def add(self, command: click.Command) -> None:
         """Make ``kstore <command.name>`` run ``command``.

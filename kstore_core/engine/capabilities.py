@@ -20,7 +20,7 @@ DURABILITY_LEVELS: tuple[Durability, ...] = get_args(Durability)
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What an engine can do, as data. What it cannot is refused when a store is built.
+    """An engine's capabilities. Building a store that needs a missing one fails.
 
     Attributes
     ----------

@@ -90,7 +90,7 @@ class Namespace(ABC):
     def starts(
         self, ranges: Sequence[tuple[bytes, bytes]], *, reverse: bool = False
     ) -> list[tuple[Chunk | None, Iterator[Chunk] | None]] | None:
-        """The :meth:`start` of each range ``(lo, hi)``, all as of one moment, this call's.
+        """The :meth:`start` of each range ``(lo, hi)``, all as of this call.
 
         None, as here, where nothing is saved by taking them together, or they are of several
         moments.
@@ -107,19 +107,19 @@ class Namespace(ABC):
 
     @abstractmethod
     def approximate_count(self) -> int:
-        """How many rows there are, about."""
+        """The approximate number of rows."""
 
 
 class Snapshot(ABC):
-    """One moment of a whole database, all its namespaces together."""
+    """A snapshot of a whole database, all its namespaces together."""
 
     @abstractmethod
     def namespace(self, name: str) -> Namespace:
-        """The namespace as it was; raises KeyError where there was none."""
+        """The namespace in the snapshot; raises KeyError if the snapshot has none."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the moment. Closing twice is fine."""
+        """Release the snapshot. A second close does nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -199,7 +199,7 @@ class Database(ABC):
 
     @abstractmethod
     def snapshot(self) -> Snapshot:
-        """One moment of all namespaces."""
+        """A snapshot of all namespaces."""
 
     @abstractmethod
     def checkpoint(self, target: Path) -> None:
@@ -219,7 +219,7 @@ class Database(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the files; scans and snapshots still open end with StoreClosedError.
+        """Close the files; scans and snapshots still open end with StoreClosedError.
 
         So does every use from now on. Closing twice is fine.
         """

@@ -115,9 +115,12 @@ class Translating:
     def reraise(cls, error: Exception, action: str, path: Path) -> NoReturn:
         """Raise the translated error ``from`` the native one."""
         translated = cls.translate(error, action, path)
-        if translated is error:
-            raise error
-        raise translated from error
+        try:
+            if translated is error:
+                raise error
+            raise translated from error
+        finally:
+            del error, translated  # a cycle with this frame would keep native handles open
 
 
 def closed(engine: str, path: Path) -> Reason:

@@ -91,7 +91,7 @@ class Plugin:
 
 
 def announced(group: str) -> list[Announced]:
-    """What the installed distributions announce in an entry-point group, sorted by name.
+    """The entry points of a group in the installed distributions, sorted by name.
 
     Raises
     ------
@@ -168,7 +168,7 @@ def load_hooks(group: str, found: Announced) -> pluggy.HookRelay:
 
 
 def reason(error: BaseException) -> str:
-    """An error in one line, whatever its own ``__str__`` does."""
+    """An error in one line, even if its ``__str__`` raises."""
     try:
         said = str(error)
     except Exception as failed:  # noqa: BLE001 - an error class of a plug-in's

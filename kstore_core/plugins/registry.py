@@ -63,7 +63,7 @@ _loaded: dict[str, type[Engine]] = {}
 
 
 def installed_engines() -> list[Announced]:
-    """What the installed distributions announce, sorted by name."""
+    """The engines that installed distributions announce, sorted by name."""
     return announced(ENGINES)
 
 

@@ -28,7 +28,7 @@ class PositionBound:
 
     @classmethod
     def unbounded(cls) -> Self:
-        """No bound: whatever the store has."""
+        """A bound that every position satisfies."""
         return cls()
 
     @classmethod

@@ -86,7 +86,7 @@ class StoredSpec:
         return family(self)
 
     def describe(self) -> dict[str, Any]:
-        """What is kept in the state directory, as JSON types."""
+        """The stored description of the store, as JSON types."""
         return described(self, self.key, self.value)
 
     def spec(self) -> StoreSpec:

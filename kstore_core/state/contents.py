@@ -1,4 +1,4 @@
-"""What a state directory says of stores that are not open."""
+"""The records of stores that are not open, read from a state directory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def store_names(engine: Engine, root: Path, opened: Iterable[str]) -> list[str]:
 
 
 def read_store(engine: Engine, root: Path, name: str, opened: Iterable[str]) -> StoreRecord:
-    """What a store on disk has kept of itself.
+    """The stored record of a store on disk.
 
     Raises
     ------

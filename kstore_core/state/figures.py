@@ -13,7 +13,7 @@ __all__ = ["StateFigures"]
 
 
 class StateFigures:
-    """What is read of the stores of one state directory.
+    """The figures read from the stores of one state directory.
 
     Parameters
     ----------

@@ -13,10 +13,10 @@ __all__ = ["Held", "StateHandle"]
 
 
 class Held(Protocol):
-    """What a state directory holds until it is closed."""
+    """The resources that a state directory releases when it is closed."""
 
     def release(self) -> None:
-        """Let go of it. Releasing twice is fine."""
+        """Release it. A second release does nothing."""
 
 
 class StateHandle(Handle):

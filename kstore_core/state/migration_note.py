@@ -28,7 +28,7 @@ _VERSION = 1
 
 
 class Places(NamedTuple):
-    """Where the files of a migration are.
+    """The paths of a migration's files.
 
     Attributes
     ----------
@@ -46,13 +46,13 @@ class Places(NamedTuple):
 
 
 def places(root: Path) -> Places:
-    """Where they are in a state directory."""
+    """The paths in a state directory."""
     home = root / FOLDER
     return Places(home, home / "plan.json", home / "new", home / "old", home / "dropped")
 
 
 class Move(NamedTuple):
-    """Where a store's files were, and where they go: relative to a state directory."""
+    """The old and the new path of a store's files: relative to a state directory."""
 
     store: str
     before: str
@@ -61,7 +61,7 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How far a migration is.
+    """The progress of a migration.
 
     Attributes
     ----------

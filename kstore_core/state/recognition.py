@@ -174,7 +174,7 @@ def _places(root: Path, engine: str, stores: Iterable[str]) -> tuple[str, ...]:
 
 
 def _holds_something(root: Path) -> bool:
-    """Whether there is anything that may be a store's: a file, or a directory that is not empty."""
+    """Return True if a file or a directory that is not empty may be a store's."""
     try:
         return any(
             not entry.is_dir() or any(_entries(entry))
@@ -227,7 +227,7 @@ def _listed(found: list[Recognised]) -> str:
 
 
 def _not_asked() -> str:
-    """The engines that could not be asked, and why."""
+    """List the engines that cannot be loaded, and the reasons."""
     errors = []
     for name in dict.fromkeys(engine.name for engine in installed_engines()):
         try:

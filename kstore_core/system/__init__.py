@@ -1,1 +1,1 @@
-"""What kstore asks of the operating system: directories, locks, signals, temporary space."""
+"""Services of the operating system: directories, locks, signals, temporary space."""

@@ -24,7 +24,7 @@ def make_directory(directory: Path, *, synced: bool) -> None:
 
 
 def more_files(error: OSError) -> str | None:
-    """What to do about too many open files; None where the error is another one."""
+    """The remedy for too many open files; None for any other error."""
     if error.errno not in (errno.EMFILE, errno.ENFILE):
         return None
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]

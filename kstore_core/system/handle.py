@@ -77,4 +77,4 @@ class Handle:
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of everything. Closing twice is fine."""
+        """Release everything. A second close does nothing."""

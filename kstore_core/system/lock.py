@@ -118,7 +118,7 @@ class DirectoryLock:
             self._abandon()
 
     def record(self, engine: str) -> None:
-        """Have the file say that another engine writes the directory now."""
+        """Record in the file that another engine writes the directory now."""
         self._engine = engine
         self._write()
 
@@ -207,7 +207,7 @@ def _is_still(fd: int, path: Path) -> bool:
 
 
 def _explained(error: OSError, directory: Path) -> Exception:
-    """What to say of a lock file that cannot be made or written."""
+    """The message for a lock file that cannot be made or written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageFullError(
             f"{directory}: no space left to write {LOCK_FILE}; nothing was changed. Make room, or "
@@ -239,7 +239,7 @@ def lock_fault(directory: Path) -> str | None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """What the file says; nothing where it is missing, damaged, or no file at all."""
+    """The file's contents; empty if it is missing, damaged or not a file."""
     try:
         if not path.is_file():  # a pipe would be waited for
             return {}

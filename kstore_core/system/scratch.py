@@ -98,7 +98,7 @@ def _reap_now_and_then() -> None:
 
 
 def _is_mine(directory: Path) -> bool:
-    """Whether it is a directory, and no link to one, of this user."""
+    """Return True for a directory of this user that is not a link."""
     try:
         status = directory.lstat()
     except OSError:

@@ -81,7 +81,7 @@ class Table(Protocol):
         """Bulk load ascending rows past the staging; returns how many."""
 
     def approximate_count(self) -> int:
-        """How many rows there are, about."""
+        """The approximate number of rows."""
 
 
 class StoredTable(Table, Protocol):

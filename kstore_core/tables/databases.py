@@ -39,10 +39,10 @@ _IN_SEGMENTS = ("window", "session")
 
 
 class Storage(Protocol):
-    """Where a store's rows and its record are."""
+    """The storage of a store's rows and its record."""
 
     def read_record(self) -> StoreRecord:
-        """What the store has kept of itself."""
+        """The stored record of the store."""
 
     def open(self) -> Table:
         """The table of the rows. Called once, when the store is known to be what was asked for."""
@@ -62,13 +62,13 @@ class Storage(Protocol):
         """What a commit that begins now is to let go of."""
 
     def drop(self, expired: Sequence[Any]) -> None:
-        """Let go of it: the commit has been made."""
+        """Drop the expired segments after the commit."""
 
     def discard(self) -> None:
         """Forget what is staged."""
 
     def close(self) -> None:
-        """Let go of the files; what is staged is forgotten. Closing twice is fine."""
+        """Close the files and discard staged rows. A second close does nothing."""
 
     def abandon(self) -> None:
         """Close it after an open that failed, and take back that the directory knows of it."""
@@ -164,7 +164,7 @@ class OneDatabase:
             raise _no_store(engine, root, spec.name) from error
 
     def read_record(self) -> StoreRecord:
-        """What the offsets namespace says."""
+        """The record in the offsets namespace."""
         if self._read_only and OFFSETS not in self.database.namespaces():
             return StoreRecord()
         return read_record(
@@ -245,7 +245,7 @@ class OneDatabase:
         return ()
 
     def drop(self, expired: Sequence[Any]) -> None:
-        """Nothing is left to let go of."""
+        """Do nothing: no segments expire here."""
 
     def discard(self) -> None:
         """Forget what is staged."""

@@ -26,7 +26,7 @@ _log = logging.getLogger("kstore_core")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The layout of a store's rows when it opens as one format.
+    """The layout of a store's rows when it is opened as one format.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ def look_at(
     shape: str | None = None,
     store: str | None = None,
 ) -> Layout:
-    """What a database holds, seen as a store of ``value_format``. Nothing is changed.
+    """The contents of a database, seen as a store of ``value_format``. Changes nothing.
 
     Parameters
     ----------

@@ -250,7 +250,7 @@ class VersionedTable:
     # Reads.
 
     def expired(self, timestamp: int) -> bool:
-        """Whether ``timestamp`` lies before the history that is kept."""
+        """Return True if ``timestamp`` lies before the history."""
         return timestamp < self.clock.horizon
 
     def get(self, key: bytes) -> Version | None:

@@ -107,7 +107,7 @@ class Kind:
     def record(
         self, data: bytes, timestamp: int, headers: Iterable[tuple[str, bytes | None]] = ()
     ) -> Record:
-        """What this kind keeps of a record."""
+        """The parts of a record that this kind stores."""
         return Record(
             data,
             timestamp if self.format.timestamped else NO_TIMESTAMP,

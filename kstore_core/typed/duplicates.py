@@ -19,7 +19,7 @@ class DuplicateNumbers:
     Kafka's begins anew when a store is opened, and so writes over what is stored. Here the first
     put of a key and window goes on after the highest number that is stored for them.
 
-    For one thread at a time, which also puts what it numbers before another one asks.
+    Not thread-safe: a caller must put each numbered record before the next call.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ A_co = TypeVar("A_co", covariant=True)
 
 @runtime_checkable
 class ReadOnlyWindowStore(Protocol[K, V_co]):
-    """What can be read of a window store; see :class:`kstore_core.typed.WindowStore`."""
+    """The read methods of a window store; see :class:`kstore_core.typed.WindowStore`."""
 
     def fetch_one(self, key: K, window_start: Time, /) -> V_co | None: ...
 
@@ -44,7 +44,7 @@ class ReadOnlyWindowStore(Protocol[K, V_co]):
 
 @runtime_checkable
 class ReadOnlySessionStore(Protocol[K, A_co]):
-    """What can be read of a session store; see :class:`kstore_core.typed.SessionStore`."""
+    """The read methods of a session store; see :class:`kstore_core.typed.SessionStore`."""
 
     def fetch_session(self, key: K, start: Time, end: Time, /) -> A_co | None: ...
 

@@ -187,17 +187,17 @@ class Store(Generic[K]):
         require_active : bool
             Refuse to answer where the store is opened read-only.
         collect_execution_info : bool
-            Have the result tell who answered, and in how long.
+            Add the store, the isolation and the time taken to the result.
 
         Returns
         -------
         QueryResult
-            With a result or the reason of the failure. A scan among results is to be closed.
+            The result, or the reason of the failure. Close a result that is a scan.
 
         Raises
         ------
         TypeError, ValueError
-            The key cannot be serialised; an argument is none of those that there are.
+            The key cannot be serialised, or an argument has an unknown value.
         UnsupportedError
             A KeyQuery or RangeQuery to a versioned store; ``"committed"`` of a state that is
             written to and is not transactional.
@@ -215,7 +215,7 @@ class Store(Generic[K]):
         )
 
     def on_flush(self, listener: Callable[[K, Any, Any], object] | None) -> None:
-        """Have ``listener(key, new, old)`` called for each change that leaves the cache.
+        """Call ``listener(key, new, old)`` for each change that leaves the cache.
 
         Values are what a get gives, None where there is none; of a versioned store the latest
         versions. While it is called ``state.record`` is the record of the change's last write. What

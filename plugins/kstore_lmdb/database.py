@@ -225,7 +225,7 @@ class LMDBDatabase(Database):
                 self._environment.native.sync(True)
 
     def close(self) -> None:
-        """End scans and snapshots, then let go of the files."""
+        """End scans and snapshots, then close the files."""
         DATABASES.notice_fork()
         with self._writing, uninterrupted():
             if self._ended is None:

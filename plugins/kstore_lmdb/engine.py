@@ -82,7 +82,7 @@ class LMDBEngine(Engine):
         return self._open_for_writing(path, Mode(writable=True, synced=durability == "power"))
 
     def _open_for_reading(self, path: Path) -> LMDBDatabase:
-        """Whatever the format is: what a reader does not write cannot be too long."""
+        """Open any format: key limits apply to writes only."""
         if not is_database(path):
             if is_remains(path):
                 raise lost(path)

@@ -141,7 +141,7 @@ class Environment:
             os.ftruncate(fd, needed)
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self.native.close()
         self._unlock()
 

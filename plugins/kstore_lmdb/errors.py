@@ -107,7 +107,7 @@ dropped = partial(handles.dropped, "lmdb")
 
 
 def locked(path: Path, pid: int | None, why: str) -> EngineLockedError:
-    """The error for an environment that somebody holds, this process included."""
+    """The error for an environment that a process, perhaps this one, has locked."""
     if pid == os.getpid():
         holder = f"this process ({pid}) through another handle"
     else:
@@ -133,14 +133,14 @@ def foreign(path: Path, why: str) -> InconsistentStateError:
 
 
 def _is_full(error: Exception, path: Path) -> bool:
-    """Whether there was no room; LMDB reports a write that was cut short as an I/O error."""
+    """Return True if the disk was full; LMDB reports a short write as an I/O error."""
     if any(_means(error, code) for code in _FULL):
         return True
     return _means(error, errno.EIO) and _cannot_grow(path)
 
 
 def _cannot_grow(path: Path) -> bool:
-    """Whether a file there may not become a little larger: it is tried."""
+    """Return True if a file there cannot grow; a temporary file tests it."""
     largest, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     while not path.is_dir():  # as long as it is being made, it has another name
         path = path.parent
@@ -157,7 +157,7 @@ def _cannot_grow(path: Path) -> bool:
 
 
 def _means(error: Exception, code: int) -> bool:
-    """Whether an error is the system's of this number, which the binding gives as text only."""
+    """Return True if an error has this system number, which the binding gives as text only."""
     if isinstance(error, lmdb.Error):
         return str(error).endswith(os.strerror(code))
     return getattr(error, "errno", None) == code

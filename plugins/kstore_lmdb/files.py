@@ -55,12 +55,12 @@ _PAUSE_S = 0.002
 
 
 def is_database(path: Path) -> bool:
-    """Whether there is an environment in this directory."""
+    """Return True if this directory contains an environment."""
     return (path / DATA).is_file()
 
 
 def is_remains(path: Path) -> bool:
-    """Whether there was an environment, whose data is lost."""
+    """Return True if the directory had an environment whose data is lost."""
     return not is_database(path) and (path / LOCKS).is_file()
 
 
@@ -105,7 +105,7 @@ def check_format(path: Path, wanted: LMDBFormat) -> None:
 
 
 def data_bytes(native: Environment) -> int:
-    """How long the data file has to be for the pages in use."""
+    """The length that the data file needs for the pages in use."""
     return (native.info()["last_pgno"] + 1) * native.stat()["psize"]
 
 

@@ -136,7 +136,7 @@ class LMDBNamespace(Namespace):
         return self.scan(lo, hi, reverse=reverse).first()
 
     def approximate_count(self) -> int:
-        """How many rows there are, exactly."""
+        """The exact number of rows."""
         transaction = self._transaction()
         with transaction.lock, self._guard:
             rows = transaction.read().stat(transaction.handles[self.name])["entries"]

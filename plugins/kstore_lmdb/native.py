@@ -66,7 +66,7 @@ def added_bytes(size: int) -> int:
 
 
 def _can_be_reserved(size: int) -> bool:
-    """Whether the process has so much address space left."""
+    """Return True if the process has so much address space left."""
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     try:
         mmap.mmap(-1, size, flags=flags, prot=mmap.PROT_READ).close()

@@ -115,7 +115,7 @@ class MemoryNamespace(Namespace):
 
 
 class MemoryView(Namespace):
-    """A namespace as it was at one moment."""
+    """A namespace in a snapshot."""
 
     def __init__(self, name: str, view: OrderedView, life: Life) -> None:
         self.name = name
@@ -141,7 +141,7 @@ class MemoryView(Namespace):
 
 
 class MemorySnapshot(Snapshot):
-    """One moment of a memory database."""
+    """A snapshot of a memory database."""
 
     def __init__(self, stored: StoredRows, path: Path) -> None:
         with stored.lock:

@@ -140,7 +140,7 @@ def _none_at(path: Path) -> FileNotFoundError:
 
 
 def _open(path: Path, native: NativeOptions, access: AccessType) -> tuple[Rdict, list[str]]:
-    """The binding's handle, every family named: for one left out it would make up the options."""
+    """Open with every column family named; the binding invents the options of an unnamed one."""
     families = Rdict.list_cf(str(path)) if is_database(path) else [DEFAULT]
     root = Rdict(
         str(path),

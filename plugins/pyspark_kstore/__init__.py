@@ -1,27 +1,27 @@
-"""Where PySpark finds ``format("kstore")``: it imports every top-level package ``pyspark_*``.
+"""The package in which PySpark finds ``format("kstore")``.
 
-It does so when any Python data source is looked up, so nothing here may fail: where kstore cannot
-be imported, the source says so when it is used.
+PySpark imports every package ``pyspark_*`` for any Python data source, so this import never fails.
+If kstore cannot be imported, the source raises an ImportError when it is used.
 """
 
 import contextlib
 
 __all__ = ["DefaultSource"]
 
-with contextlib.suppress(ImportError):  # without PySpark nobody looks
+with contextlib.suppress(ImportError):  # not needed without PySpark
     from pyspark.sql.datasource import DataSource
 
     try:
         from kstore_core.spark.source.datasource import KStoreSource as DefaultSource
-    except Exception as error:  # noqa: BLE001 - whatever it is, other sources are to be found
+    except Exception as error:  # noqa: BLE001 - any error: other sources must be found
         _reason = f"{type(error).__name__}: {error}"
 
         class DefaultSource(DataSource):  # type: ignore[no-redef]
-            """Says why kstore cannot be used."""
+            """A source that raises the error of kstore's import."""
 
             @classmethod
             def name(cls) -> str:
-                """What ``format()`` takes."""
+                """The name for ``format()``."""
                 return "kstore"
 
             def __init__(self, options: dict[str, str]) -> None:

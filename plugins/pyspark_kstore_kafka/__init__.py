@@ -1,23 +1,23 @@
-"""Where PySpark finds ``format("kstore-kafka")``; see ``pyspark_kstore``."""
+"""The package in which PySpark finds ``format("kstore-kafka")``; see ``pyspark_kstore``."""
 
 import contextlib
 
 __all__ = ["DefaultSource"]
 
-with contextlib.suppress(ImportError):  # without PySpark nobody looks
+with contextlib.suppress(ImportError):  # not needed without PySpark
     from pyspark.sql.datasource import DataSource
 
     try:
         from kstore_core.spark.kafka.datasource import KafkaSource as DefaultSource
-    except Exception as error:  # noqa: BLE001 - whatever it is, other sources are to be found
+    except Exception as error:  # noqa: BLE001 - any error: other sources must be found
         _reason = f"{type(error).__name__}: {error}"
 
         class DefaultSource(DataSource):  # type: ignore[no-redef]
-            """Says why kstore cannot be used."""
+            """A source that raises the error of kstore's import."""
 
             @classmethod
             def name(cls) -> str:
-                """What ``format()`` takes."""
+                """The name for ``format()``."""
                 return "kstore-kafka"
 
             def __init__(self, options: dict[str, str]) -> None:

@@ -94,7 +94,7 @@ def test_no_promise_stands_without_a_test() -> None:
 
 def test_what_is_not_promised_says_why() -> None:
     ((head, *rows),) = tables(NOT_PROMISED)
-    assert head == ["not promised", "because, and what helps"]
+    assert head == ["not promised", "reason, and remedy"]
     assert len(rows) > 5
     assert all(len(row) == 2 and all(row) for row in rows)
 

@@ -26,7 +26,7 @@ from kstore_core.errors import (
 )
 from kstore_core.maintenance.migrate import migrate
 from kstore_core.plugins.registry import engine_class
-from kstore_core.state import open_state as opening
+from kstore_core.state import opening
 from kstore_core.state.recognition import recognised
 from kstore_core.system.lock import LOCK_FILE, DirectoryLock, recorded_engine
 from kstore_core.testing import Faults, FaultyEngine

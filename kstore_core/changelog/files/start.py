@@ -58,7 +58,7 @@ def forget_start(directory: Path) -> None:
 
 
 def start_fault(directory: Path, segments: list[Segment]) -> str | None:
-    """Why a log does not begin where it should; None where it does, or nothing tells."""
+    """The reason why a log begins at a wrong offset; None if it does not, or if that is unknown."""
     start = noted_start(directory)  # after the segments were listed: expiry notes it first
     if start is None or not segments or segments[0].base_offset <= start:
         return None

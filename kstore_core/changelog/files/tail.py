@@ -80,7 +80,7 @@ class Rest:
         return f"{self.size} bytes of a batch that was not written to its end"
 
     def check(self, tail: Tail) -> None:
-        """Refuse bytes that no interrupted write has left.
+        """Refuse bytes that an interrupted write cannot have left.
 
         Raises
         ------

@@ -91,7 +91,7 @@ def check_settings(cluster: Cluster, topic: str, wanted: Mapping[str, str]) -> N
     SpecError
         It would; names the settings.
     EngineError
-        The brokers refuse to tell.
+        The brokers refuse the request.
     """
     from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
 

@@ -63,7 +63,7 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def _columns() -> int | None:
-    """The width of the terminal; None if stdout is not one."""
+    """The width of the terminal; None if output is no terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 

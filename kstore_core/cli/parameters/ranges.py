@@ -67,7 +67,7 @@ class Range:
         return reader.store.range(*keys, *when, reverse=self.reverse)
 
     def _keys(self, reader: Reader, lo: str | None, hi: str | None) -> list[bytes | None]:
-        """The first and the last key, of whichever options give them."""
+        """The first and the last key, from the options that give them."""
         pairs = [(self.key, self.key), (self.key_from, self.key_to), (lo, hi)]
         given = [pair for pair in pairs if pair != (None, None)]
         if len(given) > 1:

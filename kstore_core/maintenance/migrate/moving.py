@@ -144,16 +144,16 @@ def drop_old(
     options: Mapping[str, Any] | None = None,
     lock_timeout_s: float = 0,
 ) -> bool:
-    """Delete the old store that a migration left; return True if there was one.
+    """Delete a store's old files that a migration left; return True if there were any.
 
     Raises
     ------
     SpecError
         No store can have such a name.
     StateError
-        There is no such directory or store, or a migration is to be finished before.
+        There is no such directory or store, or an unfinished migration must be finished first.
     EngineLockedError
-        Somebody else has the directory open for writing.
+        Another process has the directory open for writing.
     """
     check_name(store)
 

@@ -130,7 +130,7 @@ class DatabaseCheck:
         return joined(records)
 
     def _check_rows(self, namespace: Namespace, names: Sequence[str]) -> bool:
-        """Row by row; tells whether there are any."""
+        """Check row by row; return True if there are rows."""
         name = namespace.name
         value_format = self._kind.format_of(name, names)
         check = RowCheck(self._kind, value_format, self._id_bytes, self._segment)

@@ -118,7 +118,7 @@ class Verified:
 
 
 class Findings:
-    """Gathers what is found, and counts what is too much of a kind in one place.
+    """Collects findings; beyond `at_most` of a kind per namespace it only counts them.
 
     Parameters
     ----------

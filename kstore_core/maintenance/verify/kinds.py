@@ -45,7 +45,7 @@ class Kind:
 
     @property
     def in_segments(self) -> bool:
-        """Return True if rows lie in segments of time."""
+        """Return True if its rows lie in segments of time."""
         return self.family in _IN_SEGMENTS
 
     def newest(self, namespaces: Iterable[str]) -> ValueFormat | None:

@@ -31,7 +31,7 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 def serialized(serde: Serde[Any], column: pa.Array) -> pa.Array:
     """The bytes of a column: as they are where it is binary, else through the serde.
 
-    A text column of a JSON serde holds JSON, as it is read back, so its text is what is stored.
+    A text column of a JSON serde contains JSON already, so its text is stored unchanged.
     """
     if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
         return column.cast(pa.binary())
@@ -59,7 +59,7 @@ def timestamps(column: pa.Array, *, as_millis: bool) -> pa.Array:
 def millis(column: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Times in ms of a column of timestamps or of ms: rounded down, and rounded up.
 
-    Where the column is null, anything.
+    The result for a null is arbitrary.
     """
     if not pa.types.is_timestamp(column.type):
         exact = integers(column)

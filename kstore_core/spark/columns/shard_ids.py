@@ -1,7 +1,7 @@
-"""Which shard a key belongs to: Kafka's murmur2 over a whole Arrow column at once.
+"""The shards of keys: Kafka's murmur2 over a whole Arrow column at once.
 
-The same number as :func:`kstore_core.codec.partition` gives for each key. Spark's own ``hash()`` is
-another function, so rows partitioned by it would not meet a topic's partitions.
+The result equals :func:`kstore_core.codec.partition` of each key. Spark's ``hash()`` is another
+function, so rows partitioned by it do not match a topic's partitions.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def shards_of(keys: pa.Array, shards: int) -> npt.NDArray[np.int32]:
 
 @dataclass(frozen=True, slots=True)
 class ShardOfKey:
-    """A column of keys in, their shards out: what the Arrow UDF runs on the workers.
+    """The function of the Arrow UDF: a column of keys in, their shards out.
 
     Attributes
     ----------
     tail : int
-        How many bytes behind the key say nothing about the shard.
+        The number of bytes behind the key that do not affect the shard.
     """
 
     serde: Serde[Any]

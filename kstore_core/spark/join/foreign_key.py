@@ -47,8 +47,8 @@ def foreign_key_join(
     """Join the history of a store with that of another, whose keys its values name.
 
     A row of the result is a span of time in which a version of the left store and a version of the
-    key that it names are valid. So the result as of any time is the join of both stores as of it;
-    a table-table join of Kafka Streams gives only the present.
+    key that it names are valid. So the result as of a time is the join of both stores as of that
+    time. A table-table join of Kafka Streams gives only the present.
 
     Both sides reach back as far as their history. A left key-value store with timestamps has the
     present only.

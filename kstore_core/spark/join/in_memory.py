@@ -37,8 +37,7 @@ _MOST_ENTRIES = 1024
 class InMemoryVersions:
     """Versions, and the index by which they are found.
 
-    Values and headers stay together as the store keeps them: a row that is found costs one copy,
-    and only found rows are decoded.
+    Values and headers stay encoded together: a match costs one copy, and only matches are decoded.
 
     Attributes
     ----------
@@ -66,7 +65,7 @@ class InMemoryVersions:
         return cls(spec, VersionIndex(keys, begins, ends, horizons), stored, tuple(horizons))
 
     def for_rows(self, batch: pa.RecordBatch, keys_and_times: KeysAndTimes) -> InMemoryVersions:
-        """Return all of it, whatever the rows."""
+        """Return all versions for any rows."""
         return self
 
     @property

@@ -59,7 +59,7 @@ def temporal_join(
     A version is valid from its own time, inclusive, until the next version's or a tombstone's,
     exclusive. Rows may come in any order, in a batch or a stream. A row matches one version or
     none: none before the first version, after a tombstone, or with a null key or time. A row from
-    before the history of its shard matches the latest version, if that is old enough.
+    before its shard's history matches the latest version if that one had begun.
 
     Python workers cache versions between tasks: all versions of a small store, else those of one
     shard, to which rows are routed by murmur2. The keys of a shard whose versions exceed

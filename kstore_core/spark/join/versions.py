@@ -40,7 +40,7 @@ class Source:
     cache_bytes : int
         Budget of a worker's cache.
     follow : bool
-        Look for a newer version at the begin of each task.
+        Look for a newer version at the start of each task.
     """
 
     reader: ShardReader

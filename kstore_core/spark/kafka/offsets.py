@@ -53,7 +53,7 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """The offsets at which reading begins or ends, from an option.
+    """The start or end offsets of a read, from an option.
 
     Attributes
     ----------

@@ -57,7 +57,7 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reported: set[Place] = set()
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's
-        """The begin of a new query."""
+        """The start of a new query."""
         brokers = self._connected()
         starting = self._options.starting or Positions("startingOffsets")
         places = brokers.places()
@@ -133,7 +133,7 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [place for place in wanted if place not in gone]
 
     def _gone(self, known: Offsets, there: list[Place]) -> Offsets:
-        """The deleted partitions, which are refused, or logged once."""
+        """The deleted partitions; refused, or logged once, as ``failOnDataLoss`` says."""
         gone = {place: known[place] for place in known.keys() - set(there)}
         for place in sorted(gone.keys() - self._reported):
             report_loss(self._options, place, "is there no more, or is no longer chosen")
@@ -142,5 +142,5 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _begins(start: Offsets, end: Offsets) -> Offsets:
-    """The begin of each partition; 0 for one that is new since the last batch."""
+    """The start of each partition; 0 for one that is new since the last batch."""
     return {place: start.get(place, 0) for place in end}

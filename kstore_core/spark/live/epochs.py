@@ -1,8 +1,8 @@
 """The ledger of epochs: each shard's last one, committed in one batch with its rows.
 
-A micro-batch of a stream is an epoch. Spark replays it, with the same rows, when it does not know
-whether it was done. A shard that contains the epoch skips it, so each epoch is applied once. A
-batch run is an epoch too, however many actions evaluate it.
+A micro-batch of a stream is an epoch. Spark replays it, with the same rows, after a failure. A
+shard that contains the epoch skips it, so each epoch is applied once. A batch run is an epoch too,
+however many actions evaluate it.
 
 The ledger is the note `epochs` of the state directory: a JSON object of query ids and the last
 epoch of each. Where a store is one database, rows, offsets and ledger are one atomic batch. A
@@ -109,15 +109,15 @@ def commit_epoch(
     offsets : mapping of (topic, partition) to int, optional
         The last offset of each source, inclusive.
     notes : mapping of str to bytes or None, optional
-        Notes that have to agree with the rows, as in `state.commit`, such as the epoch's output,
-        which a replay repeats. ``state.notes(store)`` reads them.
+        Notes committed with the rows, as in `state.commit`, such as the epoch's output for a
+        replay. ``state.notes(store)`` reads them.
 
     Raises
     ------
     StateError
         The directory contains this epoch or a later one; or a store is not open, or there is none.
     TypeError, ValueError
-        An epoch, a query id or notes that are none.
+        An invalid epoch, query id or note.
     """
     if not isinstance(query_id, str):
         raise TypeError(f"the id of a query is str, not {type(query_id).__name__}")

@@ -71,7 +71,7 @@ class LiveLayout:
 
 
 def differences(bound: Mapping[str, object], given: Mapping[str, object]) -> str:
-    """The entries of ``given`` that are bound otherwise, for a message; empty if there are none."""
+    """The entries of ``given`` that differ from the binding, for a message; empty for none."""
     return "; ".join(
         f"{name} is {bound[name]!r} there and {value!r} here"
         for name, value in given.items()

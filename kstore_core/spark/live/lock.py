@@ -46,7 +46,7 @@ class StreamLock:
 
 @contextmanager
 def locked(layout: LiveLayout) -> Iterator[None]:
-    """Hold the lock of a live directory for a block."""
+    """Lock a live directory for a block."""
     lock = StreamLock(layout)
     try:
         yield

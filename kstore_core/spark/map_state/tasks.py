@@ -1,8 +1,8 @@
 """Tasks of `map_state`: one epoch of one shard, applied once, in one engine batch.
 
-A task opens its shard's state and closes it: an open state keeps the writer's lock, and Spark may
-give the shard's next epoch to another process. A task commits before it returns rows to Spark, so
-one that dies on the way to the sink is run again and returns the same.
+A task opens its shard's state and closes it, because an open state has the writer's lock and Spark
+may give the shard's next epoch to another process. A task commits before it returns rows to Spark,
+so a retry returns the same rows.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ShardTask:
         yield pa.RecordBatch.from_arrays(output.columns, names=list(self.columns))
 
     def apply(self, shard: int, epoch: Epoch, rows: pa.Table) -> pa.RecordBatch:
-        """Work on an epoch of a shard and commit it; if that was done, return the same output.
+        """Apply an epoch to a shard and commit it; a replay returns the same output.
 
         StateError if the shard is another query's or contains later epochs, EngineLockedError if
         another task keeps it, UncommittedLimitError if the epoch writes too much.

@@ -1,8 +1,7 @@
 """The conversion of Python values to Arrow columns, by stricter rules than Arrow's own.
 
-Arrow truncates 1.5 to 1 and a time to its day, and takes a number for microseconds and a naive time
-for UTC. Here the set of a column's types is checked first; values are searched only if one does not
-fit.
+Arrow truncates 1.5 to 1 and a time to its day. It reads a number as microseconds and a naive time
+as UTC. Here the set of a column's types is checked first; values are searched only after a misfit.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Plans of reads, made on the driver: the columns, and the parts that tasks read on workers.
 
-A plan keeps to the version of the store that it was made for.
+A plan reads only the version of the store that it was made for.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def read_store(
 ) -> DataFrame:
     """Read a partitioned store of any shape.
 
-    The DataFrame keeps to the version that was the newest when it was made.
+    The DataFrame always reads one version, by default the newest when it is made.
 
     Parameters
     ----------
@@ -55,8 +55,8 @@ def read_store(
         Where :func:`write_store` published it.
     as_of : int or datetime, optional
         Versioned stores: the versions valid at this time (ms since the epoch, or an aware
-        datetime). Before the history of a shard, only those that are still the latest, as
-        ``store.get(key, as_of=…)`` answers.
+        datetime). Before a shard's history, only versions that are still the latest,
+        as in ``store.get(key, as_of=…)``.
     history : bool
         Versioned stores: all versions but tombstones.
     from_ts, to_ts : int or datetime, optional

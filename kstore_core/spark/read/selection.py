@@ -32,7 +32,7 @@ class Selection:
     keys : tuple of bytes or None
         Serialised keys, sorted and distinct.
     prefix : bytes or None
-        The begin of serialised keys.
+        The prefix of serialised keys.
     """
 
     as_of: int | None = None
@@ -107,7 +107,7 @@ def key_bytes(spec: StoreSpec, key: Any) -> bytes:
 
 
 def prefix_bytes(prefix: str | bytes) -> bytes:
-    """The begin of a serialised key; text as UTF-8."""
+    """The prefix of a serialised key; text as UTF-8."""
     if not isinstance(prefix, str | bytes):
         raise TypeError(
             f"prefix={prefix!r} is {type(prefix).__name__}; pass the first bytes of serialised "

@@ -46,8 +46,8 @@ def read_streams_dir(
 ) -> DataFrame:
     """Read a store from the state directory of a Kafka Streams application, all its tasks at once.
 
-    The application may run meanwhile: nothing is written or locked, and each task's store is read
-    as it was when its part of the read began.
+    The application may run: the read writes and locks nothing. Each task's store is read as of the
+    start of its part of the read.
 
     Parameters
     ----------

@@ -76,7 +76,7 @@ def key_columns(spec: StoreSpec, rows: pa.Array) -> dict[str, pa.Array]:
 
 
 def _lead(rows: pa.Array, *, ordered: bool) -> int:
-    """The prefix of the rows of a chunk, which is one; see :class:`KeySchema`."""
+    """The one prefix of a chunk's rows; see :class:`KeySchema`."""
     return rows[0].as_py()[0] if ordered and len(rows) else _KEYS_FIRST
 
 
@@ -89,7 +89,7 @@ def _integers(rows: pa.Array, place: _Place, dtype: str) -> npt.NDArray[np.signe
 
 
 def _rows(store: Any, selection: Selection) -> Iterator[Chunk]:
-    """Chunks that hold the selected rows, and for a prefix others, too."""
+    """Chunks with the selected rows; for a prefix, with other rows too."""
     spec = store.spec
     keys = rows_of(spec.shape, time_ordered=spec.time_ordered, indexed=spec.indexed)
     earliest, latest, latest_start = _times(store, selection, keys.hidden)
@@ -120,7 +120,7 @@ def _narrowed(fetch: Fetch, keys: RowKeys, prefix: bytes) -> Fetch:
 
 
 def _times(store: Any, selection: Selection, hidden: int) -> tuple[int, int, int]:
-    """The bounds of rows' times, a window's start or a session's end, and of sessions' starts."""
+    """The bounds of window starts or session ends, and the bounds of session starts."""
     horizon = store.clock.horizon
     seen = 0 if horizon < 0 else horizon + hidden
     first = 0 if selection.from_ts is None else selection.from_ts

@@ -1,7 +1,7 @@
 """The check of a manifest: every field, before anything is read or removed by it.
 
-A manifest names the files that are read; a vacuum removes those that it leaves out. Without the
-check, a place outside of the root, a missing shard or an engine of null would fail later, or harm.
+Readers open the files that a manifest names, and a vacuum removes all others. So a place outside of
+the root, a missing shard or an engine of null must fail here.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ _NAME = re.compile(r"([1-9][0-9]{0,18})\.json")
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """The versions of one partitioned store. It travels to the workers."""
+    """The versions of one partitioned store. Workers get a pickled copy."""
 
     storage: Storage
 

@@ -130,9 +130,9 @@ def fetch_files(
 
 @contextlib.contextmanager
 def shard_in_place(storage: Storage, shard: Shard) -> Iterator[Path]:
-    """The directory of a published shard of this machine, whose files have the right sizes.
+    """Return the local directory of a published shard after a check of file sizes.
 
-    A CorruptionError if not, or if there is a symbolic link in it.
+    A CorruptionError if a size differs, or if it contains a symbolic link.
     """
     assert storage.path is not None
     assert shard.path is not None

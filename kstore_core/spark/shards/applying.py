@@ -1,8 +1,7 @@
 """Records restored into the open store of a shard, optionally by their partition's time.
 
-A store drops records as late by the times that it has seen. The header ``partition-time`` (KIP-472)
-carries the times of records that an earlier stage removed, so the same records are late as if
-nothing had been removed.
+A store drops late records by stream time. The header ``partition-time`` (KIP-472) has the times of
+records that an earlier stage removed, so removal does not change which records are late.
 """
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ def route_log(
 
 
 def shard_of_log(df: DataFrame, spec: StoreSpec, *, by_key: bool, partitions: int) -> Column:
-    """The shard of each record of a log: where its key belongs, or what its partition says."""
+    """The shard of each record of a log, by its key or its column ``partition``."""
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
     from kstore_core.spark.columns.log_keys import tail_bytes
@@ -215,7 +215,7 @@ def shard_of_log(df: DataFrame, spec: StoreSpec, *, by_key: bool, partitions: in
 
 
 def in_order(df: DataFrame) -> DataFrame:
-    """The records of a log with a number by which they keep their order, where none is known."""
+    """The records of a log, numbered in their order if they have no offsets."""
     from pyspark.sql import functions as F  # noqa: N812
 
     if "offset" in df.columns or "arrival" in df.columns:

@@ -49,9 +49,9 @@ class ShardLog:
         Ms; 0 where the log has none.
     headers : pyarrow.Array or None
     topics, sources, offsets : pyarrow.Array or None
-        Where the records were read from.
+        The source of each record.
     timed : bool
-        Whether the log has times.
+        True if the log has times.
     """
 
     shards: pa.Array | None
@@ -275,7 +275,7 @@ def _refuse_nameless(headers: pa.Array) -> None:
 
 
 def _fault(serde: Serde[Any], column: pa.Array) -> Exception | None:
-    """The error that decoding a column raises; None if it does not."""
+    """The error of decoding a column; None without one."""
     try:
         arrow.to_typed(serde, column)
     except (MemoryError, pa.ArrowCapacityError):

@@ -1,7 +1,7 @@
 """The task that writes one shard: check its rows, restore them, upload the directory.
 
-Errors in the data go to the driver as messages, so Spark does not retry them; errors of the machine
-are raised, so Spark does.
+Tasks return errors in the data as messages, which Spark does not retry. They raise errors of the
+machine, which Spark retries.
 """
 
 from __future__ import annotations

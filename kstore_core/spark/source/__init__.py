@@ -1,1 +1,1 @@
-"""``format("kstore")``: what Spark reads of stores and writes into them."""
+"""``format("kstore")``: stores as a source and a sink of Spark."""

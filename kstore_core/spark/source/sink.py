@@ -149,10 +149,10 @@ class StreamSink(DataSourceStreamArrowWriter):
         self._step("cleared", None)
 
     def _step(self, name: str, shard: int | None) -> None:
-        """Told after each step which one it was, as by the tasks of `stream_into`."""
+        """Take the name of each finished step; see :mod:`kstore_core.spark.stream.steps`."""
 
     def _applied(self, task: EpochTask, versions: Versions, rows: pa.Table | None) -> list[Shard]:
-        """The shards as of an epoch, where they have changed."""
+        """Apply an epoch; return the changed shards."""
         from kstore_core.spark.shards.log import ShardLog
 
         logs, partitions = {}, versions.stream.partitions
@@ -173,7 +173,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         return [shard for shard in done if shard is not None]
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Remove the rows of an epoch that failed; it is given again when the query restarts."""
+        """Remove the rows of a failed epoch; a restarted query repeats it."""
         from kstore_core.spark.stream.inbox import Inbox
 
         received = [message for message in messages if isinstance(message, Received)]

@@ -1,7 +1,7 @@
 """The output of an epoch: the records of the keys in its log.
 
-It is read from the shard after the epoch, which stays as it is until the next one. So a replay of
-the epoch derives the same output.
+It is read from the shard after the epoch. The shard does not change until the next epoch, so a
+replay returns the same output.
 """
 
 from __future__ import annotations

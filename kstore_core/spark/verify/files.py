@@ -165,7 +165,7 @@ def _faults(
     contents: bool,
     progress: Callable[[int, int], object] | None,
 ) -> Iterator[tuple[str, _Fault]]:
-    """The places whose files differ from the manifests; each file is read once."""
+    """The files that differ from the manifests; each file is read once."""
     names_of: dict[object, list[str]] = defaultdict(list)
     for place in uses:
         entry = entries.get(place)

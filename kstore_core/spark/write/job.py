@@ -1,7 +1,7 @@
 """The driver's side of a write: checks, publication and cleanup.
 
-A job begins, its tasks upload, it is closed, and one manifest is published; of two jobs the second
-has written nothing. Only :func:`vacuum` removes a closed job: a manifest may refer to it, since a
+A job begins, its tasks upload, it is closed, and one manifest is published. Of two concurrent jobs
+one publishes. Only :func:`vacuum` removes a closed job: a manifest may refer to it, since a
 publication whose answer was lost may have succeeded.
 """
 
@@ -114,7 +114,7 @@ class WriteJob:
         Raises
         ------
         CommitConflictError
-            Another writer published meanwhile. Nothing of this job was.
+            Another writer published first; this job published nothing.
         SpecError
             Two tasks wrote to one shard.
         StateError

@@ -84,7 +84,7 @@ def write_store(
     StateError
         The root holds a version and the mode is ``"error"``, or it holds something else.
     CommitConflictError
-        Another writer published meanwhile. Nothing of this job was.
+        Another writer published first; this job published nothing.
     StorageFullError
         No room for a shard, on its worker or in the root.
     StorageUnavailableError

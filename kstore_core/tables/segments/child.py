@@ -23,7 +23,7 @@ __all__ = ["Child", "ChildHome", "full_without_log"]
 
 
 class ChildHome(Protocol):
-    """Settings that the segments of a store share.
+    """The state that the segments of a store share.
 
     Attributes
     ----------
@@ -193,7 +193,7 @@ class Child(Segment):
             self.unsynced = False
 
     def close(self) -> None:
-        """Let go of the database and of what is staged."""
+        """Close the database and discard staged rows."""
         for namespace in self.namespaces:
             namespace.close()
         database = self.database

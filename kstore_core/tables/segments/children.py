@@ -213,7 +213,7 @@ class ChildSegments:
                 self.expired.append(child)
 
     def approximate_count(self) -> int:
-        """How many rows there are, about; opens one database after another."""
+        """The approximate number of rows; opens one database after another."""
         return sum(child.open().approximate_count() for child in list(self.live.values()))
 
     # What a segment asks for.
@@ -280,7 +280,7 @@ class ChildSegments:
         )
 
     def checkpoint(self, place: Callable[[Path], Path]) -> None:
-        """Copy the databases of those that are live, all as of one moment."""
+        """Copy the databases of the live segments, all as of one point in time."""
         with self.lock:
             for child in list(self.live.values()):
                 database = child.wake()
@@ -344,7 +344,7 @@ class ChildSegments:
             _log.warning("The expired segment %s in %s stays: %s", child.name, self.path, error)
 
     def close(self) -> None:
-        """Let go of all databases. Closing twice is fine."""
+        """Close all databases. A second close does nothing."""
         if not self.is_own:
             self.lock = RLock()  # whoever held it is not in this process
             self.marks = False

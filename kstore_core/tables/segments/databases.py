@@ -86,7 +86,7 @@ class ChildStorage:
     database: Database | None = None
 
     def read_record(self) -> StoreRecord:
-        """What the newest segments say of the store.
+        """The store's record, read from the newest segments.
 
         Where a segment has lost the end of its write-ahead log, the offsets, the position and the
         stream time are those of the last commit that all segments have. Stream time is at least
@@ -194,7 +194,7 @@ class ChildStorage:
                 child.write({OFFSETS: sorted_rows(whole)})
 
     def _expected(self) -> dict[int, Expected]:
-        """How far each segment is, for the record."""
+        """The progress of each segment, for the record."""
         return {
             number: Expected(child.commit, child.sealed)
             for number, child in self._segments.live.items()
@@ -202,7 +202,7 @@ class ChildStorage:
         }
 
     def _take(self) -> dict[Child, list[tuple[StagedNamespace, Rows]]]:
-        """What is staged, by segment, all of it as of one moment."""
+        """The staged rows by segment, all as of one point in time."""
         places = [
             (child, namespace)
             for child in self._segments.live.values()
@@ -305,7 +305,7 @@ class ChildStorage:
 
 
 def read_children(engine: Engine, root: Path, store: str) -> StoreRecord:
-    """What the segments of a store that is not open say of it.
+    """The record that the segments of a closed store contain.
 
     Raises
     ------
@@ -318,7 +318,7 @@ def read_children(engine: Engine, root: Path, store: str) -> StoreRecord:
 def read_progress(
     engine: Engine, root: Path, store: str, *, all_segments: bool = False
 ) -> Progress:
-    """How far the segments of a store are that is not open.
+    """The progress of the segments of a closed store.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ class Fitting:
                 )
 
     def _better(self, key: bytes, start: int, time: int | None) -> str:
-        """What the row would fit."""
+        """The description that the row would fit."""
         width = gcd(*self._starts)
         if time is not None and 0 <= time - start < width:
             return f": segment_interval_ms={width} would fit"

@@ -30,12 +30,12 @@ def name_of(store: str, start: int) -> str:
 
 
 def is_dated(store: str, child: str) -> bool:
-    """Whether a name gives the minute in which the segment begins."""
+    """Return True if a name gives the minute in which the segment begins."""
     return child[len(store) : len(store) + 1] == "-"
 
 
 def starts(store: str, children: Iterable[str], where: object) -> dict[str, int]:
-    """When segments begin (ms), by their names; ascending.
+    """The start times (ms) of segments, from their names; ascending.
 
     A name with a date that is none is left out, with a warning in the log, as Kafka does; so is one
     before 1970.

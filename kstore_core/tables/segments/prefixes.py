@@ -75,7 +75,7 @@ class PrefixedSegments:
             self._below.delete_range(b"", _ID.pack(first_live))
 
     def approximate_count(self) -> int:
-        """How many rows there are, about."""
+        """The approximate number of rows."""
         return self._below.approximate_count()
 
 

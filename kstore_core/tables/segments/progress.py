@@ -63,7 +63,7 @@ _SEGMENT = struct.Struct(">qq?")
 
 
 class Expected(NamedTuple):
-    """What the record of a store says of one segment.
+    """A segment's entry in the record of a store.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class SegmentCommit(NamedTuple):
 
 @dataclass(slots=True)
 class Progress:
-    """What the segments of a store say together.
+    """The combined progress of the segments of a store.
 
     Attributes
     ----------

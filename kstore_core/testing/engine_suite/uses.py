@@ -1,4 +1,4 @@
-"""Every way to use a database, for what must hold of all of them."""
+"""Every way to use a database, for tests of properties that all ways share."""
 
 from __future__ import annotations
 

@@ -31,17 +31,17 @@ class WedgedError(AssertionError):
 
 @dataclass
 class Tally:
-    """What came of the interrupts.
+    """The counts of interrupts and their effects.
 
     Attributes
     ----------
     interrupts : int
-        How many have come.
+        Interrupts that have come.
     raised : int
-        Of how many the call has raised KeyboardInterrupt; Python swallows those that come while an
-        object is freed.
+        Those for which the call raised KeyboardInterrupt; Python swallows one that comes while it
+        frees an object.
     trials : int
-        How many directories were interrupted, up to three times each, and looked at.
+        Directories that were interrupted, up to three times each, and examined.
     """
 
     interrupts: int = 0

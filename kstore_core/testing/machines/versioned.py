@@ -20,7 +20,7 @@ TIMES = st.integers(0, 60)
 
 
 class VersionedMachine(StoreMachine):
-    """A versioned store, and every version for ever.
+    """A versioned store against a model that stores every version forever.
 
     Attributes
     ----------

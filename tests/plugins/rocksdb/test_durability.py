@@ -17,6 +17,9 @@ from kstore_rocksdb.options import write_options
 from kstore_rocksdb.stalls import is_stall
 from tests.plugins.rocksdb.conftest import OpenDatabase
 from tests.plugins.rocksdb.support import numbered, put, python, reopened, scanned
+from tests.plugins.tiny_disk import tiny_disk
+
+__all__ = ["tiny_disk"]
 
 WRITER = """
 level, size = sys.argv[2], int(sys.argv[3])

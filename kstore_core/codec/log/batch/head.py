@@ -1,4 +1,4 @@
-"""What stands in front of the records of a batch."""
+"""The header in front of the records of a batch."""
 
 from __future__ import annotations
 

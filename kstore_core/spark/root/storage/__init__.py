@@ -1,1 +1,1 @@
-"""Where a root lies: a local or mounted file system, or an object store."""
+"""The storage of a root: a local or mounted file system, or an object store."""
