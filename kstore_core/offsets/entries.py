@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from kstore_core.clock import START
 from kstore_core.engine import Namespace, Rows
 from kstore_core.errors import (
     CorruptionError,
@@ -208,7 +209,7 @@ def _read_entry(record: StoreRecord, key: bytes, value: bytes) -> None:
     elif key == SPEC:
         record.spec = StoredSpec.parse(value)
     elif key == STREAM_TIME:
-        record.stream_time = _long(value)
+        record.stream_time = _stream_time(value)
     elif key == COMMIT:
         record.commit = value
     elif key == SEGMENTS:
@@ -267,6 +268,15 @@ def _long(value: bytes) -> int:
         raise FormatError(f"it has {len(value)} bytes, not 8")
     number: int = _LONG.unpack(value)[0]
     return number
+
+
+def _stream_time(value: bytes) -> int:
+    time = _long(value)
+    if time < START:
+        raise FormatError(
+            f"the stream time is {time} ms; expected {START} (none yet) or a later time"
+        )
+    return time
 
 
 def _partition(key: bytes) -> Partition | None:

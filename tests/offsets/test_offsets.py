@@ -51,7 +51,8 @@ def test_an_empty_namespace_says_nothing():
 @pytest.mark.parametrize(
     "entry",
     [(b"t-0", b"short"), (b"nodash", LONG(1)), (b"t-", LONG(1)), (b"t-x", LONG(1)),
-     (b"-", LONG(1)), (b"kstore.stream-time", b"")],
+     (b"-", LONG(1)), (b"kstore.stream-time", b""), (b"kstore.stream-time", LONG(-2)),
+     (b"kstore.stream-time", LONG(-(2**63)))],
 )  # fmt: skip
 def test_an_entry_that_cannot_be_one_is_corruption(entry):
     with pytest.raises(CorruptionError, match="offsets namespace"):

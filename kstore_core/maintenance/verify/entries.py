@@ -35,8 +35,6 @@ def _odd(key: bytes, value: bytes, record: StoreRecord, store: str) -> Fault | N
     if record.spec is not None and record.spec.name != store:
         why = f"the stored spec is that of a store {record.spec.name!r}"
         return Fault("entry", why, serious=False)
-    if record.stream_time is not None and record.stream_time < -1:
-        return Fault("entry", f"the stream time is {record.stream_time}")
     for (topic, partition), offset in record.offsets.items():
         if offset < -1 and (topic, partition) in record.known_offsets:
             return Fault("entry", f"the offset of {topic}-{partition} is {offset}")

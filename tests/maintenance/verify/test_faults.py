@@ -108,6 +108,9 @@ CASES = {
     "stream time": Case(
         SESSION, "offsets", fixed({b"kstore.stream-time": bytes(3)}), "entry", "3 bytes, not 8"
     ),
+    "stream time before -1": Case(
+        SESSION, "offsets", fixed({b"kstore.stream-time": struct.pack(">q", -2)}), "entry", "-2 ms"
+    ),
     "version's segment": Case(
         VERSIONED,
         "default",
