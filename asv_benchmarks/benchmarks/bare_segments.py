@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from kstore_core.discovery.registry import make_engine
 from kstore_core.engine import Database
-from kstore_core.plugins.registry import make_engine
 
 STORE = "bare"
 

@@ -9,8 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from kstore_core.discovery.registry import make_engine
 from kstore_core.engine import Durability, Rows
-from kstore_core.plugins.registry import make_engine
 
 STORE = "bench"
 NAMESPACE = "default"

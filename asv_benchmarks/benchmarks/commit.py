@@ -13,8 +13,8 @@ from unittest.mock import patch
 
 from kstore_core import open_state
 from kstore_core.changelog import ChangelogDirectory
+from kstore_core.discovery.registry import engine_class, make_engine
 from kstore_core.engine import Durability, Rows
-from kstore_core.plugins.registry import engine_class, make_engine
 
 from .bindings import BATCHES
 from .workloads import HEADERS, KEY_VALUE, VALUE, seconds, shuffled_keys

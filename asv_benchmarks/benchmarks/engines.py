@@ -17,8 +17,8 @@ from itertools import count
 from math import nan
 from pathlib import Path
 
+from kstore_core.discovery.registry import engine_class, installed_engines
 from kstore_core.errors import EngineUnavailableError
-from kstore_core.plugins.registry import engine_class, installed_engines
 
 from .bindings import BINDINGS, SpiTable, Table
 from .sizes import sized

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kstore_core import open_state
-from kstore_core.plugins.registry import make_engine
+from kstore_core.discovery.registry import make_engine
 
 from .sizes import sized
 from .workloads import ENGINES, HEADERS, KEY_VALUE, RAW, VALUE, ratio, seconds

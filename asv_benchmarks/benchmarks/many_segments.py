@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from kstore_core import open_state, stores
+from kstore_core.discovery.registry import engine_class, installed_engines, make_engine
 from kstore_core.errors import EngineUnavailableError
-from kstore_core.plugins.registry import engine_class, installed_engines, make_engine
 from kstore_core.tables.segments.children import max_open
 
 from .sizes import sized

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from kstore_core import open_state, stores
+from kstore_core.discovery.registry import engine_class, installed_engines
 from kstore_core.maintenance.migrate import migrate
-from kstore_core.plugins.registry import engine_class, installed_engines
 from kstore_core.types import ValueTimestampHeaders
 
 from .sizes import sized

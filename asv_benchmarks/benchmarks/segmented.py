@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from kstore_core import StoreSpec, open_state, stores
+from kstore_core.discovery.registry import make_engine
 from kstore_core.keys import MAX_TIME, SESSION, WINDOW, KeySchema
-from kstore_core.plugins.registry import make_engine
 from kstore_core.tables import Bounds
 from kstore_core.types import Windowed
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kstore_core import open_state, stores
-from kstore_core.maintenance.upgrade.finishing import upgrade
-from kstore_core.plugins.registry import engine_class, installed_engines, make_engine
+from kstore_core.discovery.registry import engine_class, installed_engines, make_engine
+from kstore_core.maintenance.finish_upgrade.finishing import upgrade
 from kstore_core.types import ValueAndTimestamp, ValueTimestampHeaders
 
 from .sizes import sized

@@ -6,8 +6,8 @@ segment that holds some.
 
 from __future__ import annotations
 
+from kstore_core.discovery.registry import engine_class, installed_engines
 from kstore_core.errors import EngineUnavailableError
-from kstore_core.plugins.registry import engine_class, installed_engines
 
 from .segmented import SegmentedWorkload, make_workload
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kstore_core import open_state, stores
-from kstore_core.plugins.registry import make_engine
+from kstore_core.discovery.registry import make_engine
 
 ENGINES = ("memory", "lmdb", "rocksdb")
 HEADERS = [("trace-id", b"0123456789abcdef"), ("source", b"web"), ("schema", b"v1")]

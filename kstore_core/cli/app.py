@@ -17,9 +17,9 @@ from kstore_core.cli.contributed import contributed_commands
 from kstore_core.cli.output.advice import running, spoken
 from kstore_core.cli.output.exit_codes import CLOSED_PIPE, exit_code
 from kstore_core.cli.output.rendering import json_text, printable
+from kstore_core.discovery import PluginWarning
 from kstore_core.errors import KStoreError
 from kstore_core.hints import install_module
-from kstore_core.plugins import PluginWarning
 
 __all__ = ["COMMANDS", "kstore"]
 

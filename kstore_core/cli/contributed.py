@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 import click
 
+from kstore_core.discovery import NOT_A_PLUGINS, Plugin, PluginWarning, reason, usable_plugins
 from kstore_core.errors import PluginError
-from kstore_core.plugins import NOT_A_PLUGINS, Plugin, PluginWarning, reason, usable_plugins
 
 __all__ = ["contributed_commands", "gather"]
 

@@ -22,7 +22,7 @@ from kstore_core.system.lock import LOCK_FILE
 from kstore_core.tables import OFFSETS
 from kstore_core.tables.segments.databases import read_children
 from kstore_core.tables.segments.names import by_id, starts
-from kstore_core.tables.upgrading import DEFAULT
+from kstore_core.tables.upgrade.decision import DEFAULT
 
 __all__ = ["Sight", "look", "open_to_read", "seen_families", "seen_format"]
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from kstore_core.changelog import Changelog, Changelogs
 from kstore_core.checks import check_choice
+from kstore_core.discovery.registry import make_engine
 from kstore_core.engine import DURABILITY_LEVELS, Durability, Engine
 from kstore_core.errors import SpecError, StateError, StorageFullError, UnsupportedError
 from kstore_core.layers import CacheBudget
 from kstore_core.metrics import REGISTRY, MetricsRegistry
-from kstore_core.plugins.registry import make_engine
 from kstore_core.restore.replay import RestoreListener
 from kstore_core.state.changelogs import StateLogs
 from kstore_core.state.directory import StateDirectory

@@ -13,6 +13,8 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from kstore_core.discovery import NOT_A_PLUGINS, reason
+from kstore_core.discovery.registry import engine_class, installed_engines
 from kstore_core.engine import Engine
 from kstore_core.errors import (
     EngineUnavailableError,
@@ -20,8 +22,6 @@ from kstore_core.errors import (
     SpecError,
     UnknownEngineError,
 )
-from kstore_core.plugins import NOT_A_PLUGINS, reason
-from kstore_core.plugins.registry import engine_class, installed_engines
 from kstore_core.state.migration_note import FOLDER, Plan, read_plan
 from kstore_core.system.lock import LOCK_FILE, recorded_engine
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from kstore_core.clock import StreamClock, segment_id
 from kstore_core.codec.keys.row_pairs import RowPairs
+from kstore_core.discovery import wrap_table
 from kstore_core.keys import KeySchema, rows_of
 from kstore_core.layers import CacheBudget, Cached
 from kstore_core.layers.logged import Journal, Logged, LoggedVersions
-from kstore_core.plugins import wrap_table
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import Table
 from kstore_core.tables.segments import IndexedTable, SegmentedTable

@@ -30,7 +30,7 @@ from kstore_core.tables.segments.databases import ChildStorage
 from kstore_core.tables.segments.fitting import Fitting, end_keys
 from kstore_core.tables.segments.prefixes import ID_BYTES, split_id
 from kstore_core.tables.staging import Staging, take
-from kstore_core.tables.upgrading import open_table
+from kstore_core.tables.upgrade.decision import open_table
 
 __all__ = ["Storage", "open_storage"]
 

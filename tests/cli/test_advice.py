@@ -13,8 +13,8 @@ import pytest
 from kstore_core import open_state, stores
 from kstore_core.cli.app import COMMANDS, kstore
 from kstore_core.cli.output.advice import Running, spoken
+from kstore_core.discovery.registry import make_engine
 from kstore_core.engine import Rows
-from kstore_core.plugins.registry import make_engine
 from kstore_core.state.migration_note import Plan
 
 ENGINES = pytest.mark.parametrize("engine", ["lmdb", "rocksdb"])

@@ -11,9 +11,9 @@ import pytest
 
 from kstore_core import open_state
 from kstore_core.cli.app import COMMANDS, kstore
+from kstore_core.discovery.registry import make_engine
 from kstore_core.engine import Rows
 from kstore_core.maintenance.verify import verify
-from kstore_core.plugins.registry import make_engine
 from kstore_core.testing.kinds import KINDS, Kind
 from tests.maintenance.verify.stores import fill
 

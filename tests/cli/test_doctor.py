@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from kstore_core import open_state, serdes, stores
+from kstore_core.discovery.registry import make_engine
 from kstore_core.errors import EngineError, EngineLockedError, SpecError, StateError
 from kstore_core.maintenance.doctor import environment as around
 from kstore_core.maintenance.doctor import examine, set_aside, versions
@@ -20,7 +21,6 @@ from kstore_core.maintenance.doctor.holders import below
 from kstore_core.maintenance.verify import verify
 from kstore_core.maintenance.verify.protocol import Job, Unit
 from kstore_core.maintenance.verify.worker import Worker
-from kstore_core.plugins.registry import make_engine
 from kstore_core.state.migration_note import Plan
 from kstore_core.system.lock import LOCK_FILE
 from tests.maintenance.verify.stores import hashed, plant

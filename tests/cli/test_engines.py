@@ -8,10 +8,10 @@ import pytest
 
 from kstore_core import open_state, stores
 from kstore_core.cli.app import COMMANDS
+from kstore_core.discovery import PluginWarning
+from kstore_core.discovery.registry import engine_class, installed_engines
 from kstore_core.engine import Capabilities
 from kstore_core.hookspecs import PLUGINS
-from kstore_core.plugins import PluginWarning
-from kstore_core.plugins.registry import engine_class, installed_engines
 
 COMMAND = """
 import click
@@ -156,7 +156,7 @@ def test_errors_of_a_contributed_command_become_exit_codes(run, sample, tmp_path
     assert ran.err.startswith("kstore: ")
 
 
-@pytest.mark.filterwarnings("default::kstore_core.plugins.PluginWarning")
+@pytest.mark.filterwarnings("default::kstore_core.discovery.PluginWarning")
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_of_kstore_is_never_replaced(run, install, name):
     install("bold", COMMAND.format(name=name), group=PLUGINS)
@@ -170,7 +170,7 @@ def test_a_command_of_kstore_is_never_replaced(run, install, name):
     assert run("--help").err.startswith("kstore: left out: the plug-in 'bold' of kstore-bold 1.2 ")
 
 
-@pytest.mark.filterwarnings("default::kstore_core.plugins.PluginWarning")
+@pytest.mark.filterwarnings("default::kstore_core.discovery.PluginWarning")
 def test_of_two_commands_of_one_name_the_first_by_plugin_stays(run, install):
     install("b-late", COMMAND.format(name="greet"), group=PLUGINS)
     install("a-early", COMMAND.format(name="greet"), group=PLUGINS)
@@ -180,7 +180,7 @@ def test_of_two_commands_of_one_name_the_first_by_plugin_stays(run, install):
     )
 
 
-@pytest.mark.filterwarnings("default::kstore_core.plugins.PluginWarning")
+@pytest.mark.filterwarnings("default::kstore_core.discovery.PluginWarning")
 @pytest.mark.parametrize(
     ("source", "reason"),
     [

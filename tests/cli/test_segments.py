@@ -5,8 +5,8 @@ import shutil
 import pytest
 
 from kstore_core import Windowed, open_state, serdes, stores
+from kstore_core.discovery.registry import engine_class
 from kstore_core.engine import Rows
-from kstore_core.plugins.registry import engine_class
 from tests.support.golden import manifest
 
 HALF = "window_half_migrated_timestamped_to_headers"

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from kstore_core import Windowed, open_state, serdes, stores
-from kstore_core.plugins.registry import engine_class
+from kstore_core.discovery.registry import engine_class
 
 WINDOW = ("--retention", "5m", "--window-size", "10s")
 SESSION = ("--retention", "5m")

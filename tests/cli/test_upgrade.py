@@ -6,7 +6,7 @@ import pytest
 
 from kstore_core import open_state, stores
 from kstore_core.cli.commands import upgrade as command
-from kstore_core.maintenance.upgrade.finishing import Progress
+from kstore_core.maintenance.finish_upgrade.finishing import Progress
 from tests.support.golden import unpack
 
 pytestmark = pytest.mark.usefixtures("left_sound")

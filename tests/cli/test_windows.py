@@ -7,7 +7,7 @@ import pytest
 
 from kstore_core import Windowed, open_state, serdes, stores
 from kstore_core.cli.output.rendering import json_value
-from kstore_core.plugins.registry import engine_class
+from kstore_core.discovery.registry import engine_class
 from tests.support.golden import manifest, unhex, unhex_headers
 
 HALF = "window_half_migrated_timestamped_to_headers"

@@ -6,8 +6,8 @@ import os
 import pytest
 
 from kstore_core import open_state, stores
+from kstore_core.discovery.registry import engine_class, installed_engines
 from kstore_core.errors import CorruptionError, StorageFullError
-from kstore_core.plugins.registry import engine_class, installed_engines
 from kstore_core.testing import EngineSuite, StoreSuite
 from tests.support.installing import SAMPLE, forgetting
 

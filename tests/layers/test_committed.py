@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from kstore_core import open_state, stores
+from kstore_core.discovery.registry import engine_class
 from kstore_core.errors import StoreClosedError, UncommittedLimitError, UnsupportedError
-from kstore_core.plugins.registry import engine_class
 from kstore_core.testing import Faults, FaultyEngine
 from kstore_core.testing.kinds import KINDS, LAYERED, Kind
 from kstore_core.testing.store_suite.any_kind import get, items, put, spec

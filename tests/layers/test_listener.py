@@ -8,8 +8,8 @@ import pytest
 from hypothesis.stateful import invariant, rule
 
 from kstore_core import Headers, Windowed, serdes, stores
+from kstore_core.discovery.registry import engine_class
 from kstore_core.errors import StateError, UnsupportedError
-from kstore_core.plugins.registry import engine_class
 from kstore_core.testing import (
     KeyValueMachine,
     SessionMachine,

@@ -10,7 +10,7 @@ from asv_benchmarks.benchmarks.engines import FILLS, READS, WORKLOADS, Keys, Pai
 from asv_benchmarks.benchmarks.many_segments import ManySegments
 from asv_benchmarks.benchmarks.segmented import KINDS, SESSIONS, WINDOWS, make_workload
 from asv_benchmarks.benchmarks.workloads import VALUE
-from kstore_core.plugins.registry import installed_engines
+from kstore_core.discovery.registry import installed_engines
 
 ENGINES = [engine.name for engine in installed_engines() if engine.name in BINDINGS]
 ROWS = 1200

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from asv_benchmarks.benchmarks.engines import WORKLOADS
+from kstore_core.discovery.registry import engine_class, installed_engines
 from kstore_core.engine import EngineOptions
-from kstore_core.plugins.registry import engine_class, installed_engines
 from tests.support.page_runs import blocks
 from tests.support.places import DOCS
 

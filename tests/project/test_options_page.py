@@ -8,8 +8,8 @@ import pytest
 
 from kstore_core import open_state
 from kstore_core.changelog import LogConfig
+from kstore_core.discovery.registry import engine_class
 from kstore_core.metrics import REGISTRY
-from kstore_core.plugins.registry import engine_class
 from kstore_core.spark.kafka.options import OPTIONS
 from kstore_core.spark.source.options import READ_OPTIONS
 from kstore_core.spark.source.write_options import SINK_OPTIONS

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstore_core import open_state, stores
-from kstore_core.plugins.registry import engine_class
+from kstore_core.discovery.registry import engine_class
 from kstore_core.query import FailureReason, KeyQuery, PositionBound, RangeQuery
 from kstore_core.testing.kinds import KINDS, Kind
 from kstore_core.testing.running import quick

@@ -16,10 +16,10 @@ from kstore_core.codec.conversions.upgrades import (
     ordered_plain_to_session_headers,
     ordered_timestamped_to_headers,
 )
+from kstore_core.discovery.registry import make_engine
 from kstore_core.engine import Database, Rows
 from kstore_core.errors import FormatDowngradeError, FormatError, InconsistentStateError, SpecError
-from kstore_core.maintenance.upgrade.finishing import upgrade
-from kstore_core.plugins.registry import make_engine
+from kstore_core.maintenance.finish_upgrade.finishing import upgrade
 from kstore_core.spec import StoredSpec, StoreSpec
 from tests.support.engines import Home
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from kstore_core import open_state, stores
+from kstore_core.discovery.registry import engine_class
 from kstore_core.errors import StoreClosedError
-from kstore_core.plugins.registry import engine_class
 from kstore_core.query import (
     MultiVersionedKeyQuery,
     RangeQuery,

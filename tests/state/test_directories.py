@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kstore_core import ValueAndTimestamp, ValueTimestampHeaders, open_state, stores
+from kstore_core.discovery.registry import make_engine
 from kstore_core.errors import FormatDowngradeError, InconsistentStateError, StateError
-from kstore_core.plugins.registry import make_engine
 from tests.support.directories import CHANGELOG, digest, rows, value_of
 from tests.support.golden import manifest, raw_rows, unhex, unpack
 

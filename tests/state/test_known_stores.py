@@ -19,12 +19,12 @@ from click.testing import CliRunner
 
 from kstore_core import Windowed, open_state, stores
 from kstore_core.cli.app import kstore
+from kstore_core.discovery.registry import make_engine
 from kstore_core.errors import EngineError, PluginError, SpecError, StateError, StorageFullError
 from kstore_core.maintenance.doctor import examine
+from kstore_core.maintenance.finish_upgrade.finishing import upgrade
 from kstore_core.maintenance.migrate import migrate
-from kstore_core.maintenance.upgrade.finishing import upgrade
 from kstore_core.maintenance.verify import verify
-from kstore_core.plugins.registry import make_engine
 from kstore_core.testing import Faults, FaultyEngine
 from kstore_rocksdb import RocksDBEngine
 

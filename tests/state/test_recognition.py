@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from kstore_core import open_state, stores
 from kstore_core.cli.app import kstore
+from kstore_core.discovery.registry import engine_class
 from kstore_core.errors import (
     EngineUnavailableError,
     InconsistentStateError,
@@ -25,7 +26,6 @@ from kstore_core.errors import (
     UnknownEngineError,
 )
 from kstore_core.maintenance.migrate import migrate
-from kstore_core.plugins.registry import engine_class
 from kstore_core.state import opening
 from kstore_core.state.recognition import recognised
 from kstore_core.system.lock import LOCK_FILE, DirectoryLock, recorded_engine

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from kstore_core import StateDirectory, open_state
+from kstore_core.discovery.registry import engine_class
 from kstore_core.engine import Engine
-from kstore_core.plugins.registry import engine_class
 
 ENGINES = ("memory", "lmdb", "rocksdb")
 

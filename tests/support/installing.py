@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kstore_core import plugins
+from kstore_core import discovery
+from kstore_core.discovery import registry
 from kstore_core.hookspecs import ENGINES
-from kstore_core.plugins import registry
 from tests.support.places import TESTS
 
 SAMPLE = TESTS / "sample_plugin"
@@ -25,10 +25,10 @@ Install = Callable[..., str]
 def forgetting(patch: pytest.MonkeyPatch) -> Iterator[None]:
     """Forget afterwards what plug-ins have been loaded."""
     patch.setattr(registry, "_loaded", dict(registry._loaded))
-    plugins.installed_plugins.cache_clear()
+    discovery.installed_plugins.cache_clear()
     modules = set(sys.modules)
     yield
-    plugins.installed_plugins.cache_clear()
+    discovery.installed_plugins.cache_clear()
     for module in set(sys.modules) - modules:
         if module.startswith(("plugin_", "kstore_sample")):
             del sys.modules[module]

@@ -11,8 +11,8 @@ import pytest
 
 from kstore_core import AggregationWithHeaders, Windowed, open_state, stores
 from kstore_core.codec import session_key, window_key
+from kstore_core.discovery.registry import make_engine
 from kstore_core.errors import FormatDowngradeError
-from kstore_core.plugins.registry import make_engine
 from tests.support.directories import CHANGELOG, digest, rows, value_of
 from tests.support.golden import manifest, unhex, unhex_headers, unpack
 

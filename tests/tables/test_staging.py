@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from kstore_core import open_state, stores
+from kstore_core.discovery.registry import make_engine
 from kstore_core.engine import Rows
 from kstore_core.errors import (
     ForkedHandleError,
@@ -14,7 +15,6 @@ from kstore_core.errors import (
     UncommittedLimitError,
     UnsupportedError,
 )
-from kstore_core.plugins.registry import make_engine
 from kstore_core.tables.staging import StagedNamespace, Staging, take
 from tests.typed.processes import in_a_child
 

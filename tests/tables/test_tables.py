@@ -2,7 +2,7 @@
 
 import pytest
 
-from kstore_core.plugins.registry import make_engine
+from kstore_core.discovery.registry import make_engine
 from kstore_core.tables import Bounds, Layer, NamespaceTable, Table, Write
 from kstore_core.tables.staging import StagedNamespace, Staging
 from kstore_core.types import RecordContext

@@ -6,7 +6,7 @@ import pytest
 
 from kstore_core.clock import StreamClock
 from kstore_core.codec import segment_rows
-from kstore_core.plugins.registry import make_engine
+from kstore_core.discovery.registry import make_engine
 from kstore_core.tables import Bounds, NamespaceTable
 from kstore_core.tables.staging import StagedNamespace, Staging
 from kstore_core.tables.versioned import LATEST_PREFIX, VersionedTable

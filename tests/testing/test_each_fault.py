@@ -15,9 +15,9 @@ import pytest
 
 from kstore_core import open_state
 from kstore_core.changelog import ChangelogDirectory
+from kstore_core.discovery.registry import engine_class
 from kstore_core.errors import EngineError, StorageFullError
 from kstore_core.formats import TIMESTAMPED
-from kstore_core.plugins.registry import engine_class
 from kstore_core.testing import Faults, FaultyEngine
 from kstore_core.testing.faults import OPERATIONS
 from kstore_core.testing.kinds import EDGES, LAYERED, SESSION, VERSIONED, WINDOW, Kind, Record

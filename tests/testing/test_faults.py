@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from kstore_core import open_state
+from kstore_core.discovery.registry import engine_class
 from kstore_core.engine import Rows
 from kstore_core.errors import (
     CorruptionError,
     EngineError,
     StorageFullError,
 )
-from kstore_core.plugins.registry import engine_class
 from kstore_core.testing import Faults, FaultyEngine
 from kstore_core.testing.faults import OPERATIONS
 from kstore_core.testing.kinds import KINDS, SESSION, WINDOW

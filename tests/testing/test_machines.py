@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kstore_core.plugins.registry import engine_class
+from kstore_core.discovery.registry import engine_class
 from kstore_core.testing import KeyValueMachine, VersionedMachine, run_machine
 from kstore_core.testing.kinds import KEY_VALUE, VERSIONED, Kind
 from tests.support.engines import ENGINES

@@ -2,7 +2,7 @@
 
 import contextlib
 
-from kstore_core.plugins.registry import make_engine
+from kstore_core.discovery.registry import make_engine
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import pytest
 
 from kstore_core import open_state, stores
 from kstore_core.codec.keys.row_pairs import RowPairs
-from kstore_core.plugins.registry import make_engine
+from kstore_core.discovery.registry import make_engine
 from kstore_core.spec import StoreSpec
 from tests.support.engines import Home
 from tests.support.golden import GOLDEN, lines

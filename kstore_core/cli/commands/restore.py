@@ -24,8 +24,8 @@ from kstore_core.cli.output.rendering import printable
 from kstore_core.cli.parameters.brokers import LOG, Brokers, client_settings, open_topic
 from kstore_core.cli.parameters.options import engine_option, json_option, spec_options
 from kstore_core.cli.parameters.values import NEW_DIRECTORY
+from kstore_core.discovery.registry import make_engine
 from kstore_core.errors import SpecError, UnsupportedError
-from kstore_core.plugins.registry import make_engine
 from kstore_core.restore.replay import RestoreProgress
 from kstore_core.restore.rows import Restored
 from kstore_core.spec import StoreSpec

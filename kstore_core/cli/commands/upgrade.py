@@ -18,8 +18,8 @@ from kstore_core.cli.parameters.options import (
     spec_options,
 )
 from kstore_core.cli.parameters.places import refuse_shards
-from kstore_core.maintenance.upgrade.finishing import Progress, Upgraded
-from kstore_core.maintenance.upgrade.finishing import upgrade as upgrade_store
+from kstore_core.maintenance.finish_upgrade.finishing import Progress, Upgraded
+from kstore_core.maintenance.finish_upgrade.finishing import upgrade as upgrade_store
 from kstore_core.spec import Shape
 
 __all__ = ["upgrade"]

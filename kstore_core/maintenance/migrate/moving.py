@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kstore_core.changelog import Changelog
+from kstore_core.discovery.registry import make_engine
 from kstore_core.engine import Engine
 from kstore_core.errors import SpecError, StateError
 from kstore_core.hints import command
 from kstore_core.maintenance.migrate.results import Migrated, MigrateProgress, ProgressCallback
 from kstore_core.maintenance.migrate.swapping import discard, set_aside, swap
 from kstore_core.maintenance.migrate.work import To, Work, check_on_disk
-from kstore_core.plugins.registry import make_engine
 from kstore_core.spec import StoreSpec, check_name
 from kstore_core.state import open_state
 from kstore_core.state.migration_note import Plan, read_plan

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kstore_core.engine import Engine
 from kstore_core.errors import StateError, UnsupportedError
-from kstore_core.maintenance.upgrade.finishing import databases
+from kstore_core.maintenance.finish_upgrade.finishing import databases
 from kstore_core.state.migration_note import Move, Plan, places
 from kstore_core.system.directories import sync_directory
 from kstore_core.system.lock import DirectoryLock

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import cast
 
 from kstore_core.changelog import Changelog
+from kstore_core.discovery.registry import make_engine
 from kstore_core.engine import Engine
 from kstore_core.errors import FormatDowngradeError, SpecError, StateError, UnsupportedError
 from kstore_core.formats import ValueFormat, named
 from kstore_core.hints import command
+from kstore_core.maintenance.finish_upgrade.finishing import databases, kind_of
 from kstore_core.maintenance.migrate.contents import opened
 from kstore_core.maintenance.migrate.copying import Place, copy, losses, verify
 from kstore_core.maintenance.migrate.from_log import check_log, compare, restore_versions
 from kstore_core.maintenance.migrate.results import Migrated, MigrateProgress, ProgressCallback
 from kstore_core.maintenance.migrate.swapping import clean, discard, moves, set_aside, swap
-from kstore_core.maintenance.upgrade.finishing import databases, kind_of
-from kstore_core.plugins.registry import make_engine
 from kstore_core.spec import StoreSpec
 from kstore_core.state import open_state
 from kstore_core.state.migration_note import Plan, places

@@ -16,7 +16,7 @@ from kstore_core.maintenance.verify.kinds import Kind
 from kstore_core.maintenance.verify.rows import LEFT_OUT, Fault, RowCheck, SegmentTime
 from kstore_core.offsets import StoreRecord
 from kstore_core.tables import OFFSETS
-from kstore_core.tables.upgrading import check_namespaces, look_at
+from kstore_core.tables.upgrade.decision import check_namespaces, look_at
 
 __all__ = ["DatabaseCheck", "FaultCallback"]
 

@@ -78,8 +78,8 @@ def _loaded(distribution: str, module: str, faults: list[str]) -> str | None:
 
 def _engines() -> list[str]:
     """The engines that can be loaded here."""
+    from kstore_core.discovery.registry import engine_class, installed_engines
     from kstore_core.errors import EngineUnavailableError
-    from kstore_core.plugins.registry import engine_class, installed_engines
 
     usable = []
     for name in sorted({found.name for found in installed_engines()}):

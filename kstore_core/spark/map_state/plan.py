@@ -113,7 +113,7 @@ def check_unique(df: DataFrame) -> None:
 
 
 def _check_engine(engine: str, spec: StoreSpec) -> None:
-    from kstore_core.plugins.registry import engine_class
+    from kstore_core.discovery.registry import engine_class
 
     check_shared_engine(engine)
     if engine_class(engine).capabilities.children and spec.shape in ("window", "session"):

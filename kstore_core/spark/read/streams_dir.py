@@ -194,7 +194,7 @@ def _tasks_of(
 
 
 def _stores_of(task: Path) -> list[str]:
-    from kstore_core.plugins.registry import make_engine
+    from kstore_core.discovery.registry import make_engine
     from kstore_core.state.contents import store_names
 
     return store_names(make_engine(_engine_of(task), None), task, ())

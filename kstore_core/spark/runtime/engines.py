@@ -6,10 +6,10 @@ import os
 import socket
 import sys
 
+from kstore_core.discovery.registry import engine_class
 from kstore_core.engine import Engine
 from kstore_core.errors import EngineUnavailableError, UnknownEngineError, UnsupportedError
 from kstore_core.hints import EXTRAS, install
-from kstore_core.plugins.registry import engine_class
 
 __all__ = ["check_shared_engine", "engine_on_worker", "this_worker"]
 

@@ -32,7 +32,7 @@ from kstore_core.tables.segments.progress import commit_of, lost_rows
 from kstore_core.tables.segments.segment import Segment
 from kstore_core.tables.segments.sleeping import SleepingDatabase
 from kstore_core.tables.staging import StagedNamespace, Staging, reserve
-from kstore_core.tables.upgrading import check_namespaces, open_table
+from kstore_core.tables.upgrade.decision import check_namespaces, open_table
 
 __all__ = ["MAX_OPEN", "ChildSegments", "max_open"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from kstore_core.changelog import FileChangelog
 from kstore_core.engine import Capabilities
+from kstore_core.maintenance.finish_upgrade.finishing import upgrade
 from kstore_core.maintenance.migrate import migrate
-from kstore_core.maintenance.upgrade.finishing import upgrade
 from kstore_core.testing.interrupter.trial import Trial
 from kstore_core.testing.killer.combinations import Combination
 from kstore_core.testing.killer.subject import Subject

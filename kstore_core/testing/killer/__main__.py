@@ -16,7 +16,7 @@ from dataclasses import astuple, fields
 from functools import partial
 from pathlib import Path
 
-from kstore_core.plugins.registry import make_engine
+from kstore_core.discovery.registry import make_engine
 from kstore_core.testing.killer import Killer, Tally, combination, combinations
 
 _TOGETHER = 10

@@ -10,6 +10,7 @@ import pytest
 
 from kstore_core import ValueAndTimestamp, open_state, stores
 from kstore_core.codec import window_key
+from kstore_core.discovery.registry import make_engine
 from kstore_core.engine import Rows
 from kstore_core.errors import (
     CorruptionError,
@@ -26,7 +27,6 @@ from kstore_core.formats import ORDERED_TIMESTAMPED, PLAIN, TIMESTAMPED, VERSION
 from kstore_core.maintenance.migrate import contents, copying, drop_old, migrate, work
 from kstore_core.maintenance.migrate.contents import opened
 from kstore_core.maintenance.migrate.converting import Converter
-from kstore_core.plugins.registry import make_engine
 from kstore_core.state.migration_note import places, read_plan
 from kstore_core.tables import Layer, Write
 from kstore_core.testing.kinds import KINDS

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from kstore_core import Windowed, open_state
+from kstore_core.discovery.registry import make_engine
 from kstore_core.engine import Database, Rows
-from kstore_core.plugins.registry import make_engine
 from kstore_core.spec import StoreSpec
 from kstore_core.testing.kinds import KINDS, Kind
 

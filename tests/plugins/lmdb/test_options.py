@@ -81,7 +81,7 @@ def test_the_registry_finds_it_or_says_what_to_install(present: bool) -> None:
         f"if not {present}:\n"
         "    sys.modules['lmdb'] = None\n"
         "from kstore_core.errors import EngineUnavailableError\n"
-        "from kstore_core.plugins.registry import engine_class\n"
+        "from kstore_core.discovery.registry import engine_class\n"
         "try:\n"
         "    print(engine_class('lmdb').__name__)\n"
         "except EngineUnavailableError as error:\n"

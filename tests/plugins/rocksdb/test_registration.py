@@ -48,7 +48,7 @@ def test_the_registry_finds_it_or_says_what_to_install(present: bool) -> None:
         code += "sys.modules['rocksdict'] = None\n"
     code += (
         "from kstore_core.errors import EngineUnavailableError\n"
-        "from kstore_core.plugins.registry import engine_class\n"
+        "from kstore_core.discovery.registry import engine_class\n"
         "try:\n"
         "    print(engine_class('rocksdb').__name__)\n"
         "except EngineUnavailableError as error:\n"
@@ -65,7 +65,7 @@ def test_the_registry_finds_it_or_says_what_to_install(present: bool) -> None:
 
 
 def test_importing_core_does_not_import_the_binding() -> None:
-    code = "import sys, kstore_core.plugins.registry; print('rocksdict' in sys.modules)"
+    code = "import sys, kstore_core.discovery.registry; print('rocksdict' in sys.modules)"
     output = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kstore_core.discovery.registry import engine_class
 from kstore_core.errors import UnsupportedError
-from kstore_core.plugins.registry import engine_class
 from kstore_core.spark import (
     check_cluster,
     map_state,

@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from kstore_core import open_state
+from kstore_core.discovery.registry import engine_class
 from kstore_core.errors import EngineError
-from kstore_core.plugins.registry import engine_class
 from kstore_core.testing.faults import Faults, FaultyEngine
 from tests.support.fingerprints import fingerprint
 from tests.tables.segments.rows import records, row, rows_of, window_spec

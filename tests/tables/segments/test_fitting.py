@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kstore_core import Windowed, open_state, stores
+from kstore_core.discovery.registry import engine_class
 from kstore_core.engine import Rows
 from kstore_core.errors import InconsistentStateError
-from kstore_core.plugins.registry import engine_class
 from tests.support.golden import unpack
 from tests.tables.segments.rows import FOREVER, forget_commits, window_spec
 

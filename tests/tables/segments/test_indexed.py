@@ -15,9 +15,9 @@ from kstore_core import open_state, stores
 from kstore_core.clock import segment_id
 from kstore_core.codec import key_first_window_key, time_first_window_key
 from kstore_core.codec.keys.row_pairs import RowPairs
+from kstore_core.discovery.registry import engine_class
 from kstore_core.errors import FormatError, KeyTooLongError, UncommittedLimitError, UnsupportedError
 from kstore_core.keys import WINDOW_TIME_FIRST, rows_of
-from kstore_core.plugins.registry import engine_class
 from kstore_core.tables import Bounds, Write
 from kstore_core.testing import run_machine
 from kstore_core.testing.machines.scratch import ScratchMachine

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from kstore_core import open_state
-from kstore_core.plugins.registry import engine_class
+from kstore_core.discovery.registry import engine_class
 from tests.support.places import ROOT
 from tests.tables.segments.killed import PARTITION, starts
 from tests.tables.segments.rows import kafkas_offset, window_spec

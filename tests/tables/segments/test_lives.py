@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kstore_core import ValueTimestampHeaders, stores
+from kstore_core.discovery.registry import engine_class
 from kstore_core.engine import Rows
 from kstore_core.errors import (
     EngineLockedError,
@@ -14,7 +15,6 @@ from kstore_core.errors import (
     SpecError,
     UnsupportedError,
 )
-from kstore_core.plugins.registry import engine_class
 from kstore_core.tables import Bounds
 from tests.support.fingerprints import fingerprint
 from tests.tables.segments.rows import row, rows_of, window_spec

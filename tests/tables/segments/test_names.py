@@ -7,9 +7,9 @@ import logging
 import pytest
 
 from kstore_core import open_state, stores
+from kstore_core.discovery.registry import engine_class
 from kstore_core.engine import Rows
 from kstore_core.errors import InconsistentStateError
-from kstore_core.plugins.registry import engine_class
 from kstore_core.tables.segments.names import name_of, starts
 from tests.support.fingerprints import fingerprint
 from tests.support.golden import unpack

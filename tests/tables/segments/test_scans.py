@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kstore_core import open_state
+from kstore_core.discovery.registry import engine_class
 from kstore_core.errors import EngineError, StoreClosedError
-from kstore_core.plugins.registry import engine_class
 from kstore_core.tables import Bounds
 from kstore_core.testing import Faults, FaultyEngine
 from tests.tables.segments.rows import INTERVAL, row, rows_of, window_spec

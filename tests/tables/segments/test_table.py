@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from kstore_core import open_state
 from kstore_core.clock import segment_id
+from kstore_core.discovery.registry import engine_class
 from kstore_core.engine import Engine
 from kstore_core.errors import KeyTooLongError, StoreClosedError, UncommittedLimitError
 from kstore_core.keys import WINDOW
-from kstore_core.plugins.registry import engine_class
 from kstore_core.tables import Bounds, Layer, Write
 from tests.tables.segments.rows import INTERVAL, row, rows_of, window_spec
 

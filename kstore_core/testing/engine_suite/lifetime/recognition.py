@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kstore_core.discovery.registry import engine_class, installed_engines
 from kstore_core.engine import Engine
 from kstore_core.errors import EngineUnavailableError
-from kstore_core.plugins.registry import engine_class, installed_engines
 from kstore_core.testing.engine_suite.base import STORE, EnginePart
 from kstore_core.testing.engine_suite.lifetime.opening import trace
 

@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from kstore_core import open_state, plugins, stores
+from kstore_core import open_state, stores
+from kstore_core.discovery import PluginWarning, installed_plugins, require, wrap_table
 from kstore_core.errors import PluginError
 from kstore_core.hookspecs import PLUGINS
-from kstore_core.plugins import PluginWarning, installed_plugins, require, wrap_table
 from kstore_core.tables import Bounds
 
 SPEC = stores.key_value("s")
@@ -44,7 +44,7 @@ def table(fresh):
     """The table of an open store, which no plug-in has seen."""
     with open_state("nowhere", engine="memory") as state:
         below = state.open(SPEC).table
-        plugins.installed_plugins.cache_clear()
+        installed_plugins.cache_clear()
         yield below
 
 
@@ -208,7 +208,7 @@ def test_a_warning_made_an_error_keeps_the_store_closed(add, tmp_path):
     code = (
         "import sys, warnings; sys.path[:0] = sys.argv[2:]\n"
         "from kstore_core import open_state, stores\n"
-        "from kstore_core.plugins import PluginWarning\n"
+        "from kstore_core.discovery import PluginWarning\n"
         "warnings.simplefilter('error', PluginWarning)\n"
         "with open_state(sys.argv[1], engine='memory') as state:\n"
         "    state.open(stores.key_value('s'))\n"

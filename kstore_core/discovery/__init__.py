@@ -1,6 +1,6 @@
 """Plug-ins of other distributions: found by entry point, loaded and checked one by one."""
 
-from kstore_core.plugins.entry_points import (
+from kstore_core.discovery.entry_points import (
     NOT_A_PLUGINS,
     Announced,
     Plugin,

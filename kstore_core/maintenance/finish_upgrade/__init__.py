@@ -1,6 +1,6 @@
 """Moving every row that is still in an older format to the newer one; see docs/upgrade.md."""
 
-from kstore_core.maintenance.upgrade.finishing import (
+from kstore_core.maintenance.finish_upgrade.finishing import (
     Progress,
     Upgraded,
     databases,

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, get_args
 from kstore_core.engine import Database, Engine, Rows
 from kstore_core.errors import FormatDowngradeError, SpecError, StateError
 from kstore_core.formats import FORMATS, ValueFormat, named, of_shape
-from kstore_core.maintenance.upgrade.draining import BATCH_ROWS, drain
+from kstore_core.maintenance.finish_upgrade.draining import BATCH_ROWS, drain
 from kstore_core.offsets import CLOSED, OPEN, STATUS
 from kstore_core.spec import Shape, StoredSpec
 from kstore_core.state import open_state
@@ -26,7 +26,7 @@ from kstore_core.system.interrupts import interruptible, uninterrupted
 from kstore_core.tables import OFFSETS
 from kstore_core.tables.segments.names import by_id, starts
 from kstore_core.tables.segments.prefixes import ID_BYTES
-from kstore_core.tables.upgrading import DEFAULT
+from kstore_core.tables.upgrade.decision import DEFAULT
 
 __all__ = ["Progress", "Upgraded", "databases", "kind_of", "upgrade"]
 

@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from kstore_core import formats, open_state, stores
+from kstore_core.discovery.registry import make_engine
 from kstore_core.engine import Rows
 from kstore_core.errors import (
     ForkedHandleError,
@@ -14,11 +15,10 @@ from kstore_core.errors import (
     StorageFullError,
     UnsupportedError,
 )
-from kstore_core.plugins.registry import make_engine
 from kstore_core.tables import Bounds, NamespaceTable
-from kstore_core.tables.dual import DualTable
 from kstore_core.tables.staging import Staging
-from kstore_core.tables.upgrading import Layout, look_at, open_table
+from kstore_core.tables.upgrade.decision import Layout, look_at, open_table
+from kstore_core.tables.upgrade.dual import DualTable
 from kstore_core.testing.faults import Faults, FaultyEngine
 from tests.typed.processes import in_a_child
 

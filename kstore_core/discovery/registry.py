@@ -7,11 +7,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from kstore_core.engine import DURABILITY_LEVELS, Capabilities, Engine, EngineOptions
-from kstore_core.errors import EngineUnavailableError, UnknownEngineError
-from kstore_core.hints import EXTRAS, install
-from kstore_core.hookspecs import ENGINES
-from kstore_core.plugins import (
+from kstore_core.discovery import (
     NOT_A_PLUGINS,
     Announced,
     advice,
@@ -20,6 +16,10 @@ from kstore_core.plugins import (
     load_hooks,
     reason,
 )
+from kstore_core.engine import DURABILITY_LEVELS, Capabilities, Engine, EngineOptions
+from kstore_core.errors import EngineUnavailableError, UnknownEngineError
+from kstore_core.hints import EXTRAS, install
+from kstore_core.hookspecs import ENGINES
 
 __all__ = ["engine_class", "installed_engines", "make_engine"]
 

@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 )
 
 from kstore_core import ValueAndTimestamp, ValueTimestampHeaders, formats, stores
-from kstore_core.maintenance.upgrade.finishing import upgrade
+from kstore_core.maintenance.finish_upgrade.finishing import upgrade
 from kstore_core.testing.models import KeyValueModel, VersionedModel
 from tests.support.engines import ENGINES, Home
 from tests.support.sound import assert_sound

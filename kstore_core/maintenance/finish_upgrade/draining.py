@@ -16,7 +16,7 @@ from kstore_core.engine import Chunk, Database, Namespace, Rows
 from kstore_core.formats import Convert, ValueFormat, by_name
 from kstore_core.offsets import Entries, StoreRecord, read_record
 from kstore_core.tables import OFFSETS
-from kstore_core.tables.upgrading import DEFAULT, check_namespaces, drop_empty, look_at
+from kstore_core.tables.upgrade.decision import DEFAULT, check_namespaces, drop_empty, look_at
 
 __all__ = ["BATCH_ROWS", "BatchCallback", "drain"]
 

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from kstore_core import formats
+from kstore_core.discovery.registry import make_engine
 from kstore_core.engine import Rows
 from kstore_core.errors import (
     FormatError,
@@ -15,11 +16,10 @@ from kstore_core.errors import (
     UncommittedLimitError,
     UnsupportedError,
 )
-from kstore_core.plugins.registry import make_engine
 from kstore_core.tables import Bounds, Write
-from kstore_core.tables.dual import DualTable
 from kstore_core.tables.staging import Staging, take
-from kstore_core.tables.upgrading import open_table
+from kstore_core.tables.upgrade.decision import open_table
+from kstore_core.tables.upgrade.dual import DualTable
 
 OLDER, NEWER = formats.TIMESTAMPED, formats.TIMESTAMPED_HEADERS
 OLD, NEW = OLDER.namespace, NEWER.namespace

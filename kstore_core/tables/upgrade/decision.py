@@ -13,8 +13,8 @@ from kstore_core.errors import FormatDowngradeError, InconsistentStateError
 from kstore_core.formats import PLAIN, TIMESTAMPED, ValueFormat, by_name, of_shape
 from kstore_core.hints import command
 from kstore_core.tables import OFFSETS, NamespaceTable, StoredTable
-from kstore_core.tables.dual import DualTable
 from kstore_core.tables.staging import StagedNamespace, Staging
+from kstore_core.tables.upgrade.dual import DualTable
 
 __all__ = ["DEFAULT", "Layout", "check_namespaces", "drop_empty", "look_at", "open_table"]
 

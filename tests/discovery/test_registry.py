@@ -5,10 +5,10 @@ import sys
 import pytest
 
 from kstore_core import open_state, stores
+from kstore_core.discovery import registry
+from kstore_core.discovery.registry import engine_class, installed_engines, make_engine
 from kstore_core.engine import Engine
 from kstore_core.errors import EngineUnavailableError, SpecError, UnknownEngineError
-from kstore_core.plugins import registry
-from kstore_core.plugins.registry import engine_class, installed_engines, make_engine
 from kstore_memory import MemoryEngine
 
 GOOD = """

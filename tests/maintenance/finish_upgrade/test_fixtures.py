@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from kstore_core import formats, open_state
-from kstore_core.maintenance.upgrade.finishing import upgrade
-from kstore_core.plugins.registry import engine_class
+from kstore_core.discovery.registry import engine_class
+from kstore_core.maintenance.finish_upgrade.finishing import upgrade
 from kstore_core.spec import StoreSpec
 from tests.data.make import HERE, contents, plans, put, row_counts
 from tests.support.engines import ENGINES

@@ -19,6 +19,7 @@ from kstore_core import (
     open_state,
     stores,
 )
+from kstore_core.discovery.registry import make_engine
 from kstore_core.engine import Rows
 from kstore_core.errors import (
     EngineLockedError,
@@ -29,9 +30,8 @@ from kstore_core.errors import (
     StateError,
     StorageFullError,
 )
-from kstore_core.maintenance.upgrade.finishing import Progress, Upgraded, upgrade
+from kstore_core.maintenance.finish_upgrade.finishing import Progress, Upgraded, upgrade
 from kstore_core.offsets import STATUS, read_record
-from kstore_core.plugins.registry import make_engine
 from kstore_core.serdes import INT64, UTF8
 from kstore_core.testing.faults import Faults, FaultyEngine
 from tests.support.engines import ENGINES
@@ -393,7 +393,7 @@ def test_a_batch_that_fails_leaves_a_store_with_the_same_contents(nth):
 ROWS = 4000
 CHILD = """
 import sys
-from kstore_core.maintenance.upgrade.finishing import upgrade
+from kstore_core.maintenance.finish_upgrade.finishing import upgrade
 def say(progress):
     print(progress.moved, flush=True)
 upgrade(sys.argv[1], "s", engine=sys.argv[2], batch_rows=7, progress=say)
