@@ -361,7 +361,11 @@ cdef class HeadersValues(Values):
             # A tombstone's headers go to the changelog only: here it is a key and nothing else.
             return self._serialized(key, None, headers)
         cdef int64_t millis = self._time(timestamp)
-        raw_key, data = self._serialized(key, value, headers)
+        cdef object raw_key, data
+        if self._blind:  # without the tuple of _serialized, which is a twentieth of a put
+            raw_key, data = self.raw_key(key), self.value.write(value, key)
+        else:
+            raw_key, data = self._serialized(key, value, headers)
         return raw_key, None if data is None else joined(data, headers, True, millis)
 
     cdef object value_of(self, bytes raw, object key):

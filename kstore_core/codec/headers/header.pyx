@@ -4,7 +4,7 @@
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
-from cpython.object cimport PyObject_RichCompare
+from cpython.object cimport PyObject, PyObject_RichCompare
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.stdint cimport INT32_MAX, int32_t, uint8_t
@@ -34,7 +34,10 @@ from kstore_core.codec.primitives.wire cimport (
 from kstore_core.errors import FormatError
 
 cdef extern from "Python.h":
+    void *PyUnicode_1BYTE_DATA(object text)
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
+    Py_ssize_t PyUnicode_GET_LENGTH(object text)
+    bint PyUnicode_IS_COMPACT_ASCII(PyObject *text)
     object PyUnicode_FromObject(object text)
 
 cdef KeyCache KEYS
@@ -132,6 +135,17 @@ cdef Header as_header(object pair, Py_ssize_t position):
 
 # ---------------------------------------------------------------- to bytes
 
+cdef const char *utf8(str key, Py_ssize_t *size, Py_ssize_t position) except NULL:
+    """The UTF-8 form of a header's key, which the key keeps."""
+    try:
+        return PyUnicode_AsUTF8AndSize(key, size)
+    except UnicodeEncodeError as error:
+        raise FormatError(
+            f"header {position}: the key {key!r} has a lone surrogate at {error.start} "
+            "and so no UTF-8 form"
+        ) from None
+
+
 cdef int write_pair(Scratch *scratch, object pair, Py_ssize_t position) except -1:
     """Append the bytes of one header: a Header, or a pair that would make one."""
     cdef Header header
@@ -140,22 +154,21 @@ cdef int write_pair(Scratch *scratch, object pair, Py_ssize_t position) except -
     cdef Py_ssize_t value_size = -1
     cdef const uint8_t *value_data = NULL
     cdef uint8_t *here
-    cdef object key, value
-    if type(pair) is tuple and len(<tuple>pair) == 2:
+    cdef str key
+    cdef bytes value
+    if (
+        type(pair) is tuple and len(<tuple>pair) == 2 and type((<tuple>pair)[0]) is str
+        and ((<tuple>pair)[1] is None or type((<tuple>pair)[1]) is bytes)
+    ):
         key, value = <tuple>pair
-        if type(key) is not str or not (value is None or type(value) is bytes):
-            header = as_header(pair, position)
-            key, value = header.key, header.value
     else:
-        header = as_header(pair, position)
+        header = <Header>pair if type(pair) is Header else as_header(pair, position)
         key, value = header.key, header.value
-    try:
-        key_data = PyUnicode_AsUTF8AndSize(key, &key_size)
-    except UnicodeEncodeError as error:
-        raise FormatError(
-            f"header {position}: the key {key!r} has a lone surrogate at {error.start} "
-            "and so no UTF-8 form"
-        ) from None
+    if PyUnicode_IS_COMPACT_ASCII(<PyObject *>key):
+        key_data = <const char *>PyUnicode_1BYTE_DATA(key)
+        key_size = PyUnicode_GET_LENGTH(key)
+    else:
+        key_data = utf8(key, &key_size, position)
     if value is not None:
         value_data = <const uint8_t *>PyBytes_AS_STRING(value)
         value_size = PyBytes_GET_SIZE(value)
