@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kstore_core import Windowed, open_state, stores
+from kstore_core.discovery.registry import make_engine
 from kstore_core.engine import Database, Engine
-from kstore_core.plugins.registry import make_engine
 from kstore_core.spec import StoreSpec
 from kstore_core.testing.kinds import EDGES, KINDS, Kind
 
