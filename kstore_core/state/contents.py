@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kstore_core.engine import Engine
 from kstore_core.errors import StateError
-from kstore_core.offsets import StoreRecord, read_record
+from kstore_core.offsets.entries import StoreRecord, read_record
 from kstore_core.spec import check_name, is_name
 from kstore_core.state.migration_note import check_not_moving, moving
 from kstore_core.tables import OFFSETS

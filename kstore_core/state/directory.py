@@ -18,7 +18,8 @@ from kstore_core.errors import SpecError, StateError, UnsupportedError
 from kstore_core.layers import CacheBudget
 from kstore_core.layers.current_record import CurrentRecord, OpenRecord
 from kstore_core.metrics import Metric, MetricsRegistry
-from kstore_core.offsets import Partition, StoreRecord, check_offsets, common_offsets
+from kstore_core.offsets.checks import check_offsets
+from kstore_core.offsets.entries import Partition, StoreRecord, common_offsets
 from kstore_core.offsets.notes import check_notes
 from kstore_core.partition_time import partition_time
 from kstore_core.restore.replay import RestoreListener

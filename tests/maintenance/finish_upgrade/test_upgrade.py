@@ -31,7 +31,7 @@ from kstore_core.errors import (
     StorageFullError,
 )
 from kstore_core.maintenance.finish_upgrade.finishing import Progress, Upgraded, upgrade
-from kstore_core.offsets import STATUS, read_record
+from kstore_core.offsets.entries import STATUS, read_record
 from kstore_core.serdes import INT64, UTF8
 from kstore_core.testing.faults import Faults, FaultyEngine
 from tests.support.engines import ENGINES
