@@ -400,6 +400,7 @@ upgrade(sys.argv[1], "s", engine=sys.argv[2], batch_rows=7, progress=say)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", [name for name in ENGINES if name != "memory"])
 @pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGINT])
 def test_a_killed_upgrade_goes_on_where_it_was(home, engine, kill):

@@ -198,6 +198,7 @@ def writes_of_a_life(tmp_path, engine, level):
         return faults.counts["write"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("level", "error"),
     [("process", Crash), ("process", StorageFullError), ("changelog", Crash)],
