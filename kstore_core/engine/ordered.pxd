@@ -1,5 +1,5 @@
 cdef extern from "Python.h":
-    # Each tells whether the collector was enabled before.
+    # Each returns True if the collector was enabled before.
     int PyGC_Disable()
     int PyGC_Enable()
 

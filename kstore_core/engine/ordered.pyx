@@ -1,11 +1,11 @@
 # cython: language_level=3
-"""An ordered map of bytes that sorts only when somebody looks.
+"""An ordered map of bytes that sorts at the first scan.
 
-A put costs what a dict costs. The first scan sorts; each later one merges in only the keys that
-changed since, so that a put followed by a scan, record after record, stays cheap. A view is a
-moment of the map: while one is alive, chunks that it may hold are copied before they are changed.
+A put costs as much as a dict's. The first scan sorts; each later scan merges only the keys changed
+since then, so that a scan after every put stays cheap. A view is a snapshot of the map: while it is
+alive, the chunks that it may share are copied before they are changed.
 
-Staging keeps its uncommitted rows in one of these, the memory engine all of its rows.
+Staging stores its uncommitted rows in such a map, the memory engine all of its rows.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -23,7 +23,7 @@ cdef Py_ssize_t _CHUNK = 256  # rows in a chunk after a rebuild; a chunk of twic
 
 
 cpdef int close_chunks(object chunks) except -1:
-    """Close an iterator of chunks that is not read to its end; one without a close needs none."""
+    """Close an iterator of chunks that is not read to its end, if it has a ``close``."""
     close = getattr(chunks, "close", None)
     if close is not None:
         close()
@@ -55,7 +55,7 @@ cdef Py_ssize_t bisect_left(list keys, bytes key) noexcept:
 
 
 cdef Py_ssize_t chunk_of(list firsts, bytes key) noexcept:
-    """The chunk in which ``key`` is, or would be put, by the chunks' first keys."""
+    """The index of the chunk of ``key``, present or not, from the chunks' first keys."""
     cdef Py_ssize_t index = bisect_left(firsts, key)
     if index < len(firsts) and compare(<bytes>firsts[index], key) == 0:
         return index
@@ -63,21 +63,21 @@ cdef Py_ssize_t chunk_of(list firsts, bytes key) noexcept:
 
 
 def take(pairs, Py_ssize_t size, bytes hi=None):
-    """Up to ``size`` rows of an iterator of ``(key, value)``, for engines whose binding gives such.
+    """Up to ``size`` rows of an iterator of ``(key, value)``, for engines whose binding has one.
 
     Parameters
     ----------
     pairs : iterator of (bytes, bytes)
-        Ascending where there is a ``hi``.
+        Ascending if ``hi`` is given.
     size : int
-        At least 1; not one pair more is taken from ``pairs``.
+        At least 1; no further pair is read from ``pairs``.
     hi : bytes, optional
         The rows end before it.
 
     Returns
     -------
     tuple of (list of bytes, list of bytes, bool)
-        Keys, values, and whether there may be more of them.
+        Keys, values, and True if there may be more rows.
     """
     cdef list keys = [], values = []
     for key, value in pairs:
@@ -124,8 +124,8 @@ cdef int compare_entries(const void *a, const void *b) noexcept nogil:
 cdef tuple ordered_items(dict rows):
     """The keys of ``rows`` in order and their values, as two lists.
 
-    Sorts by the first sixteen bytes as two numbers, which takes a third of the time that sorting
-    the keys as objects does.
+    Sorts by the first sixteen bytes as two numbers, in a third of the time of a sort of the
+    objects.
     """
     cdef Py_ssize_t count = len(rows), index = 0, at = 0
     cdef Entry *entries = <Entry *>PyMem_Malloc(max(count, 1) * sizeof(Entry))
@@ -172,14 +172,14 @@ cdef class _Chunk:
 cdef class OrderedRows:
     """A map from bytes to values, readable in key order both ways, with free snapshots.
 
-    Several threads may use it, each method at once. Python 3.11 collects garbage wherever a list is
-    made, which runs finalizers, and so lets other threads in: where that must not be, the collector
-    waits.
+    Several threads may use it; each method is atomic. Python 3.11 may collect garbage when a list
+    is made, which runs finalizers and so other threads. Code that must not be interrupted disables
+    the collector.
 
     Attributes
     ----------
     rows : dict
-        All rows, unordered. Read it; change it only through the methods.
+        All rows, unordered. Change it only through the methods.
     """
 
     def __cinit__(self):
@@ -198,7 +198,7 @@ cdef class OrderedRows:
         self.set(key, value)
 
     def remove(self, bytes key not None):
-        """Forget ``key``; tells whether it was there."""
+        """Remove ``key``. Return True if it was present."""
         return self.unset(key)
 
     cdef tuple items(self):
@@ -221,7 +221,7 @@ cdef class OrderedRows:
         return True
 
     cpdef OrderedView view(self):
-        """This moment of the map, in order, whatever is put afterwards."""
+        """A snapshot of the map, in order."""
         cdef OrderedView view = OrderedView.__new__(OrderedView)
         if self._pending or not self._chunks:
             self._arrange()
@@ -234,7 +234,7 @@ cdef class OrderedRows:
         return view
 
     cdef int _arrange(self) except -1:
-        """Bring the chunks up to date, before any other thread has a turn."""
+        """Bring the chunks up to date, before any other thread runs."""
         cdef bint collecting = PyGC_Disable()
         try:
             if self._chunks:
@@ -314,7 +314,7 @@ cdef class OrderedRows:
 
 
 cdef class OrderedView:
-    """A moment of an :class:`OrderedRows`."""
+    """A snapshot of an :class:`OrderedRows`."""
 
     def __dealloc__(self):
         if self._owner is not None:
@@ -365,7 +365,7 @@ cdef class OrderedScan:
         return chunk
 
     cdef tuple all(self):
-        """What is left, as one chunk, which may be empty."""
+        """The remaining rows as one chunk, which may be empty."""
         cdef list keys = [], values = []
         cdef tuple chunk = self.next_chunk()
         while chunk is not None:

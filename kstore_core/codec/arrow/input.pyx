@@ -16,7 +16,7 @@ cdef enum:
 cdef class Column:
 
     cdef bint is_wide(self) except -1:
-        """Whether the offsets of this binary or string column have 64 bits."""
+        """Return True if the offsets of this binary or string column have 64 bits."""
         return self.schema.format[0] in (b"Z", b"U")
 
     cdef int as_texts(self, Texts *texts, str what, bint strings) except -1:

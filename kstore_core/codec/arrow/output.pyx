@@ -18,7 +18,7 @@ cdef void release_array(ArrowArray *array) noexcept nogil:
         free(<void *>array.buffers[i])
     free(array.buffers)
     for i in range(array.n_children):
-        if array.children[i].release is not NULL:       # else somebody moved it away
+        if array.children[i].release is not NULL:       # else it was moved to another owner
             array.children[i].release(array.children[i])
         free(array.children[i])
     free(array.children)

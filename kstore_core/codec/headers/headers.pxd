@@ -1,10 +1,10 @@
 # cython: language_level=3
 
 cdef class Headers:
-    cdef bytes _source          # holds the encoded headers; None once they were changed
-    cdef Py_ssize_t _start      # where in it
+    cdef bytes _source          # contains the encoded headers; None after a change
+    cdef Py_ssize_t _start      # their position in it
     cdef Py_ssize_t _size
-    cdef tuple _items           # of Header; None while nobody has looked
+    cdef tuple _items           # of Header; None until decoded
     cdef bint _read_only
 
     cdef tuple items(self)

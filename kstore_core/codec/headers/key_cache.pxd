@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Header keys seen lately, so that a million records with the same keys share a few strings.
+"""A cache of header keys, so that a million records with the same keys share a few strings.
 
-One slot for each hash; short ASCII keys only, which need no decoding to be compared. Without a
-global interpreter lock there is no cache: its slots would need one of their own.
+The cache has one slot for each hash. It holds short ASCII keys only, which are compared without
+decoding. Without a global interpreter lock there is no cache, because its slots would need a lock.
 """
 
 from cpython.object cimport PyObject

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Where the key and the times stand in a composite key (docs/formats.md, Keys)."""
+"""The positions of the key and the times in a composite key (docs/formats.md, Keys)."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -23,7 +23,7 @@ cdef struct Parts:
 cdef inline bint take_apart(
     const uint8_t *data, Py_ssize_t size, int prefix, int width, Parts *parts
 ) noexcept nogil:
-    """Fill in `parts`; False where the row is too short or begins otherwise.
+    """Fill in `parts`. Return False if the row is too short or has another first byte.
 
     The times take `width` bytes: 8, 12 (first, number) or 16 (first, second).
     """

@@ -1,9 +1,9 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""Which rows of a window or session store a fetch reads: by bytes first, and then exactly.
+"""The rows of a window or session store that a fetch reads: a range of bytes, then a filter.
 
-Keys have no length in front of them, so a range of bytes that holds every row of some keys and
-times holds strangers too. A :class:`KeyFilter` leaves those out.
+Keys have no length in front of them, so a range of bytes with every row of some keys and times
+may contain rows of other keys. A :class:`KeyFilter` leaves those out.
 """
 
 cimport cython
@@ -23,7 +23,7 @@ cdef enum:
 
 @cython.final
 cdef class KeyLayout:
-    """Where the key and the times of a row stand.
+    """The positions of the key and the times in a row.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ cdef class KeyLayout:
         The times are those of a session: its end and its start. Otherwise a window's start and a
         sequence number.
     prefix : int
-        The first byte of a row: 0 where the times come first, 1 where the key does; -1 for a row
-        without one, whose key comes first.
+        The first byte of a row: 0 if the times come first, 1 if the key does; -1 for a row without
+        a prefix, whose key comes first.
     """
 
     def __cinit__(self, *, bint session, int prefix=NO_PREFIX):
@@ -46,7 +46,7 @@ cdef class KeyLayout:
         return f"KeyLayout(session={self.session}, prefix={self.prefix})"
 
     def segment_time(self, bytes row not None):
-        """The time that a row's segment is of (ms): a window's start, a session's end.
+        """The time that selects a row's segment (ms): a window's start, a session's end.
 
         Raises
         ------
@@ -82,7 +82,7 @@ cdef class KeyLayout:
 
 @cython.final
 cdef class KeyFilter:
-    """Lets the rows of a range of keys and times pass; every end is inclusive.
+    """A filter of the rows of a range of keys and times; every end is inclusive.
 
     Parameters
     ----------
@@ -90,13 +90,13 @@ cdef class KeyFilter:
     key_from, key_to : bytes or None
         None leaves an end open.
     earliest, latest : int
-        Of the time that a segment is of: a window's start, a session's end (ms).
+        Bounds of a window's start or a session's end (ms).
     latest_start : int
-        Of a session's start (ms); of no use to windows.
+        The latest start of a session (ms); unused for windows.
     """
 
     def __cinit__(self, *_):
-        self.prefix = NO_PREFIX         # of a filter that was never initialised
+        self.prefix = NO_PREFIX         # if __init__ is never called
         self.width = SESSION_WIDTH
 
     def __init__(
@@ -126,9 +126,9 @@ cdef class KeyFilter:
         )
 
     cpdef FilteredChunks chunks(self, rows):
-        """The chunks of an iterator of ``(keys, values)``, without the strangers.
+        """The chunks of an iterator of ``(keys, values)``, without the rows of other keys.
 
-        Closing it closes what it reads.
+        Closing the result closes ``rows``.
         """
         return FilteredChunks(self, rows)
 
@@ -148,7 +148,7 @@ cdef KeyFilter one_key(
 
 
 cdef int compared(const Parts *parts, bytes key) noexcept:
-    """Below 0, 0 or above, as the key of the row sorts before, at or after `key`."""
+    """Negative, zero or positive if the key of the row sorts before, at or after `key`."""
     cdef Py_ssize_t size = PyBytes_GET_SIZE(key)
     cdef Py_ssize_t shared = min(size, parts.key_size)
     cdef int order = memcmp(parts.key, PyBytes_AS_STRING(key), shared) if shared else 0
@@ -167,7 +167,7 @@ cdef class FilteredChunks:
         return self
 
     def __next__(self):
-        cdef list keys, values, kept_keys, kept_values
+        cdef list keys, values, passed_keys, passed_values
         cdef Py_ssize_t at, count
         while True:
             chunk = next(self.below, None)
@@ -182,32 +182,32 @@ cdef class FilteredChunks:
                 if count:
                     return keys, values
                 continue
-            kept_keys = keys[:at]
-            kept_values = values[:at]
+            passed_keys = keys[:at]
+            passed_values = values[:at]
             for at in range(at + 1, count):
                 if self.rows.lets_pass(<bytes?>keys[at]):
-                    kept_keys.append(keys[at])
-                    kept_values.append(values[at])
-            if kept_keys:
-                return kept_keys, kept_values
+                    passed_keys.append(keys[at])
+                    passed_values.append(values[at])
+            if passed_keys:
+                return passed_keys, passed_values
 
     def close(self):
-        """Let go of what is read."""
+        """Close the chunks below."""
         close_chunks(self.below)
 
 
 def last_row_of(bytes key not None, bytes suffix not None):
-    """The greatest row of a key up to `key` whose times are `suffix`, the greatest there are.
+    """The greatest row of a key up to `key` whose times are `suffix`, the greatest possible times.
 
-    A proper prefix of a key sorts before it, yet its row, whose times follow at once, may sort
-    after the rows of the longer one. So the row of every prefix is looked at; none needs more than
-    the bytes of `suffix` to be compared.
+    A proper prefix of a key sorts before it, but the row of the prefix may sort after the rows of
+    the longer key, because its times follow directly. So the row of every prefix is compared; each
+    comparison takes at most the bytes of `suffix`.
     """
     cdef const uint8_t *data = <const uint8_t *>PyBytes_AS_STRING(key)
     cdef const uint8_t *times = <const uint8_t *>PyBytes_AS_STRING(suffix)
     cdef Py_ssize_t size = PyBytes_GET_SIZE(key)
     cdef Py_ssize_t width = PyBytes_GET_SIZE(suffix)
-    cdef Py_ssize_t best = 0            # how much of the key stands before the times
+    cdef Py_ssize_t best = 0            # the size of the key's part before the times
     cdef Py_ssize_t longer, at
     cdef uint8_t byte
     for longer in range(1, size + 1):

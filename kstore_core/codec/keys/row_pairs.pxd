@@ -1,6 +1,4 @@
 # cython: language_level=3
-"""For the table that pairs rows with their index rows."""
-
 from kstore_core.codec.keys.parts cimport Parts
 
 

@@ -1,9 +1,9 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""The two rows that a time-ordered store with an index keeps of a record, one made of the other.
+"""The row and the index row of a record in a time-ordered store with an index.
 
-The first byte tells which is which: 00 the row, whose times come first, 01 its index row, whose key
-does (docs/formats.md, Keys).
+The first byte of a row is 00, and its times come first. The first byte of an index row is 01, and
+its key comes first (docs/formats.md, Keys).
 """
 
 cimport cython
@@ -39,7 +39,7 @@ cdef class RowPairs:
         return f"RowPairs(session={self.session})"
 
     cpdef bytes index_of(self, bytes row):
-        """The index row of a row; FormatError if it is none."""
+        """The index row of a row; FormatError if `row` is not a row."""
         if row is None or PyBytes_GET_SIZE(row) <= self.width or row[0] != TIME_FIRST:
             raise no_row(row, self.session)
         return self._turned(
@@ -47,7 +47,7 @@ cdef class RowPairs:
         )
 
     cpdef bytes row_of(self, bytes index):
-        """The row that an index row stands for; FormatError if it is none."""
+        """The row of an index row; FormatError if `index` is not an index row."""
         if index is None or PyBytes_GET_SIZE(index) <= self.width or index[0] != KEY_FIRST:
             raise no_row(index, self.session)
         return self._turned(
@@ -55,7 +55,7 @@ cdef class RowPairs:
         )
 
     cdef bytes _turned(self, bytes row, int prefix, Py_ssize_t first, Py_ssize_t second):
-        """The row with two neighbours behind its first byte changed over, of these sizes."""
+        """The row with another prefix, and with the next two parts, of these sizes, swapped."""
         cdef Py_ssize_t size = PyBytes_GET_SIZE(row)
         cdef const uint8_t *data = <const uint8_t *>PyBytes_AS_STRING(row) + 1
         cdef bytes other = new_bytes(size)
@@ -67,7 +67,7 @@ cdef class RowPairs:
         return other
 
     def segment_time(self, bytes row not None):
-        """The time that a row's segment is of (ms), of an index row too: a window's start, a
+        """The time that selects the segment of a row or an index row (ms): a window's start, a
         session's end; FormatError if it is neither."""
         cdef Parts parts
         self._take_apart(row, &parts)

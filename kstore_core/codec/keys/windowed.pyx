@@ -13,7 +13,7 @@ from kstore_core.clock import to_millis
 @cython.final
 @cython.freelist(256)
 cdef class Windowed:
-    """A key and the window or session that its value is of. Immutable, compared by value.
+    """A key and the window or session of its value. Immutable, compared by value.
 
     Parameters
     ----------
@@ -69,18 +69,17 @@ cdef class Windowed:
 
 
 cdef int64_t millis(object time) except? -1:
-    """A time as the stores take it."""
+    """A time in milliseconds."""
     if type(time) is int:
         try:
             return time
         except OverflowError:
-            pass                                    # the long way explains it
-
+            pass                                    # to_millis explains the error
     return to_millis(time)
 
 
 cdef Windowed windowed(object key, int64_t start, int64_t end):
-    """A record of stored times, as they are."""
+    """A record of stored times, without checks."""
     cdef Windowed record = Windowed.__new__(Windowed)
     record.key = key
     record.start = start

@@ -3,10 +3,7 @@
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport (
-    PyBytes_AS_STRING,
-    PyBytes_CheckExact,
-    PyBytes_FromStringAndSize,
-    PyBytes_GET_SIZE,
+    PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE,
 )
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport uint8_t
@@ -22,7 +19,7 @@ cdef enum:
 cdef struct View:
     const uint8_t *data
     Py_ssize_t size
-    bint held               # whether `buffer` has to be released
+    bint held               # `buffer` must be released
     Py_buffer buffer
 
 
@@ -48,7 +45,7 @@ cdef inline void close_view(View *view) noexcept:
 
 
 cdef inline bytes new_bytes(Py_ssize_t size):
-    """Uninitialised bytes, to be written before anybody else sees them."""
+    """Uninitialised bytes. The caller must fill them before other code can read them."""
     return PyBytes_FromStringAndSize(NULL, size)
 
 
@@ -61,7 +58,7 @@ cdef inline uint8_t *address(bytes data) noexcept:
 
 
 cdef inline uint8_t *put(uint8_t *where, const uint8_t *data, Py_ssize_t size) noexcept nogil:
-    """Copy bytes; returns the address behind them."""
+    """Copy bytes and return the address behind the copy."""
     if size > 0:                # an empty view may have no address
         memcpy(where, data, size)
     return where + size

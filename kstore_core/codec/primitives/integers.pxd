@@ -9,7 +9,7 @@ cdef extern from "Python.h":
 
 
 cdef inline int64_t as_i64(object number, str what) except? -1:
-    """`number`, which has to be an integer of 64 bits."""
+    """`number` as an integer of 64 bits, or an error."""
     cdef int overflow = 0
     cdef int64_t result
     if not PyLong_CheckExact(number):
@@ -24,7 +24,7 @@ cdef inline int64_t as_i64(object number, str what) except? -1:
 
 
 cdef inline int32_t as_i32(object number, str what) except? -1:
-    """`number`, which has to be an integer of 32 bits."""
+    """`number` as an integer of 32 bits, or an error."""
     cdef int64_t result = as_i64(number, what)
     if not INT32_MIN <= result <= INT32_MAX:
         raise OverflowError(f"{what}: {number} does not fit a signed integer of 32 bits")

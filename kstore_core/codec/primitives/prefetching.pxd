@@ -1,12 +1,12 @@
 # cython: language_level=3
-"""Memory asked for before it is needed, so that many misses of the cache are waited for at once."""
+"""Prefetches of memory, so that many cache misses are waited for at once."""
 
 from libc.stdint cimport uint8_t
 
 cdef extern from *:
     """
     #if defined(__GNUC__)
-    /* The empty statement has GCC keep functions that do nothing else, which it takes for pure. */
+    /* Without the empty statement GCC takes functions that only prefetch as pure and removes them. */
     #define kstore_prefetch(address) (__extension__ ({ \\
         __builtin_prefetch(address); __asm__ __volatile__(""); }))
     #else
@@ -16,11 +16,11 @@ cdef extern from *:
     void prefetch "kstore_prefetch"(const void *address) noexcept nogil
 
 cdef enum:
-    LINE_BYTES = 64             # of a line of the cache, on most machines
+    LINE_BYTES = 64             # the size of a cache line on most machines
 
 
 cdef inline void prefetch_all(const void *begin, const void *end) noexcept nogil:
-    """Every line from `begin` to `end`, exclusive. Addresses that are not there do no harm."""
+    """Prefetch each line from `begin` to `end` (exclusive). Unmapped addresses are ignored."""
     cdef const uint8_t *here = <const uint8_t *>begin
     while here < <const uint8_t *>end:
         prefetch(here)

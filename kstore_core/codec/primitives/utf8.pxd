@@ -23,7 +23,7 @@ cdef inline bint is_ascii(const uint8_t *data, Py_ssize_t size) noexcept nogil:
 cdef inline Py_ssize_t sound_prefix(
     const uint8_t *data, Py_ssize_t size, bint *complete
 ) noexcept nogil:
-    """How many bytes at `data`, 1 at least, are a character or the start of a broken one."""
+    """The size (at least 1) of the character, or the start of a broken one, at `data`."""
     cdef uint8_t lead = data[0]
     cdef uint8_t low = 0x80
     cdef uint8_t high = 0xBF
@@ -60,7 +60,7 @@ cdef inline Py_ssize_t sound_prefix(
 cdef inline Py_ssize_t repaired_utf8(
     const uint8_t *data, Py_ssize_t size, uint8_t *out
 ) noexcept nogil:
-    """Copy text, each broken piece as U+FFFD; returns the size. NULL for `out` only measures."""
+    """Copy text, each broken piece as U+FFFD, and return the size. A NULL `out` only measures."""
     cdef Py_ssize_t total = 0
     cdef Py_ssize_t width
     cdef bint complete = True

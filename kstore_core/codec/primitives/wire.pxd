@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Bytes by hand: big-endian integers, varints and a bounds-checked reader. No Python objects.
+"""Big-endian integers, varints and a bounds-checked reader. No Python objects.
 
 Nothing here raises. A reader that cannot go on returns a fault and leaves its position at the
 faulty field; `faults.raise_fault` turns that into a FormatError, out of the hot path.
@@ -11,7 +11,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 cdef enum Fault:
     SOUND = 0
     TRUNCATED_VARINT        # the bytes end inside a varint
-    LONG_VARINT             # the last byte a varint may have says that more follow
+    LONG_VARINT             # the last byte that a varint may have announces another one
     SURPLUS_BITS            # the last byte of a varint holds bits that do not fit the number
     NEGATIVE_SIZE           # a length below 0 (below -1 where a null is allowed)
     SIZE_BEYOND_END         # a length larger than what is left
@@ -66,7 +66,7 @@ cdef inline int32_t load_i32(const uint8_t *data) noexcept nogil:
 
 
 cdef inline uint8_t *store_i64(uint8_t *data, int64_t number) noexcept nogil:
-    """Write 8 bytes; returns the address behind them."""
+    """Write 8 bytes and return the address behind them."""
     cdef uint64_t bits = <uint64_t>number
     data[0] = <uint8_t>(bits >> 56)
     data[1] = <uint8_t>(bits >> 48)
@@ -80,7 +80,7 @@ cdef inline uint8_t *store_i64(uint8_t *data, int64_t number) noexcept nogil:
 
 
 cdef inline uint8_t *store_i32(uint8_t *data, int32_t number) noexcept nogil:
-    """Write 4 bytes; returns the address behind them."""
+    """Write 4 bytes and return the address behind them."""
     cdef uint32_t bits = <uint32_t>number
     data[0] = <uint8_t>(bits >> 24)
     data[1] = <uint8_t>(bits >> 16)
@@ -100,7 +100,7 @@ cdef inline int64_t unzigzag(uint64_t bits) noexcept nogil:
 
 
 cdef inline Py_ssize_t unsigned_size(uint64_t bits) noexcept nogil:
-    """How many bytes the unsigned varint of `bits` takes: 1 to 10."""
+    """The size of the unsigned varint of `bits`: 1 to 10 bytes."""
     cdef Py_ssize_t size = 1
     while bits >= 0x80:
         bits >>= 7
@@ -109,7 +109,7 @@ cdef inline Py_ssize_t unsigned_size(uint64_t bits) noexcept nogil:
 
 
 cdef inline Py_ssize_t varint_size(int64_t number) noexcept nogil:
-    """How many bytes the zig-zag varint of `number` takes: 1 to 10."""
+    """The size of the zig-zag varint of `number`: 1 to 10 bytes."""
     return unsigned_size(zigzag(number))
 
 
@@ -123,7 +123,7 @@ cdef inline uint8_t *store_unsigned(uint8_t *data, uint64_t bits) noexcept nogil
 
 
 cdef inline uint8_t *store_varint(uint8_t *data, int64_t number) noexcept nogil:
-    """Write the zig-zag varint of `number`; returns the address behind it."""
+    """Write the zig-zag varint of `number` and return the address behind it."""
     return store_unsigned(data, zigzag(number))
 
 
@@ -136,7 +136,7 @@ cdef inline Fault read_unsigned(Reader *reader, int width, uint64_t *bits) noexc
     while here < reader.end:
         byte = here[0]
         here += 1
-        if shift + 7 > width:               # the last byte there may be
+        if shift + 7 > width:               # the last byte that is allowed
             if byte & 0x80:
                 return LONG_VARINT
             if byte >> (width - shift):
@@ -188,7 +188,7 @@ cdef inline Fault read_size(Reader *reader, int32_t least, Py_ssize_t *size) noe
 # ---------------------------------------------------------------- headers
 
 cdef inline Fault read_count(Reader *reader, int32_t *count) noexcept nogil:
-    """Read the header count. A header takes two bytes at least, which bounds what it may claim."""
+    """Read the header count. A header takes at least two bytes, which bounds the count."""
     cdef const uint8_t *field = reader.here
     cdef Fault fault = read_varint(reader, count)
     if fault != SOUND:
@@ -223,7 +223,7 @@ cdef inline Fault read_header(
 
 
 cdef inline Fault walk_headers(Reader *reader, int32_t *count) noexcept nogil:
-    """Check header bytes from the first to the last; no bytes at all are no headers."""
+    """Check all header bytes. An empty range has no headers."""
     cdef int32_t i
     cdef const uint8_t *data = NULL
     cdef Py_ssize_t size = 0

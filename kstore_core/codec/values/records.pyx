@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""What stores hand out and take in: a value with its time, its history and its headers.
+"""The records that stores return and accept: a value with its timestamp and its headers.
 
 Immutable, compared by value, picklable. The names are those of KIP-258, KIP-889 and KIP-1271.
 """

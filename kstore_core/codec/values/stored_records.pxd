@@ -1,8 +1,6 @@
 # cython: language_level=3
 from kstore_core.codec.values.records cimport (
-    AggregationWithHeaders,
-    ValueAndTimestamp,
-    ValueTimestampHeaders,
+    AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders,
 )
 
 

@@ -1,1 +1,1 @@
-# What this module offers is for Cython callers: see stored_records.pxd.
+# Only for other extension modules: see stored_records.pxd.

@@ -1,5 +1,5 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
-"""Records straight from stored rows, for Cython callers: one object a row, its value still bytes."""
+"""Records of stored rows, for Cython callers. The value of a record is bytes."""
 
 from libc.stdint cimport uint8_t
 
@@ -7,9 +7,7 @@ from kstore_core.codec.primitives.buffers cimport View, copy_bytes, open_view
 from kstore_core.codec.primitives.faults cimport raise_fault
 from kstore_core.codec.headers.headers cimport lazy_headers
 from kstore_core.codec.values.records cimport (
-    AggregationWithHeaders,
-    ValueAndTimestamp,
-    ValueTimestampHeaders,
+    AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders,
 )
 from kstore_core.codec.values.with_headers cimport read_parts
 from kstore_core.codec.primitives.wire cimport TRUNCATED_FIELD, Reader, load_i64, open_reader

@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""A version of a value: what versioned stores hand out. Immutable, compared by value, picklable."""
+"""The records of versioned stores. Immutable, compared by value, picklable."""
 
 cimport cython
 from libc.stdint cimport int64_t
@@ -12,7 +12,7 @@ from types import GenericAlias
 
 
 cdef object checked_valid_to(object valid_to):
-    """None, or an integer of 64 bits; kept as a Python object because None has to fit too."""
+    """None or an integer of 64 bits, as a Python object, because a C integer cannot be None."""
     return None if valid_to is None else as_i64(valid_to, "valid_to")
 
 
@@ -156,10 +156,8 @@ cdef class VersionedRecordWithHeaders:
         return record_html(self)
 
     def __reduce__(self):
-        return (
-            VersionedRecordWithHeaders,
-            (self.value, self.timestamp, self.valid_to, self.headers),
-        )
+        fields = (self.value, self.timestamp, self.valid_to, self.headers)
+        return VersionedRecordWithHeaders, fields
 
     @classmethod
     def __class_getitem__(cls, item):

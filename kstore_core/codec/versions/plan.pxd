@@ -1,7 +1,8 @@
 # cython: language_level=3
-"""Which row every version belongs to, when the versions of each key come in order of time.
+"""The row of every version, if the versions of each key come in order of time.
 
-The rows that one put after another leaves (docs/formats.md, Versioned rows). No Python objects.
+The rows are those that one put after another leaves (docs/formats.md, Versioned rows).
+No Python objects.
 """
 
 from libc.stdint cimport int64_t, uint64_t
@@ -9,7 +10,7 @@ from libc.stdint cimport int64_t, uint64_t
 
 cdef enum:
     LATEST = -1                 # the segment of latest rows
-    NO_VALUE = -1               # in place of an input row: a tombstone
+    NO_VALUE = -1               # the source of a tombstone, which has no input row
 
 
 # A version inside a segment row, or the one of a latest row.
@@ -24,7 +25,7 @@ cdef struct Planned:
     int64_t key                 # an input row that has the key
     int64_t first
     int64_t count
-    int64_t next_timestamp      # valid-to of the newest; of no meaning in a latest row
+    int64_t next_timestamp      # valid-to of the newest version; unused in a latest row
     bint latest
 
 
@@ -35,9 +36,9 @@ cdef struct Plan:
     int64_t row_count
     int64_t interval
     int64_t first_live
-    bint open_row               # whether the last of `rows` is this key's newest segment row
-    bint has_latest             # whether a version of this key is still valid,
-    Entry latest                # and which
+    bint open_row               # the last of `rows` is this key's newest segment row
+    bint has_latest             # a version of this key is still valid
+    Entry latest                # that version
     int64_t key
 
 
@@ -74,7 +75,7 @@ cdef inline Planned *new_planned(
 
 
 cdef inline Planned *row_in(Plan *plan, int64_t segment) noexcept nogil:
-    """This key's row in a segment, if any: in order of time it can only be the last one."""
+    """This key's row in a segment, or NULL. In order of time only the last row can be it."""
     cdef Planned *row = plan.rows + plan.row_count - 1
     return row if plan.open_row and row.segment == segment else NULL
 
@@ -90,7 +91,7 @@ cdef inline void append(
         plan.open_row = True
     else:
         end = row.next_timestamp
-        if is_degenerate(plan, row):                # its tombstone was valid for no time
+        if is_degenerate(plan, row):                # its tombstone is valid for no time
             plan.entry_count = row.first
             row.count = 0
         if end < valid_from:                        # a gap: deleted in between
@@ -111,7 +112,7 @@ cdef inline void delete_nothing(Plan *plan, int64_t segment, int64_t timestamp) 
 
 
 cdef inline void plan_put(Plan *plan, int64_t timestamp, int64_t source) noexcept nogil:
-    """One put (of an input row, or NO_VALUE for a delete), later than all before it of its key."""
+    """Plan a put (of an input row, or NO_VALUE to delete) later than all puts of its key so far."""
     cdef int64_t segment = segment_of(timestamp, plan.interval)
     if segment >= plan.first_live:
         if plan.has_latest:
@@ -124,7 +125,7 @@ cdef inline void plan_put(Plan *plan, int64_t timestamp, int64_t source) noexcep
 
 
 cdef inline void plan_latest(Plan *plan) noexcept nogil:
-    """The latest row of a key, if it has one. Ends the key."""
+    """Plan the latest row of a key, if it has one. Ends the key."""
     if plan.has_latest:
         new_planned(plan, LATEST, 0).latest = True
         add_entry(plan, plan.latest.timestamp, plan.latest.source)

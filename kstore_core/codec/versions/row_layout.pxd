@@ -7,13 +7,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from kstore_core.codec.primitives.wire cimport (
-    ROW_ENDS_IN_ENTRIES,
-    ROW_OUT_OF_ORDER,
-    ROW_SIZE_MISMATCH,
-    ROW_TOO_SHORT,
-    SOUND,
-    Fault,
-    load_i32,
+    ROW_ENDS_IN_ENTRIES, ROW_OUT_OF_ORDER, ROW_SIZE_MISMATCH, ROW_TOO_SHORT, SOUND, Fault, load_i32,
     load_i64,
 )
 
@@ -21,7 +15,7 @@ from kstore_core.codec.primitives.wire cimport (
 cdef enum:
     HEAD_BYTES = 16             # next and min
     ENTRY_BYTES = 12            # timestamp and value size
-    TOMBSTONE = -1              # the size that says there is no value
+    TOMBSTONE = -1              # the size of an entry without a value
 
 
 cdef struct Row:
@@ -31,8 +25,8 @@ cdef struct Row:
     int64_t next_timestamp      # valid-to of the newest
     int64_t min_timestamp       # valid-from of the oldest
     bint degenerate             # one tombstone that is valid for no time at all
-    int64_t number              # what a fault is about,
-    Py_ssize_t at               # and where
+    int64_t number              # the faulty number
+    Py_ssize_t at               # the position of the fault
 
 
 cdef inline const uint8_t *entry_at(const Row *row, Py_ssize_t index) noexcept nogil:
@@ -54,7 +48,7 @@ cdef inline int64_t valid_to_of(const Row *row, Py_ssize_t index) noexcept nogil
 
 
 cdef inline Py_ssize_t value_bytes(const Row *row, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
-    """How many value bytes versions begin to end - 1 have."""
+    """The size of all values of versions begin to end - 1, in bytes."""
     cdef Py_ssize_t total = 0
     cdef Py_ssize_t i
     cdef int32_t size

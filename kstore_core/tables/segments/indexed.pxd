@@ -14,7 +14,7 @@ cdef class IndexedTable:
     cdef dict _scans
     cdef object _turn
 
-    cdef int _keep(self, bytes row, bytes index) except -1
+    cdef int _save(self, bytes row, bytes index) except -1
     cdef int _read_ahead(self) except -1
     cdef int _repair(self, bytes index) except -1
 
@@ -24,7 +24,7 @@ cdef class IndexScan:
     cdef bytes _lo
     cdef bytes _hi
     cdef object _chunks
-    cdef dict _kept
+    cdef dict _saved
     cdef object _ahead
     cdef object __weakref__
 

@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""A time-ordered table with an index by key: what finds the rows of a key where times come first.
+"""A time-ordered table with an index by key, which finds the rows of a key.
 
-Beside each row, ``00 times key``, lies an index row, ``01 key times``, whose value is empty. Both
-are staged together. What is read and written here are the rows; a scan from ``01`` on reads the
-index and gives its keys, each with the value of its row.
+Each row, ``00 times key``, has an index row, ``01 key times``, whose value is empty. Both are
+staged together. The table reads and writes rows; a scan from ``01`` on reads the index and gives its keys,
+each with the value of its row.
 """
 
 from collections import deque
@@ -20,12 +20,12 @@ from kstore_core.tables import Bounds, Write
 __all__ = ["IndexedTable"]
 
 cdef object _MISSING = object()
-cdef bytes _INDEX = b"\x01"         # with which index rows begin
+cdef bytes _INDEX = b"\x01"         # the first byte of index rows
 
 cdef enum:
-    WRITTEN_ROWS = 10_000           # by one write of a deleted range
+    WRITTEN_ROWS = 10_000           # the rows of one write of a deleted range
     MOST_TIMES_STAGED = 4           # row, index row, and of each the removal of an older one
-    SEGMENT_BYTES = 8               # that may be put before a key
+    SEGMENT_BYTES = 8               # the segment id that may stand before a key
 
 
 cdef class IndexedTable:
@@ -36,16 +36,15 @@ cdef class IndexedTable:
     below : SegmentedTable
         Rows and index rows.
     pairs : RowPairs
-        Tells one from the other.
+        Converts one to the other.
     repair_index : bool
-        Whether a scan that meets an index row without a row removes it, where the table is
-        writable.
+        A scan that finds an index row without a row removes it, if the table is writable.
 
     Attributes
     ----------
     below : SegmentedTable
     rows : StagedNamespace
-        Whose closing ends scans.
+        The namespace whose close ends scans.
     """
 
     def __cinit__(self, SegmentedTable below not None, RowPairs pairs not None, *, bint repair_index=True):
@@ -78,8 +77,8 @@ cdef class IndexedTable:
         """The segment of the time in ``key``, a row's or an index row's."""
         return self.below._id_of(key)
 
-    # Writes. A row is staged behind its index row and removed before it: a commit by another thread
-    # in between leaves an index row too many, which is mended, and never one too few.
+    # Writes. A row is staged after its index row and removed before it: a commit by another thread
+    # in between may leave an index row without a row, which is repaired, but never the reverse.
 
     def put_one(self, bytes key, bytes value):
         """Set a row and its index row; None deletes both."""
@@ -87,10 +86,10 @@ cdef class IndexedTable:
         cdef Py_ssize_t most = MOST_TIMES_STAGED * (len(key) + SEGMENT_BYTES)
         if value is not None:
             most += len(value)
-        self.rows._check_writable()  # in a fork whoever had the turn may be gone for good
+        self.rows._check_writable()  # in a fork the owner of the lock may not exist
         with self._turn:
             if self._scans:
-                self._keep(key, index)
+                self._save(key, index)
             if not self.rows._staging._has_room(most):
                 self.below.write(_both(key, value, None, index))
             elif value is None:
@@ -108,7 +107,7 @@ cdef class IndexedTable:
             for key, value, context in writes:
                 index = self._pairs.index_of(key)
                 if self._scans:
-                    self._keep(key, index)
+                    self._save(key, index)
                 rows += _both(key, value, context, index)
             self.below.write(rows)
 
@@ -124,7 +123,7 @@ cdef class IndexedTable:
         self.write(writes)
 
     def load(self, chunks):
-        """Bulk load rows that ascend by ``(segment, key)`` past the staging; returns how many."""
+        """Bulk load rows that ascend by ``(segment, key)`` past the staging, and return how many."""
         self.rows._check_writable()
         with self._turn:
             self._read_ahead()
@@ -145,7 +144,7 @@ cdef class IndexedTable:
             yield sorted(index), [b""] * len(index)
 
     def expire(self, long long first_live):
-        """As of a table in segments; scans of the index that are open have read it by then."""
+        """Expire segments, after the open scans of the index have read all that they need."""
         with self._turn:
             self._read_ahead()
             self.below.expire(first_live)
@@ -166,32 +165,32 @@ cdef class IndexedTable:
         return self.below.scan(bounds)
 
     def first(self, bytes lo=None, bytes hi=None, *, bint reverse=False):
-        """The first row of a scan, or None where it is empty."""
+        """The first row of a scan, or None if it is empty."""
         for keys, values in self.scan(Bounds(lo, hi, reverse)):
             return keys[0], values[0]
         return None
 
     def approximate_count(self):
-        """How many rows there are, about."""
+        """The approximate number of rows."""
         return self.below.approximate_count() // 2
 
-    # What open scans of the index have to know. They read rows after their call, so what is about
-    # to change is kept for them.
+    # Open scans of the index look rows up after their call, so a write first saves the old rows for
+    # them.
 
-    cdef int _keep(self, bytes row, bytes index) except -1:
-        """Keep the row, as it is, for the scans that may come to it."""
+    cdef int _save(self, bytes row, bytes index) except -1:
+        """Save the current row for the scans that may reach it."""
         cdef IndexScan scan
         cdef object value = _MISSING
         for alive in list(self._scans.values()):
             scan = alive()
-            if scan is not None and row not in scan._kept and scan._in_range(index):
+            if scan is not None and row not in scan._saved and scan._in_range(index):
                 if value is _MISSING:
                     value = self.below.get(row)
-                scan._kept[row] = value
+                scan._saved[row] = value
         return 0
 
     cdef int _read_ahead(self) except -1:
-        """Have the scans read all that is left to them."""
+        """Read all open scans to their end."""
         cdef IndexScan scan
         for alive in list(self._scans.values()):
             scan = alive()
@@ -218,15 +217,15 @@ cdef class IndexScan:
     ----------
     table : IndexedTable
     bounds : Bounds
-        Those of index rows. Of :class:`~kstore_core.keys.IndexBounds` the rows that are not asked
-        for are left out before they are looked up.
+        Bounds of index rows. :class:`~kstore_core.keys.IndexBounds` also filter the index rows
+        before their rows are looked up.
     """
 
     def __cinit__(self, IndexedTable table not None, bounds):
         self._table = table
         self._lo = bounds.lo
         self._hi = bounds.hi
-        self._kept = {}
+        self._saved = {}
         self._ahead = deque()
         with table._turn:
             chunks = table.below.scan(bounds)
@@ -263,7 +262,7 @@ cdef class IndexScan:
         return None
 
     cdef tuple _look_up(self, list index):
-        """Of index rows of one segment those that have a row, and the values of these."""
+        """The index rows (of one segment) that have a row, and the values of their rows."""
         cdef RowPairs pairs = self._table._pairs
         cdef list rows = [pairs.row_of(<bytes?>key) for key in index]
         cdef Segment segment = self._table.below._of(<bytes>rows[0])
@@ -273,24 +272,24 @@ cdef class IndexScan:
         if segment is not None:
             values = segment._call("get_many", (rows,))
         for at in range(len(rows)):
-            if self._kept and rows[at] in self._kept:
-                values[at] = self._kept[rows[at]]
+            if self._saved and rows[at] in self._saved:
+                values[at] = self._saved[rows[at]]
             elif values[at] is None:
                 self._table._repair(<bytes>index[at])
             whole = whole and values[at] is not None
         if whole:
             return index, values
-        there = [at for at in range(len(rows)) if values[at] is not None]
-        return [index[at] for at in there], [values[at] for at in there]
+        present = [at for at in range(len(rows)) if values[at] is not None]
+        return [index[at] for at in present], [values[at] for at in present]
 
     def close(self):
-        """Let go of the index. Closing twice is fine."""
+        """Close the scan of the index. A second close does nothing."""
         with self._table._turn:
             self._ahead.clear()
             self._release()
 
     def __del__(self):
-        # What it reads lets go by itself; to wait here could be to wait for oneself.
+        # The chunks release themselves; waiting for the lock here could deadlock.
         self._table._scans.pop(id(self), None)
 
     cdef int _release(self) except -1:

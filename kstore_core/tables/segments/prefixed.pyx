@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""A part of a table, seen as one of its own: the rows whose keys begin with a prefix."""
+"""A table of the rows of another table whose keys begin with a prefix."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.string cimport memcpy
@@ -13,13 +13,13 @@ __all__ = ["PrefixedTable"]
 
 
 cdef class PrefixedTable:
-    """The rows of a table whose keys begin with a prefix, without it.
+    """The rows of a table whose keys begin with a prefix; the keys here lack the prefix.
 
     Parameters
     ----------
     below : Table
     prefix, end : bytes
-        What the keys begin with, and the least key beyond them.
+        The first bytes of the keys, and the least key behind all of them.
     """
 
     def __cinit__(self, below not None, bytes prefix not None, bytes end not None):
@@ -32,7 +32,7 @@ cdef class PrefixedTable:
     points = segment_of = expire = None
     key_overhead = 0
 
-    # Over a single namespace, lookups and puts are its own, without a frame of the table's.
+    # Over a single namespace, lookups and puts call it directly, without a frame of the table.
 
     cpdef object get(self, bytes key):
         """The value of ``key``, or None."""
@@ -77,7 +77,7 @@ cdef class PrefixedTable:
         return _Unprefixed(chunks, len(self._prefix))
 
     cdef tuple _start(self, bytes lo, bytes hi, bint reverse):
-        """The first chunk of a scan, or None, and a scan of what follows it, or None."""
+        """The first chunk of a scan, or None, and a scan of the rest, or None."""
         if self._only is None:
             chunks = self.scan(Bounds(lo, hi, reverse))
             chunk = next(chunks, None)
@@ -102,18 +102,18 @@ cdef class PrefixedTable:
         return 0
 
     def first(self, bytes lo=None, bytes hi=None, *, bint reverse=False):
-        """The first row of a scan, or None where it is empty."""
+        """The first row of a scan, or None if it is empty."""
         row = self._below.first(self._from(lo), self._beyond(hi), reverse=reverse)
         return None if row is None else (bare(row[0], len(self._prefix)), row[1])
 
     def load(self, chunks):
-        """Bulk load ascending rows past the staging; returns how many."""
+        """Bulk load ascending rows past the staging, and return their number."""
         return self._below.load(
             ([self._prefix + key for key in keys], values) for keys, values in chunks
         )
 
     def approximate_count(self):
-        """How many rows there are: a scan counts them."""
+        """The number of rows, counted by a scan."""
         return sum(len(keys) for keys, _ in self.scan(Bounds()))
 
 
@@ -158,7 +158,7 @@ cdef tuple _without(tuple chunk, Py_ssize_t size):
 cdef bytes bare(bytes key, Py_ssize_t size):
     if PyBytes_GET_SIZE(key) < size:
         raise CorruptionError(
-            f"the stored key {key!r} has {len(key)} bytes, and begins with the {size} of a "
-            "segment's id: the store is damaged. See what of it is with kstore verify"
+            f"the stored key {key!r} has {len(key)} bytes, fewer than the {size} of a segment id: "
+            "the store is damaged. List the damage with kstore verify"
         )
     return PyBytes_FromStringAndSize(PyBytes_AS_STRING(key) + size, PyBytes_GET_SIZE(key) - size)

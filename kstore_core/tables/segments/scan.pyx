@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""Scans over segments: of one moment, though they open one segment after another.
+"""Scans over segments: as of their call, though they open one segment after another.
 
-Whoever writes to a segment first has the scans that have not come to it begin to read it.
+A write to a segment first makes the scans that have not reached it start to read it.
 """
 
 from threading import RLock
@@ -14,16 +14,16 @@ from kstore_core.tables.staging cimport StagedNamespace
 __all__ = ["OpenScans", "SegmentScan"]
 
 
-cdef Py_ssize_t TOGETHER = 8  # what is begun at once, though its reader may want one row only
+cdef Py_ssize_t TOGETHER = 8  # the most segments started at once
 
 
 cdef class OpenScans:
-    """The scans of a table that have segments before them.
+    """The scans of a table that have segments left to read.
 
     Parameters
     ----------
     rows : StagedNamespace
-        Whose closing ends them.
+        The namespace whose close ends them.
     """
 
     def __cinit__(self, StagedNamespace rows not None):
@@ -32,7 +32,7 @@ cdef class OpenScans:
         self._turn = RLock()
 
     cdef int read_first(self, Segment segment) except -1:
-        """Have those that have not come to ``segment`` yet begin to read it, as it is now."""
+        """Start to read ``segment`` in the scans that have not reached it, as it is now."""
         cdef SegmentScan scan
         if self._scans:
             for alive in list(self._scans.values()):
@@ -45,19 +45,19 @@ cdef class OpenScans:
 cdef class SegmentScan:
     """A scan over segments, one after another: an iterator of chunks.
 
-    It holds one segment open at a time, and those that were written to since it was made.
+    It uses one segment at a time, and those that were written to since the scan was made.
 
     Parameters
     ----------
     others : OpenScans
-        Those of its table.
+        The scans of its table.
     segments : list of Segment
-        Ascending; the scan's own from now on.
+        Ascending; the scan changes the list.
     lo, hi : bytes or None
-        Of each segment's rows those with ``lo <= key < hi``.
+        Read the rows with ``lo <= key < hi`` of each segment.
     reverse : bool
     joined : bool
-        Whether a chunk may hold rows of several segments.
+        A chunk may contain rows of several segments.
     """
 
     def __cinit__(
@@ -104,7 +104,7 @@ cdef class SegmentScan:
             return self._come_to_next()
         with self._others._turn:
             self._come_to_next()
-            if not self._waiting:  # nobody has to ask it to read early any more
+            if not self._waiting:  # no write has to make it read early any more
                 self._others._scans.pop(id(self), None)
         return 0
 
@@ -120,7 +120,7 @@ cdef class SegmentScan:
         return 0
 
     cdef bint _begin_together(self) except -1:
-        """Begin all segments at once where they are few and can be; tells whether they were."""
+        """Start all segments at once if they are few. Return False if that is not possible."""
         cdef Segment segment
         cdef list ranges = [], begun, keys, values
         cdef StagedNamespace rows = None
@@ -155,7 +155,7 @@ cdef class SegmentScan:
         return True
 
     cdef tuple _begin(self, Segment segment):
-        if segment.gone:  # before a scan that did not wait for it had the turn
+        if segment.gone:  # before this scan had the lock
             return None, None
         segment._touch()
         return segment._start(self._lo, self._hi, self._reverse)
@@ -167,7 +167,7 @@ cdef class SegmentScan:
         return 0
 
     cdef int _leave(self) except -1:
-        """Let go of the segment that is being read."""
+        """Release the segment that is being read."""
         cdef Segment segment = self._segment
         if segment is not None:
             self._segment = None
@@ -176,13 +176,13 @@ cdef class SegmentScan:
         return 0
 
     def close(self):
-        """Let go of all that the scan holds. Closing twice is fine."""
+        """Release all segments. A second close does nothing."""
         with self._others._turn:
             self._release()
 
     def __del__(self):
         if self._waiting is not None:
-            self._release()  # nobody else has it; to wait here could be to wait for oneself
+            self._release()  # no other thread has it; waiting for the lock here could deadlock
 
     cdef int _release(self) except -1:
         cdef list waiting = self._waiting

@@ -1,11 +1,11 @@
 # cython: language_level=3, cdivision=True
-"""A table in segments of time, which expire whole: the rows of window and session stores.
+"""A table in segments of time, each of which expires as a whole: rows of window and session stores.
 
-A row lies in the segment of the time in its key. Where the segments themselves lie is another
-module's: each in a database of its own, or all in one under key prefixes. Rows come in the order of
-``(segment, key)``, and in its exact reverse.
+A row lies in the segment of the time in its key. Other modules store the segments: each in a
+database of its own, or all in one under key prefixes. Scans go in the order of ``(segment, key)``
+or in its exact reverse.
 
-What is too late is not decided here: the typed edge asks the store's clock before it writes.
+The table does not refuse late records: the typed edge asks the store's clock before it writes.
 """
 
 from libc.limits cimport LLONG_MAX, LLONG_MIN
@@ -23,7 +23,7 @@ __all__ = ["SegmentedTable"]
 
 cdef enum:
     RECENT = 15
-    MOST_TIMES_STAGED = 4   # a row, and the removal of an older one, behind their segment's id
+    MOST_TIMES_STAGED = 4   # copies of the key: a row, the removal of an older one, and their ids
     SEGMENT_BYTES = 8
 
 cdef long long FIRST = LLONG_MIN, LAST = LLONG_MAX
@@ -35,7 +35,7 @@ cdef class SegmentedTable:
     Parameters
     ----------
     home : Segments
-        Where they lie.
+        The storage of the segments.
     time_of : callable
         The time of a row (ms) by its key; of windows their start, of sessions their end.
     interval_ms : int
@@ -44,9 +44,9 @@ cdef class SegmentedTable:
     Attributes
     ----------
     rows : StagedNamespace
-        Whose closing ends scans.
+        The namespace whose close ends scans.
     key_overhead : int
-        By how many bytes a key is longer where it is stored.
+        The bytes by which a stored key is longer.
     dropped : int
         Segments that have expired since the store was opened.
     """
@@ -74,14 +74,14 @@ cdef class SegmentedTable:
         """The ids of the live segments, ascending."""
         return tuple(self._ids)
 
-    # Where a row lies.
+    # The segment of a row.
 
     cdef Segment _of(self, bytes key):
-        """The segment in which ``key`` would be found; None where there is none of its time."""
+        """The segment of the time in ``key``, or None if it does not exist."""
         return self._numbered(self._id_of(key))
 
     cdef Segment _numbered(self, long long number):
-        """The segment of this id; None where there is none."""
+        """The segment of this id, or None if it does not exist."""
         cdef Segment segment = <Segment>self._recent[number & RECENT]
         if segment is None or segment.id != number:
             segment = <Segment>self._segments.get(number)
@@ -90,20 +90,20 @@ cdef class SegmentedTable:
             if segment is None:
                 return None
             segment._touch()
-            if number >= self._first_live:  # another thread may have had it expire meanwhile
+            if number >= self._first_live:  # another thread may have made it expire meanwhile
                 self._recent[number & RECENT] = segment
             return segment
         segment._touch()
         return segment
 
     cdef Segment _to_write(self, long long number):
-        """The segment to which a row is written; None where it has expired."""
+        """The segment to which a row is written, or None if it has expired."""
         if number < self._first_live:
             return None
         cdef Segment segment = <Segment>self._segments.get(number)
         if segment is None:
             if number < 0:
-                raise ValueError(f"the times of segment {number} are negative; no row can be there")
+                raise ValueError(f"the times of segment {number} are negative, but must be >= 0")
             segment = self._home.segment(number)
         segment._touch()
         self._scans.read_first(segment)
@@ -116,14 +116,14 @@ cdef class SegmentedTable:
         return time / self._interval
 
     cdef int _adopt(self, Segment segment) except -1:
-        """A segment that has been written to is one of the table's."""
+        """Add a segment that has been written to."""
         if segment.id not in self._segments:
             self._segments[segment.id] = segment
             insort(self._ids, segment.id)
         return 0
 
     def segment_of(self, bytes key):
-        """The segment of the time in ``key``, whether or not there is one."""
+        """The id of the segment of the time in ``key``, which need not exist."""
         return self._id_of(key)
 
     cdef list _within(self, long long lo, long long hi):
@@ -144,12 +144,12 @@ cdef class SegmentedTable:
         return None if segment is None else segment._look_up(key)
 
     cdef bytes find(self, long long number, bytes key):
-        """The value of ``key``, which is of the segment of this id, or None."""
+        """The value of ``key`` in the segment of this id, or None."""
         cdef Segment segment = self._numbered(number)
         return None if segment is None else segment._look_up(key)
 
     def get_many(self, list keys not None):
-        """The values of ``keys``, in their order; None where there is none."""
+        """The values of ``keys``, in their order; None for a missing key."""
         cdef dict found = {}
         cdef Segment segment
         cdef Py_ssize_t index
@@ -170,7 +170,7 @@ cdef class SegmentedTable:
     def scan(self, bounds):
         """Chunks of rows in the order of ``(segment, key)``, each of one segment, as of this call.
 
-        A segment is opened when the scan comes to it, or before somebody writes to it.
+        A segment is opened when the scan reaches it, or before a write to it.
         """
         lo, hi = bounds.segment_lo, bounds.segment_hi
         return self.between(
@@ -189,7 +189,7 @@ cdef class SegmentedTable:
         return SegmentScan(self._scans, segments, lo, hi, reverse, joined)
 
     def first(self, lo=None, hi=None, *, bint reverse=False):
-        """The first row of a scan, or None where it is empty."""
+        """The first row of a scan, or None if it is empty."""
         cdef Segment segment
         self.rows._check_open()
         cdef list segments = self._within(FIRST, LAST)
@@ -205,13 +205,13 @@ cdef class SegmentedTable:
         return None
 
     def approximate_count(self):
-        """How many rows there are, about."""
+        """The approximate number of rows."""
         self.rows._check_open()
         return self._home.approximate_count()
 
-    # Writes. What is written to a segment that has expired is gone with it. They and expiry take
-    # turns, but for a put to a segment that is open: nothing lets another thread in before it is
-    # staged, unless there is a scan to be told of it or something to be spilled for it.
+    # Writes. A write to an expired segment is dropped. Writes and expiry hold the lock, except a
+    # put to an open segment: no other thread runs before it is staged, unless a scan must be
+    # notified or rows must be spilled for it.
 
     cpdef object put_one(self, bytes key, bytes value):
         """Set ``key``; None deletes."""
@@ -238,7 +238,7 @@ cdef class SegmentedTable:
                 self._adopt(segment)
 
     def write(self, writes):
-        """Write rows, in their order: all of them, or none where they are refused."""
+        """Write rows, in their order: all of them, or none if one is refused."""
         cdef dict groups = {}
         cdef Segment segment
         self.rows._check_writable()
@@ -262,12 +262,12 @@ cdef class SegmentedTable:
                 segment._call("delete_range", (lo, hi))
 
     def load(self, chunks):
-        """Bulk load rows that ascend by ``(segment, key)`` past the staging; returns how many.
+        """Bulk load rows that ascend by ``(segment, key)`` past the staging, and return how many.
 
         Raises
         ------
         ValueError
-            They do not.
+            The rows do not ascend.
         """
         cdef Segment segment
         cdef long long last = -1
@@ -287,7 +287,7 @@ cdef class SegmentedTable:
         return count
 
     def _runs(self, chunks):
-        """Chunks cut where the segment changes, each behind its segment's number."""
+        """Chunks split where the segment changes, each with its segment's id in front."""
         cdef Py_ssize_t begin = 0, end
         for keys, values in chunks:
             begin = 0
@@ -299,10 +299,10 @@ cdef class SegmentedTable:
     # Expiry.
 
     def expire(self, long long first_live):
-        """Take the segments before ``first_live`` away: from now on they are not seen.
+        """Remove the segments before ``first_live``.
 
-        They are dropped for good by the commit that follows; what ends without one brings them
-        back. Scans that are open go on reading them.
+        The next commit drops them; without a commit they are there again after the next open. Open
+        scans go on reading them.
         """
         with self._turn:
             if first_live > self._first_live:
