@@ -99,7 +99,7 @@ def test_a_store_of_kafka_streams_is_described_by_options(run, golden):
     assert " versions" in ran.out
     wrong = run("verify", root, "versioned", *options, "20s")
     assert wrong.code == 4
-    assert "say what it was written as" in wrong.out
+    assert "check the description of the store" in wrong.out
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_store_of_kafka_streams_is_described_by_options(run, golden):
     [
         (("--shape", "key-value"), "name the store"),
         (("orders", "--retention", "1d"), "nothing without --shape"),
-        (("orders", "--shape", "key-value"), "says itself what it is"),
+        (("orders", "--shape", "key-value"), "has a stored spec"),
         (("nowhere",), "no store 'nowhere'; it has: orders"),
     ],
 )
