@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kstore_core.engine import Engine
 from kstore_core.maintenance.verify.kinds import Kind
-from kstore_core.offsets import Partition, StoreRecord
+from kstore_core.offsets.entries import Partition, StoreRecord
 from kstore_core.spec import StoredSpec
 
 __all__ = ["Job", "Survey", "Unit"]

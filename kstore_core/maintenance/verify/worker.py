@@ -28,7 +28,7 @@ from kstore_core.maintenance.verify.logs import check_log, log_of
 from kstore_core.maintenance.verify.protocol import Job, Survey, Unit
 from kstore_core.maintenance.verify.remedies import remedy
 from kstore_core.maintenance.verify.rows import Fault, SegmentTime
-from kstore_core.offsets import StoreRecord, merged_record
+from kstore_core.offsets.entries import StoreRecord, merged_record
 from kstore_core.tables import OFFSETS
 from kstore_core.tables.segments.databases import read_progress
 from kstore_core.tables.segments.names import by_id, starts
