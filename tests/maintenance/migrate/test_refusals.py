@@ -67,17 +67,17 @@ def stop_at(step):
         ({"to": "versioned"}, SpecError, "no key-value store of the format versioned"),
         ({"to": VERSIONED}, SpecError, "do not go together"),
         ({"to": SPEC}, SpecError, "must be the name of a format"),
-        ({"to": "plain", "from_log": object()}, SpecError, "by its spec"),
-        ({"engine": "rocksdb", "from_log": object()}, SpecError, "by its spec"),
+        ({"to": "plain", "from_log": object()}, SpecError, "pass its spec"),
+        ({"engine": "rocksdb", "from_log": object()}, SpecError, "pass its spec"),
         (
             {"to": stores.versioned_key_value("t", 10), "from_log": object()},
             SpecError,
             "makes a versioned store of 's'",
         ),
         ({"engine": "memory"}, UnsupportedError, "stores nothing on disk"),
-        ({"engine": "lmdb"}, StateError, "other stores, other"),
+        ({"engine": "lmdb"}, StateError, "other stores: other"),
         ({"to": "plain", "spec": stores.window("s", 10, 1)}, SpecError, "is a key_value store"),
-        ({}, SpecError, "no migration of the store 's'"),
+        ({}, SpecError, "no unfinished migration of the store 's'"),
     ],
 )
 def test_what_is_refused_changes_nothing(root, how, error, said):
@@ -117,7 +117,7 @@ def test_a_copy_that_is_not_one_is_not_put_in_place(root, monkeypatch, write, wh
         done = copying.copy(source, target, say)
         with opened(*target, writable=True) as new:
             new._table.write([write])
-            new.keep(contents.Entries(spec=target.spec))
+            new.write(contents.Entries(spec=target.spec))
         return done
 
     monkeypatch.setattr(work, "copy", spoilt)
@@ -130,7 +130,7 @@ def test_a_copy_that_is_not_one_is_not_put_in_place(root, monkeypatch, write, wh
 def test_a_row_that_is_not_of_its_format(root):
     with opened(make_engine("rocksdb"), root, SPEC, writable=True) as contents_of:
         contents_of._table.write([Write(b"short", b"\0\0\0")])
-        contents_of.keep(contents.Entries(spec=SPEC))
+        contents_of.write(contents.Entries(spec=SPEC))
     with pytest.raises(FormatError, match="the row of key b'short' cannot be converted"):
         migrate(root, "s", to="plain", lossy=True)
     with pytest.raises(FormatError, match="the row of key b'short' cannot be upgraded"):
