@@ -37,7 +37,7 @@ def test_one_line_a_finding(run, root):
     assert ran.code == 4
     assert ran.err == ""
     value, serde, last = ran.lines
-    assert value.startswith("corrupt orders [keyValueWithTimestamp] 0x6b1b: value: it is not of")
+    assert value.startswith("corrupt orders [keyValueWithTimestamp] 0x6b1b: value: it does not")
     assert value.endswith(f"kstore doctor {root} --set-aside orders")
     assert serde.startswith("finding orders [keyValueWithTimestamp] 0xff: key and serde: ")
     assert last.startswith(f"{root}: corrupt; read 1 databases")
@@ -106,7 +106,7 @@ def test_a_store_of_kafka_streams_is_described_by_options(run, golden):
     ("arguments", "said"),
     [
         (("--shape", "key-value"), "name the store"),
-        (("orders", "--retention", "1d"), "nothing without --shape"),
+        (("orders", "--retention", "1d"), "options need --shape"),
         (("orders", "--shape", "key-value"), "has a stored spec"),
         (("nowhere",), "no store 'nowhere'; it has: orders"),
     ],
