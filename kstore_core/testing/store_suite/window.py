@@ -166,5 +166,5 @@ def _compare(kind: Kind, store: Any, model: WindowModel) -> None:
         assert len(list(store.all(reverse=reverse))) == len(list(store.fetch_all(reverse=reverse)))
     if not model.duplicates:
         for start in (*STARTS, 4):
-            found = [kind.read(store.fetch_one(key, start)) for key in KEYS]
-            assert found == [model.fetch_one(key, start) for key in KEYS], "fetch_one"
+            values = [kind.read(store.fetch_one(key, start)) for key in KEYS]
+            assert values == [model.fetch_one(key, start) for key in KEYS], "fetch_one"
