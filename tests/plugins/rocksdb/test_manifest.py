@@ -90,9 +90,9 @@ def test_tables_that_are_missing_or_cut(tmp_path: Path) -> None:
     (table,) = database.path.glob("*.sst")
     size = table.stat().st_size
     os.truncate(table, 100)
-    assert file_faults(database.path) == [f"{table.name} has 100 bytes, and is to have {size}"]
+    assert file_faults(database.path) == [f"{table.name} has 100 bytes, but must have {size} bytes"]
     table.unlink()
-    assert file_faults(database.path) == [f"{table.name} is missing, and is to have {size}"]
+    assert file_faults(database.path) == [f"{table.name} is missing, but must have {size} bytes"]
     (database.path / "CURRENT").write_text("rubbish")
     assert "manifest cannot be read" in file_faults(database.path)[0]
 
