@@ -162,7 +162,7 @@ def test_a_user_with_a_password_and_one_with_another(broker: Broker) -> None:
     good = options_of(broker.guarded, topic, **settings, **{"kafka.sasl.password": "secret"})
     assert len(whole(good)) == 1
     bad = options_of(broker.guarded, topic, **settings, **{"kafka.sasl.password": "guessed"})
-    with pytest.raises(EngineError, match="do not accept who asks; check the credentials") as told:
+    with pytest.raises(EngineError, match="reject this client; check the credentials") as told:
         batch_ranges(bad)
     assert "guessed" not in str(told.value)
     assert "secret" not in repr(good)
