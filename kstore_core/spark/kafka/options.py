@@ -45,7 +45,7 @@ OPTIONS = (
     Option("endingOffsets", "latest", stream=False),
     Option("includeHeaders", "false"),
     Option("failOnDataLoss", "true"),
-    Option("minPartitions", "one a partition of Kafka's"),
+    Option("minPartitions", "one for each Kafka partition"),
     Option("maxOffsetsPerTrigger", "no limit", batch=False),
     Option("kafkaConsumer.pollTimeoutMs", "120000"),
     Option("kafka.isolation.level", "read_uncommitted"),
