@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import itertools
 import os
 import random
 import subprocess
@@ -42,6 +41,7 @@ from kstore_core.testing.kinds import KEY_VALUE, SESSION, VERSIONED, WINDOW, Kin
 from kstore_core.testing.running import quick
 from tests.changelog.broker.broker import free_ports
 from tests.changelog.logs import contents
+from tests.changelog.mock_cluster import mock_cluster, topic_maker
 from tests.restore.failover import run, some_input, undisturbed
 from tests.restore.stores import contents as contents_of
 from tests.restore.stores import spec_of
@@ -51,23 +51,13 @@ OpenLog = Callable[..., KafkaChangelog]
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[str]:
-    mock = Producer({"test.mock.num.brokers": 1, "log_level": 0})
-    broker = next(iter(mock.list_topics(timeout=10).brokers.values()))
-    yield f"{broker.host}:{broker.port}"
-    mock.close()
+    with mock_cluster() as servers:
+        yield servers
 
 
 @pytest.fixture(scope="module")
 def new_topic(servers: str) -> Callable[[], str]:
-    """Makes topics of four partitions: the mock has every topic that a producer asks for."""
-    numbers = itertools.count()
-
-    def make() -> str:
-        topic = f"topic-{next(numbers)}"
-        Producer({"bootstrap.servers": servers, "log_level": 0}).list_topics(topic, timeout=10)
-        return topic
-
-    return make
+    return topic_maker(servers)
 
 
 @pytest.fixture
