@@ -15,14 +15,7 @@ from kstore_core.errors import FormatError, SpecError
 if TYPE_CHECKING:
     from kstore_core.serdes import Serde
 
-__all__ = [
-    "TIMESTAMP",
-    "combined",
-    "integers",
-    "millis",
-    "serialized",
-    "timestamps",
-]
+__all__ = ["TIMESTAMP", "combined", "integers", "millis", "serialized", "timestamps"]
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 """A column of Spark timestamps."""

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from kstore_core.checks import check_choice
 from kstore_core.errors import UnsupportedError
-from kstore_core.spark.join.plan import (
-    How,
-    OnExpired,
-    route_rows,
-    source_at,
-)
+from kstore_core.spark.join.plan import How, OnExpired, route_rows, source_at
 from kstore_core.spark.join.span_tasks import SpanTask
 from kstore_core.spark.read.read_store import Timestamps, manifest_spec, read_store
 from kstore_core.spark.root.root import Root

@@ -6,14 +6,7 @@ import logging
 from collections.abc import Mapping
 
 from kstore_core.errors import InconsistentStateError, SpecError
-from kstore_core.spark.kafka.offsets import (
-    EARLIEST,
-    OffsetRange,
-    Offsets,
-    Place,
-    Positions,
-    split,
-)
+from kstore_core.spark.kafka.offsets import EARLIEST, OffsetRange, Offsets, Place, Positions, split
 from kstore_core.spark.kafka.options import KafkaOptions
 from kstore_core.spark.kafka.topics import Brokers
 

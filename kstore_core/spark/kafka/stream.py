@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from kstore_core.errors import SpecError
-from kstore_core.spark.kafka.offsets import (
-    Offsets,
-    Place,
-    Positions,
-    limited,
-    nested,
-    placed,
-)
+from kstore_core.spark.kafka.offsets import Offsets, Place, Positions, limited, nested, placed
 from kstore_core.spark.kafka.options import KafkaOptions
 from kstore_core.spark.kafka.planning import ranges_between, report_loss
 from kstore_core.spark.kafka.topics import Brokers

@@ -117,11 +117,7 @@ def _versions(root: Root, version: int | None) -> Iterator[_Row]:
 
 
 def _of_shard(manifest: Manifest, shard: Shard) -> _Row:
-    return {
-        "store": manifest.spec["name"],
-        "version": manifest.version,
-        "shard": shard.shard,
-    }
+    return {"store": manifest.spec["name"], "version": manifest.version, "shard": shard.shard}
 
 
 def _shards(root: Root, version: int | None) -> Iterator[_Row]:

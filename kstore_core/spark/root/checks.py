@@ -12,12 +12,7 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any
 
-from kstore_core.errors import (
-    FormatDowngradeError,
-    InconsistentStateError,
-    SpecError,
-    StateError,
-)
+from kstore_core.errors import FormatDowngradeError, InconsistentStateError, SpecError, StateError
 from kstore_core.spec import StoredSpec
 
 __all__ = ["check_manifest"]

@@ -96,9 +96,7 @@ def vacuum(
             at.storage.delete([f"{MANIFESTS}/{version}.json"])
         at.storage.delete([entry.name for entry in gone])
     return Vacuumed(
-        tuple(expired),
-        tuple(entry.name for entry in gone),
-        sum(entry.bytes for entry in gone),
+        tuple(expired), tuple(entry.name for entry in gone), sum(entry.bytes for entry in gone)
     )
 
 

@@ -61,10 +61,7 @@ def _restored(store: Any, log: ShardLog) -> Restored:
 
 
 def _late(
-    log: ShardLog,
-    read: npt.NDArray[np.int64],
-    sent: npt.NDArray[np.int64],
-    clock: StreamClock,
+    log: ShardLog, read: npt.NDArray[np.int64], sent: npt.NDArray[np.int64], clock: StreamClock
 ) -> npt.NDArray[np.bool_]:
     """A mask of late records, by the times and the headers of the records before each."""
     times = log.timestamps.to_numpy()

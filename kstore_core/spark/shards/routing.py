@@ -21,11 +21,7 @@ _MOST = 2**31 - 1  # as Kafka and Spark count them
 
 
 def by_shard(
-    df: DataFrame,
-    spec: StoreSpec,
-    partitions: int,
-    *,
-    partition_by: PartitionBy | None = None,
+    df: DataFrame, spec: StoreSpec, partitions: int, *, partition_by: PartitionBy | None = None
 ) -> DataFrame:
     """Bring the records of each shard together, as ``df.write.format("kstore")`` needs them.
 

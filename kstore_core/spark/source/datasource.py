@@ -55,9 +55,7 @@ class KStoreSource(DataSource):
         return BatchWriter(self.options, schema, overwrite)
 
     def streamWriter(  # noqa: N802 - Spark calls it so
-        self,
-        schema: StructType,
-        overwrite: bool,
+        self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamArrowWriter:
         """The writer of a stream into a store."""
         from kstore_core.spark.source.sink import StreamSink

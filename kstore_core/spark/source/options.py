@@ -80,11 +80,7 @@ READ_OPTIONS = by_name(
     Option("keys", list_of, "a JSON list of keys", "the records of these keys", _CHOSEN),
     Option("prefix", str, "the beginning of a key", "the keys that begin like this", _CHOSEN),
     Option(
-        "partitions",
-        numbers_of,
-        "numbers, with commas between them",
-        "only these shards",
-        _SHAPED,
+        "partitions", numbers_of, "numbers, with commas between them", "only these shards", _SHAPED
     ),
     Option(
         "columns",

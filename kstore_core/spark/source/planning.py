@@ -11,13 +11,7 @@ from kstore_core.spark.read.plan import ReadPlan, plan_store
 from kstore_core.spark.read.read_store import manifest_spec
 from kstore_core.spark.root.finding import find_root, roots_at
 from kstore_core.spark.root.root import Root
-from kstore_core.spark.source.options import (
-    CHANGES,
-    META,
-    STREAMS,
-    ReadOptions,
-    read_options,
-)
+from kstore_core.spark.source.options import CHANGES, META, STREAMS, ReadOptions, read_options
 from kstore_core.spark.source.parsing import STORAGE
 from kstore_core.spark.source.texts import key_of, key_of_json, prefix_of
 from kstore_core.spec import StoreSpec

@@ -14,12 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from kstore_core.errors import (
-    CommitConflictError,
-    KStoreError,
-    SpecError,
-    StateError,
-)
+from kstore_core.errors import CommitConflictError, KStoreError, SpecError, StateError
 from kstore_core.spark.root.manifest import Manifest, Shard
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.runtime.engines import check_shared_engine
