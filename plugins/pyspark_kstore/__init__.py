@@ -1,7 +1,7 @@
 """The package in which PySpark finds ``format("kstore")``.
 
 PySpark imports every package ``pyspark_*`` for any Python data source, so this import never fails.
-If kstore cannot be imported, the source raises an ImportError when it is used.
+If kstore cannot be imported, a use of the source raises an ImportError.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ with contextlib.suppress(ImportError):  # not needed without PySpark
 
     try:
         from kstore_core.spark.source.datasource import KStoreSource as DefaultSource
-    except Exception as error:  # noqa: BLE001 - any error: other sources must be found
+    except Exception as error:  # noqa: BLE001 - no error may hide other sources
         _reason = f"{type(error).__name__}: {error}"
 
         class DefaultSource(DataSource):  # type: ignore[no-redef]

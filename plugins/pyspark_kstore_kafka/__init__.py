@@ -9,7 +9,7 @@ with contextlib.suppress(ImportError):  # not needed without PySpark
 
     try:
         from kstore_core.spark.kafka.datasource import KafkaSource as DefaultSource
-    except Exception as error:  # noqa: BLE001 - any error: other sources must be found
+    except Exception as error:  # noqa: BLE001 - no error may hide other sources
         _reason = f"{type(error).__name__}: {error}"
 
         class DefaultSource(DataSource):  # type: ignore[no-redef]

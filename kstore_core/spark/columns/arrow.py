@@ -22,7 +22,7 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 
 def serialized(serde: Serde[Any], column: pa.Array) -> pa.Array:
-    """The bytes of a column: as they are where it is binary, else through the serde.
+    """Serialise a column; a binary column is returned unchanged.
 
     A text column of a JSON serde contains JSON already, so its text is stored unchanged.
     """
@@ -32,12 +32,9 @@ def serialized(serde: Serde[Any], column: pa.Array) -> pa.Array:
 
 
 def timestamps(column: pa.Array, *, as_millis: bool) -> pa.Array:
-    """A column of times in ms, as Spark timestamps or as they are.
+    """Convert times in ms to Spark timestamps, or return them unchanged.
 
-    Raises
-    ------
-    FormatError
-        A time that a Spark timestamp, microseconds in 64 bits, cannot hold.
+    A FormatError if a time does not fit into a Spark timestamp, which has microseconds in 64 bits.
     """
     if as_millis:
         return column
@@ -50,7 +47,7 @@ def timestamps(column: pa.Array, *, as_millis: bool) -> pa.Array:
 
 
 def millis(column: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Times in ms of a column of timestamps or of ms: rounded down, and rounded up.
+    """Convert timestamps or times in ms to ms: rounded down, and rounded up.
 
     The result for a null is arbitrary.
     """
@@ -62,19 +59,13 @@ def millis(column: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int6
 
 
 def integers(column: pa.Array) -> npt.NDArray[np.int64]:
-    """A column of integers; 0 where it is null."""
+    """Convert a column to integers; a null becomes 0."""
     filled = column.fill_null(0) if column.null_count else column
     return np.asarray(filled.to_numpy(zero_copy_only=False), np.int64)
 
 
 def combined(column: pa.ChunkedArray, what: str) -> pa.Array:
-    """One array of a column's chunks.
-
-    Raises
-    ------
-    SpecError
-        It would exceed what an Arrow array with 32-bit offsets holds.
-    """
+    """Combine a column's chunks into one array; a SpecError above 2 GiB."""
     whole = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if isinstance(whole, pa.ChunkedArray):
         if whole.num_chunks != 1:

@@ -44,17 +44,7 @@ def source_at(
     cache_bytes: int,
     follow: bool = False,
 ) -> Source:
-    """The store to look into, by its manifest.
-
-    Raises
-    ------
-    StateError
-        There is no manifest, or not that version.
-    SpecError
-        ``spec`` is another store's, or needed and missing.
-    UnsupportedError
-        The store keeps no history.
-    """
+    """The store of a join, by its manifest; the errors are those of :func:`temporal_join`."""
     from kstore_core.spark.shards.published import ShardReader
 
     check_size("broadcast_bytes", broadcast_bytes)
@@ -63,8 +53,8 @@ def source_at(
     spec = manifest_spec(manifest, spec, str(home))
     if not spec.format.versioned:
         raise UnsupportedError(
-            f"the store {spec.name!r} has the format {spec.format.name!r}, which keeps no history; "
-            "join what read_store gives with DataFrame.join"
+            f"the store {spec.name!r} has the format {spec.format.name!r}, which has no history; "
+            "join the DataFrame of read_store with DataFrame.join"
         )
     return Source(
         ShardReader(home, spec, manifest.engine),
@@ -78,19 +68,11 @@ def source_at(
 
 
 def check_size(name: str, given: Any, what: str = "bytes") -> None:
-    """Refuse a size that is not a non-negative int.
-
-    Raises
-    ------
-    TypeError
-        It is not an int.
-    ValueError
-        It is negative.
-    """
+    """Refuse a size that is not an int, with a TypeError, or is negative, with a ValueError."""
     if isinstance(given, bool) or not isinstance(given, int):
         raise TypeError(f"{name}={given!r} is {type(given).__name__}, not int; pass whole {what}")
     if given < 0:
-        raise ValueError(f"{name}={given}; it is 0 or more")
+        raise ValueError(f"{name}={given} is negative; pass 0 or more")
 
 
 def versions_schema(source: Source, time: DataType, prefix: str) -> StructType:
@@ -106,7 +88,7 @@ def versions_schema(source: Source, time: DataType, prefix: str) -> StructType:
 
 
 def resolvable(names: Sequence[str]) -> tuple[str, ...]:
-    """Names that Spark resolves: the given ones, or ``column0``, ``column1``, … instead.
+    """Names that Spark resolves: the given names, or else ``column0``, ``column1``, ….
 
     Spark takes a name with a dot for a field, and rejects a duplicate.
     """
@@ -131,14 +113,8 @@ def renamed(schema: StructType, names: Sequence[str]) -> StructType:
 def route_rows(df: DataFrame, source: Source, key: int, by: int | None = None) -> DataFrame:
     """Route rows to the tasks of their shards, unless every task reads all shards.
 
-    Parameters
-    ----------
-    df : DataFrame
-        With column names that Spark resolves; see `resolvable`.
-    key : int
-        The place of the key's column.
-    by : int, optional
-        The place of a column of shard numbers, used instead of the key.
+    Spark must resolve the names of ``df``; see `resolvable`. ``key`` is the position of the key's
+    column, ``by`` the position of a column of shard numbers, used instead of the key.
     """
     from pyspark.sql import functions as F  # noqa: N812
 

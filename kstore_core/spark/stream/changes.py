@@ -1,7 +1,7 @@
 """The output of an epoch: the records of the keys in its log.
 
-It is read from the shard after the epoch. The shard does not change until the next epoch, so a
-replay returns the same output.
+The task reads the output from the shard after the epoch. The shard does not change until the next
+epoch, so a replay returns the same output.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ __all__ = ["changes", "changes_schema"]
 
 
 def changes_schema(spec: StoreSpec) -> pa.Schema:
-    """The columns of the output: those of a read of the store's latest rows, and the shard."""
+    """The columns of the output: the columns of a read of the latest rows, and the shard."""
     fields = [field for field in store_schema(spec, as_millis=False) if field.name != "valid_to"]
     return pa.schema([*fields, pa.field("partition", pa.int32())])
 
 
 def changes(store: Any, keys: pa.Array, shard: int) -> pa.Table:
-    """The records of the keys of an epoch's log, by key; all but the key null if there is none.
+    """The records of the keys of an epoch's log, by key; for a key without a record, nulls.
 
-    ``store`` is the shard's, with nothing staged. A key may come more than once.
+    ``store`` is the store of the shard, without staged rows. A key may occur more than once.
     """
     spec = store.spec
     schema = changes_schema(spec)
@@ -51,7 +51,7 @@ def changes(store: Any, keys: pa.Array, shard: int) -> pa.Table:
 
 
 def _row_keys(spec: StoreSpec, keys: pa.Array) -> pa.Array:
-    """The keys of the records' rows, ascending, each once."""
+    """The distinct keys of the records' rows, ascending."""
     unique = pc.unique(keys)
     if spec.shape in ("window", "session"):
         ordered = rows_of(spec.shape, time_ordered=spec.time_ordered).schema
@@ -69,7 +69,7 @@ def _key_columns(spec: StoreSpec, rows: pa.Array) -> dict[str, pa.Array]:
 
 
 def _values(store: Any, asked: pa.Array, wanted: list[str]) -> dict[str, pa.Array]:
-    """The columns of the values, a row for each key."""
+    """The columns of the values, one row for each key."""
     if not len(asked):
         return {field.name: pa.nulls(0, field.type) for field in _stored(store.spec)}
     selection = Selection(keys=tuple(asked.to_pylist()))

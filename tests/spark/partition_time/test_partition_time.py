@@ -59,7 +59,7 @@ def test_headers_that_tell_no_time_are_told() -> None:
     )
     for value in (None, b"123"):
         column = pa.chunked_array([pa.array([[(HEADER, value)]], headers_type())])
-        with pytest.raises(FormatError, match="header 'partition-time' has not 8 bytes"):
+        with pytest.raises(FormatError, match="header 'partition-time' does not have 8 bytes"):
             latest_partition_time(column)
 
 

@@ -143,7 +143,7 @@ def test_directories_that_are_none(application: Path) -> None:
         plan_streams_dir(str(application / "0_0"), KV)
     with pytest.raises(StateError, match="has no task directories"):
         plan_streams_dir(str(application / "nothing"), KV)
-    with pytest.raises(SpecError, match="'s3://bucket/app' is no directory of a file system"):
+    with pytest.raises(SpecError, match="'s3://bucket/app' is not a directory of a file system"):
         plan_streams_dir("s3://bucket/app", KV)
 
 

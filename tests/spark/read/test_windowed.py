@@ -167,5 +167,5 @@ def test_a_window_that_never_ends(root: Path) -> None:
 def test_windows_have_no_history(root: Path, question: dict[str, Any]) -> None:
     spec = WINDOWS["plain"]
     manifest = publish(root, spec, lambda store, shard: None)
-    with pytest.raises(UnsupportedError, match="'plain', which keeps no history"):
+    with pytest.raises(UnsupportedError, match="'plain', which has no history"):
         plan_store(Root.at(root), manifest, spec, **question)

@@ -129,7 +129,7 @@ def test_an_abort_after_the_commit_takes_nothing(root: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"path": ""}, r"there is no path; .*\.save\("),
+        ({"path": ""}, r"the path is missing; .*\.save\("),
         ({"path": "rel/ative"}, "'rel/ative' is relative, and Spark's processes"),
         ({"partitions": "0"}, "partitions='0' is not a number from 1 on"),
         ({"partitions": "x"}, "partitions='x' is not a number"),
@@ -175,8 +175,8 @@ def test_a_spec_is_told_as_text() -> None:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"spec": None}, SpecError, "nothing says which store it is; give the options spec"),
-        ({"partitions": None}, SpecError, "nothing says which store it is"),
+        ({"spec": None}, SpecError, "so its store is unknown; pass the options spec"),
+        ({"partitions": None}, SpecError, "so its store is unknown"),
         ({"engine": "memory"}, UnsupportedError, "'memory' keeps its data in the process"),
     ],
 )

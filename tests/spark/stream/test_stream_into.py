@@ -102,7 +102,7 @@ def test_a_stream_goes_on_from_what_a_batch_has_written(
     newest = Root.at(root).load()
     assert sum(shard.replayed for shard in newest.shards) == 100
     assert manifest == Root.at(root).load(1)
-    with pytest.raises(StateError, match="is written by the stream of the checkpoint"):
+    with pytest.raises(StateError, match="belongs to the stream of the checkpoint"):
         write_store(log_frame(spark, log), root, SPEC, partitions=SHARDS)
 
 
@@ -139,12 +139,12 @@ def test_one_stream_at_a_time(spark: SparkSession, root: Path, tmp_path: Path) -
             run(df, root, tmp_path / "checkpoint")
     finally:
         first.stop()
-    with pytest.raises(StateError, match=r"is written by the stream of the checkpoint .*, not of"):
+    with pytest.raises(StateError, match=r"belongs to the stream of the checkpoint .*, not of"):
         run(df, root, tmp_path / "other")
     with pytest.raises(SpecError, match="partitions is 3 there and 4 here"):
         run(df, root, tmp_path / "checkpoint", partitions=4)
     shutil.rmtree(tmp_path / "checkpoint")
-    with pytest.raises(StateError, match="two checkpoints know nothing of each other"):
+    with pytest.raises(StateError, match="a checkpoint records the epochs of one stream only"):
         run(df, root, tmp_path / "checkpoint")
     assert Root.at(root).versions() == [1]
 
