@@ -46,17 +46,21 @@ class Visit:
         unread = None if self.job is None else self._unread(str(slot))
         return None if unread is None else f"a task's file is not visible to the driver: {unread}"
 
-    def write(self, who: str = _DRIVER) -> None:
+    def write(self, writer: str = _DRIVER) -> None:
         """Write the file of the driver or of a task."""
-        self.root.storage.put_new(self._place(who), self._note(who))
+        self.root.storage.put_new(self._place(writer), self._note(writer))
 
-    def _unread(self, who: str) -> str | None:
+    def _unread(self, writer: str) -> str | None:
         """The fault of the file of the driver or of a task; None for none."""
         try:
-            found = self.root.storage.read(self._place(who))
+            found = self.root.storage.read(self._place(writer))
         except (KStoreError, OSError) as error:
             return str(error)
-        return None if found == self._note(who) else f"{self._place(who)} contains {found[:80]!r}"
+        return (
+            None
+            if found == self._note(writer)
+            else f"{self._place(writer)} contains {found[:80]!r}"
+        )
 
     def _without_the_newest(self) -> str | None:
         try:
@@ -67,12 +71,12 @@ class Visit:
             return None
         return f"version {self.newest} is missing; the versions are: {versions or 'none'}"
 
-    def _place(self, who: str) -> str:
+    def _place(self, writer: str) -> str:
         assert self.job is not None
-        return f"{self.root.attempts(self.job)}/{who}"
+        return f"{self.root.attempts(self.job)}/{writer}"
 
-    def _note(self, who: str) -> bytes:
-        return f"written by check_cluster: {self.job}, {who}\n".encode()
+    def _note(self, writer: str) -> bytes:
+        return f"written by check_cluster: {self.job}, {writer}\n".encode()
 
 
 @contextmanager

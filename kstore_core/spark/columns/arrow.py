@@ -15,7 +15,7 @@ from kstore_core.errors import FormatError, SpecError
 if TYPE_CHECKING:
     from kstore_core.serdes import Serde
 
-__all__ = ["TIMESTAMP", "combined", "integers", "millis", "serialized", "timestamps"]
+__all__ = ["TIMESTAMP", "combined", "integers", "millis", "serialized", "sliced", "timestamps"]
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 """A column of Spark timestamps."""
@@ -62,6 +62,13 @@ def integers(column: pa.Array) -> npt.NDArray[np.int64]:
     """Convert a column to integers; a null becomes 0."""
     filled = column.fill_null(0) if column.null_count else column
     return np.asarray(filled.to_numpy(zero_copy_only=False), np.int64)
+
+
+def sliced(data: bytes, width: int) -> pa.Array:
+    """Cut bytes into a binary array of values with ``width`` bytes."""
+    fixed = pa.binary(width)
+    buffers = [None, pa.py_buffer(data)]
+    return pa.Array.from_buffers(fixed, len(data) // width, buffers).cast(pa.binary())
 
 
 def combined(column: pa.ChunkedArray, what: str) -> pa.Array:

@@ -7,7 +7,6 @@ chooses the shard.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ import pyarrow.compute as pc
 
 from kstore_core.errors import SpecError
 from kstore_core.keys import MAX_TIME
-from kstore_core.spark.columns.arrow import integers, millis, serialized
+from kstore_core.spark.columns.arrow import integers, millis, serialized, sliced
 from kstore_core.spec import StoreSpec
 
 __all__ = ["TIME_BYTES", "keys_of", "tail_bytes", "times_of_shape", "user_keys"]
@@ -71,7 +70,9 @@ def keys_of(spec: StoreSpec, column: Callable[[str], pa.Array | None]) -> pa.Arr
         outside = (numbers < 0) | (numbers > _MAX_SEQUENCE)
         _refuse(outside, "sequence", numbers, f"is not from 0 to {_MAX_SEQUENCE}")
         tail = [start.astype(">i8"), numbers.astype(">i4")]
-    return pc.binary_join_element_wise(serialized(spec.key, keys), _side_by_side(tail), b"")
+    rows = np.concatenate([column[:, None].view(np.uint8) for column in tail], axis=1)
+    tails = sliced(rows.tobytes(), rows.shape[1])
+    return pc.binary_join_element_wise(serialized(spec.key, keys), tails, b"")
 
 
 def _checked(spec: StoreSpec, keys: pa.Array) -> pa.Array:
@@ -131,13 +132,3 @@ def _refuse(
             f"{len(places)} of {len(values)} records have a {name} that {why}: "
             f"{values[places[0]]}; correct them or filter them out. Nothing was written"
         )
-
-
-def _side_by_side(columns: list[npt.NDArray[Any]]) -> pa.Array:
-    """Concatenate the bytes of several columns by row."""
-    width = sum(column.itemsize for column in columns)
-    rows = np.concatenate([column[:, None].view(np.uint8) for column in columns], axis=1)
-    fixed = pa.Array.from_buffers(
-        pa.binary(width), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows))]
-    )
-    return fixed.cast(pa.binary())

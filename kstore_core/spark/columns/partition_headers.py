@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from kstore_core import arrow
 from kstore_core.errors import FormatError
 from kstore_core.partition_time import HEADER
+from kstore_core.spark.columns.arrow import sliced
 
 __all__ = ["NO_TIME", "header_times", "latest_partition_time", "stamped"]
 
@@ -32,7 +33,8 @@ def stamped(headers: pa.Array, read: Times, sent: Times) -> pa.Array:
     further = np.flatnonzero(sent > read)
     added = np.concatenate([read, sent[further]])
     keys = pa.array([HEADER], pa.string()).take(pa.array(np.zeros(len(added), np.int64)))
-    times = pa.StructArray.from_arrays([keys, _big_endian(added)], fields=list(kind.value_type))
+    values = sliced(added.astype(">i8").tobytes(), 8)
+    times = pa.StructArray.from_arrays([keys, values], fields=list(kind.value_type))
     remaining = owners.filter(others).to_numpy().astype(np.int64)
     owner = np.concatenate([remaining, np.arange(len(whole)), further])
     order = np.argsort(owner, kind="stable")
@@ -78,10 +80,3 @@ def _times(headers: pa.Array) -> tuple[Times, Times]:
         )
     owners = pc.list_parent_indices(headers).filter(named).to_numpy().astype(np.int64)
     return owners, np.frombuffer(b"".join(values.to_pylist()), ">i8").astype(np.int64)
-
-
-def _big_endian(numbers: Times) -> pa.Array:
-    fixed = pa.Array.from_buffers(
-        pa.binary(8), len(numbers), [None, pa.py_buffer(numbers.astype(">i8").tobytes())]
-    )
-    return fixed.cast(pa.binary())

@@ -32,19 +32,10 @@ cdef uint64_t UNLIMITED = 0xFFFFFFFFFFFFFFFFU
 cdef class VersionIndex:
     """An index of versions by key and time.
 
-    Parameters
-    ----------
-    keys : Arrow array of binary
-        The key of each version; without nulls.
-    begins : Arrow array of int64
-        The begin of each version, ms, inclusive.
-    ends : Arrow array of int64
-        The end of each version, ms, exclusive; null for a version that is still valid.
-    horizons : sequence of int
-        For each shard, by number, the start of its history, ms. Before it only versions that are
-        still valid are found: others may have expired.
-
-    The versions of a key must not overlap. They may have any order.
+    The columns have a row for each version, in any order: `keys` (binary, no nulls), `begins` (ms,
+    inclusive) and `ends` (ms, exclusive; null for a version that is still valid). The versions of a
+    key must not overlap. `horizons` has for each shard, by number, the start of its history, ms.
+    Before it only versions that are still valid are found: others may have expired.
     """
 
     def __cinit__(self, keys, begins, ends, horizons):
@@ -102,22 +93,12 @@ cdef class VersionIndex:
         )
 
     def find(self, keys, times, tolerance_ms=None):
-        """Find the version that is valid for each row.
+        """Find the version that is valid at the time of each row, ms or timestamps.
 
-        Parameters
-        ----------
-        keys : Arrow array of binary
-        times : Arrow array of int64 (ms) or timestamps
-            A version is valid at its begin, and not at its end. A null in either column finds
-            nothing.
-        tolerance_ms : int, optional
-            The greatest age of the version at the row's time, inclusive.
-
-        Returns
-        -------
-        rows, begins, ends : pyarrow.Int64Array
-            The position of the version in the columns of the index, its begin and its end. All are
-            null if nothing is found. The end is also null for a version that is still valid.
+        `tolerance_ms` is the greatest age of the version at that time, inclusive. Returns three
+        columns of int64: the positions of the versions in the columns of the index, their begins
+        and their ends. All are null if nothing is found, as for a null key or time. The end is also
+        null for a version that is still valid.
         """
         cdef Column key_column = open_column(keys, "keys")
         cdef Column time_column = open_column(times, "times")

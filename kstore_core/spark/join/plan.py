@@ -9,25 +9,14 @@ from kstore_core.errors import UnsupportedError
 from kstore_core.spark.join.versions import Source
 from kstore_core.spark.read.read_store import manifest_spec
 from kstore_core.spark.root.root import Root
-from kstore_core.spark.shards.frames import headers_type, shard_column, spark_type
+from kstore_core.spark.shards.frames import shard_column
 from kstore_core.spark.shards.routing import route_to_shards
 from kstore_core.spec import StoreSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType, StructType
 
-__all__ = [
-    "How",
-    "OnExpired",
-    "PartitionBy",
-    "check_size",
-    "renamed",
-    "resolvable",
-    "route_rows",
-    "source_at",
-    "versions_schema",
-]
+__all__ = ["How", "OnExpired", "PartitionBy", "check_size", "resolvable", "route_rows", "source_at"]
 
 How = Literal["left", "inner"]
 OnExpired = Literal["null", "error"]
@@ -35,7 +24,7 @@ PartitionBy = Literal["key", "partition"]
 
 
 def source_at(
-    home: Root,
+    root: Root,
     spec: StoreSpec | None,
     version: int | None,
     *,
@@ -49,15 +38,15 @@ def source_at(
 
     check_size("broadcast_bytes", broadcast_bytes)
     check_size("cache_bytes", cache_bytes)
-    manifest = home.load(version)
-    spec = manifest_spec(manifest, spec, str(home))
+    manifest = root.load(version)
+    spec = manifest_spec(manifest, spec, str(root))
     if not spec.format.versioned:
         raise UnsupportedError(
             f"the store {spec.name!r} has the format {spec.format.name!r}, which has no history; "
             "join the DataFrame of read_store with DataFrame.join"
         )
     return Source(
-        ShardReader(home, spec, manifest.engine),
+        ShardReader(root, spec, manifest.engine),
         manifest.shards,
         manifest.version,
         headers=headers and spec.format.headers,
@@ -75,18 +64,6 @@ def check_size(name: str, given: Any, what: str = "bytes") -> None:
         raise ValueError(f"{name}={given} is negative; pass 0 or more")
 
 
-def versions_schema(source: Source, time: DataType, prefix: str) -> StructType:
-    """The columns that a version adds."""
-    from pyspark.sql.types import StructType
-
-    added = StructType()
-    added.add(f"{prefix}value", spark_type(source.reader.spec.value.arrow_type))
-    added.add(f"{prefix}timestamp", time).add(f"{prefix}valid_to", time)
-    if source.headers:
-        added.add(f"{prefix}headers", headers_type())
-    return added
-
-
 def resolvable(names: Sequence[str]) -> tuple[str, ...]:
     """Names that Spark resolves: the given names, or else ``column0``, ``column1``, ….
 
@@ -96,18 +73,6 @@ def resolvable(names: Sequence[str]) -> tuple[str, ...]:
     if plain and not any(mark in name for name in names for mark in ".`"):
         return tuple(names)
     return tuple(f"column{place}" for place in range(len(names)))
-
-
-def renamed(schema: StructType, names: Sequence[str]) -> StructType:
-    """A schema with other column names."""
-    from pyspark.sql.types import StructField, StructType
-
-    return StructType(
-        [
-            StructField(name, field.dataType, field.nullable, field.metadata)
-            for name, field in zip(names, schema.fields, strict=True)
-        ]
-    )
 
 
 def route_rows(df: DataFrame, source: Source, key: int, by: int | None = None) -> DataFrame:

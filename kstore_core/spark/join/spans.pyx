@@ -29,31 +29,16 @@ def overlaps(
 ):
     """Find the versions that are valid at some time of each row's span, and the common spans.
 
-    A span, like a version, contains its begin and not its end.
+    A span, like a version, contains its begin and not its end; times are int64, ms. A null end is
+    an open end. A row with a null begin has no span, a null key no versions. The horizons of the
+    index have no effect.
 
-    Parameters
-    ----------
-    index : VersionIndex
-        Its horizons have no effect: every version is used.
-    keys : Arrow array of binary
-        The keys of the rows; a null key has no versions.
-    begins, ends : Arrow array of int64 (ms)
-        The rows' spans. A null end is an open end; a row with a null begin has no span.
-    gaps : bool, default False
-        True: also return the parts of a span without a version.
-    start : int, default 0
-        The first row.
-    limit : int, default 0
-        The number of pieces after which no further row is begun; 0 is no limit.
+    `gaps` also returns the parts of a span without a version. The rows are read from `start` on,
+    until there are `limit` pieces; 0 is no limit.
 
-    Returns
-    -------
-    next : int
-        The first row of the next call.
-    rows, versions, since, begins, ends : pyarrow.Int64Array
-        For each piece: its row; the position of the version in the columns of the index, and its
-        begin, both null for a gap; the begin and end of the common span, the end null if open.
-        Pieces are sorted by row and time.
+    Returns the first row of the next call, and five columns of int64, sorted by row and time: the
+    row of each piece; the position of its version in the columns of the index, and the version's
+    begin, both null for a gap; the begin and end of the common span, the end null if open.
     """
     cdef Column key_column = open_column(keys, "keys")
     cdef Column begin_column = open_column(begins, "begins")

@@ -13,15 +13,13 @@ from kstore_core.spark.join.plan import (
     OnExpired,
     PartitionBy,
     check_size,
-    renamed,
     resolvable,
     route_rows,
     source_at,
-    versions_schema,
 )
 from kstore_core.spark.join.tasks import JoinTask
 from kstore_core.spark.root.root import Root
-from kstore_core.spark.shards.frames import check_columns, spark_type
+from kstore_core.spark.shards.frames import check_columns, headers_type, renamed, spark_type
 from kstore_core.spec import StoreSpec
 
 if TYPE_CHECKING:
@@ -125,7 +123,7 @@ def temporal_join(
     """
     from pyspark.errors import PySparkNotImplementedError
 
-    home = Root.at(root, storage_options)
+    at = Root.at(root, storage_options)
     check_choice("how", how, get_args(How))
     check_choice("on_expired", on_expired, get_args(OnExpired))
     check_choice("partition_by", partition_by, get_args(PartitionBy))
@@ -133,7 +131,7 @@ def temporal_join(
         check_size("tolerance_ms", tolerance_ms, "milliseconds, or None for no limit")
     _check_follow(df, version, follow=follow)
     source = source_at(
-        home,
+        at,
         spec,
         version,
         headers=headers,
@@ -191,7 +189,11 @@ def _schema(
         allowed[_PARTITION] = ("int", "bigint")
     check_columns(df, allowed)
     as_millis = df.schema[timestamp].dataType.simpleString() == "bigint"
-    added = versions_schema(source, LongType() if as_millis else TimestampType(), prefix)
+    time = LongType() if as_millis else TimestampType()
+    added = StructType().add(f"{prefix}value", spark_type(source.reader.spec.value.arrow_type))
+    added.add(f"{prefix}timestamp", time).add(f"{prefix}valid_to", time)
+    if source.headers:
+        added.add(f"{prefix}headers", headers_type())
     taken = {name.lower() for name in df.columns}
     clash = [name for name in added.names if name.lower() in taken]
     if clash:

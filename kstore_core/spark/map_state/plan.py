@@ -14,6 +14,7 @@ from kstore_core.spark.live.stream_binding import StreamBinding
 from kstore_core.spark.map_state.sharding import Sharding
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.runtime.engines import check_shared_engine
+from kstore_core.spark.shards.frames import renamed
 from kstore_core.spark.shards.routing import check_partitions, route_to_shards
 from kstore_core.spec import StoreSpec
 
@@ -53,7 +54,6 @@ def plan(
     """
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.pandas.types import to_arrow_schema
-    from pyspark.sql.types import StructField, StructType
 
     from kstore_core.spark.map_state.tasks import ShardTask
 
@@ -86,14 +86,9 @@ def plan(
         uncommitted_max_bytes=uncommitted_max_bytes,
         partition_time=partition_time,
     )
-    output = StructType(
-        [
-            StructField(column, field.dataType, field.nullable)
-            for column, field in zip(columns, schema.fields, strict=True)
-        ]
-    )
     shard = shard_of(F.col(rows.columns[df.columns.index(name)]), shards)
-    return route_to_shards(rows, shard, shards).mapInArrow(task.run, output).toDF(*schema.names)
+    routed = route_to_shards(rows, shard, shards)
+    return routed.mapInArrow(task.run, renamed(schema, columns)).toDF(*schema.names)
 
 
 def check_unique(df: DataFrame) -> None:

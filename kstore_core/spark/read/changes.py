@@ -74,29 +74,29 @@ def read_changes(
     UnsupportedError
         The versions have different numbers of shards.
     """
-    home, view = Root.at(root, storage_options), View(columns, partitions, headers, timestamps)
-    return frame_of(spark, plan_changes(home, from_version, to_version, view, spec))
+    at, view = Root.at(root, storage_options), View(columns, partitions, headers, timestamps)
+    return frame_of(spark, plan_changes(at, from_version, to_version, view, spec))
 
 
 def plan_changes(
-    home: Root, from_version: int, to_version: int | None, view: View, spec: StoreSpec | None
+    root: Root, from_version: int, to_version: int | None, view: View, spec: StoreSpec | None
 ) -> ReadPlan:
     """Plan :func:`read_changes`."""
     from kstore_core.spark.shards.published import ShardReader
 
-    before = home.load(from_version) if from_version != 0 else None
-    after = home.load(to_version)
+    before = root.load(from_version) if from_version != 0 else None
+    after = root.load(to_version)
     if before is not None and before.version > after.version:
         raise SpecError(
             f"from_version={from_version} comes after to_version={after.version}; pass the older "
             "version as from_version"
         )
-    spec = manifest_spec(after, spec, str(home))
-    numbers = view.numbers(range(after.partitions), home)
-    parts = tuple(part for part in _pairs(home, before, after) if part.number in numbers)
+    spec = manifest_spec(after, spec, str(root))
+    numbers = view.numbers(range(after.partitions), root)
+    parts = tuple(part for part in _pairs(root, before, after) if part.number in numbers)
     task = ChangesTask(
-        ShardReader(home, spec, after.engine if before is None else before.engine),
-        ShardReader(home, spec, after.engine),
+        ShardReader(root, spec, after.engine if before is None else before.engine),
+        ShardReader(root, spec, after.engine),
         view.schema(spec, f"the change feed of {spec.name!r}", ("partition",), ("_change",)),
     )
     return ReadPlan(task, parts)
@@ -111,11 +111,11 @@ class ShardPair:
     after: Shard | None
 
 
-def _pairs(home: Root, before: Manifest | None, after: Manifest) -> list[ShardPair]:
+def _pairs(root: Root, before: Manifest | None, after: Manifest) -> list[ShardPair]:
     """The shards that may differ."""
     if before is not None and before.partitions != after.partitions:
         raise UnsupportedError(
-            f"{home} has {before.partitions} shards in version {before.version} and "
+            f"{root} has {before.partitions} shards in version {before.version} and "
             f"{after.partitions} in version {after.version}, so a key may be in different shards; "
             "read both versions and compare the DataFrames"
         )
@@ -123,7 +123,7 @@ def _pairs(home: Root, before: Manifest | None, after: Manifest) -> list[ShardPa
         old, new = (None if each is None else each.spec.get(name) for each in (before, after))
         if before is not None and old != new:
             raise UnsupportedError(
-                f"the {name}s of {home} are {old!r} in version {before.version} and {new!r} in "
+                f"the {name}s of {root} are {old!r} in version {before.version} and {new!r} in "
                 f"version {after.version}, which do not fit one column; read both versions and "
                 "compare the DataFrames"
             )

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from kstore_core.codec import explode_versions
 from kstore_core.engine import Chunk
-from kstore_core.spark.columns.arrow import combined
+from kstore_core.spark.columns.arrow import combined, sliced
 from kstore_core.spark.read.rows import decoded, gathered, of_versions
 from kstore_core.spark.read.windowed import key_columns, segment_rows
 from kstore_core.spec import StoreSpec
@@ -105,9 +105,8 @@ def _versions(rows: Sequence[pa.Table]) -> pa.Table:
         fields = zip(names, types, strict=True)
         return pa.schema([*fields, ("id", pa.binary())]).empty_table()
     whole = pa.concat_tables(tables).combine_chunks()
-    times = _column(whole, "timestamp").to_numpy().astype(">i8")
-    fixed = pa.Array.from_buffers(pa.binary(8), len(times), [None, pa.py_buffer(times.tobytes())])
-    ids = pc.binary_join_element_wise(_column(whole, "key"), fixed.cast(pa.binary()), b"")
+    times = sliced(_column(whole, "timestamp").to_numpy().astype(">i8").tobytes(), 8)
+    ids = pc.binary_join_element_wise(_column(whole, "key"), times, b"")
     return whole.append_column("id", ids)
 
 

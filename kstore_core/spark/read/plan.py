@@ -23,16 +23,7 @@ if TYPE_CHECKING:
     from kstore_core.spark.root.manifest import Manifest
     from kstore_core.spark.root.root import Root
 
-__all__ = [
-    "Part",
-    "ReadPlan",
-    "Reader",
-    "ScanTask",
-    "Task",
-    "View",
-    "plan_records",
-    "plan_store",
-]
+__all__ = ["Part", "ReadPlan", "Reader", "ScanTask", "Task", "View", "plan_records", "plan_store"]
 
 
 class Task(Protocol):
@@ -119,7 +110,7 @@ class ScanTask:
 
 
 def plan_store(
-    home: Root, manifest: Manifest, spec: StoreSpec, selection: Selection, view: View
+    root: Root, manifest: Manifest, spec: StoreSpec, selection: Selection, view: View
 ) -> ReadPlan:
     """Plan the read of one version of a store."""
     from kstore_core.spark.shards.published import ShardReader
@@ -127,7 +118,7 @@ def plan_store(
     by_shard: dict[int, list[bytes]] = {}
     for key in selection.keys or ():
         by_shard.setdefault(partition(key, manifest.partitions), []).append(key)
-    numbers = view.numbers(range(manifest.partitions), home)
+    numbers = view.numbers(range(manifest.partitions), root)
     parts = tuple(
         Part(
             shard,
@@ -139,16 +130,12 @@ def plan_store(
         and shard.shard in numbers
         and (selection.keys is None or shard.shard in by_shard)
     )
-    reader = ShardReader(home, spec, manifest.engine)
+    reader = ShardReader(root, spec, manifest.engine)
     return plan_records(reader, selection, view, parts, ("partition",))
 
 
 def plan_records(
-    reader: Reader,
-    selection: Selection,
-    view: View,
-    parts: tuple[Part, ...],
-    added: Sequence[str],
+    reader: Reader, selection: Selection, view: View, parts: tuple[Part, ...], added: Sequence[str]
 ) -> ReadPlan:
     """Plan the read of parts, with the columns of the store and those ``added``."""
     schema = view.schema(reader.spec, f"the store {reader.spec.name!r}", added)

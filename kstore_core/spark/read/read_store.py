@@ -108,13 +108,13 @@ def read_store(
     from kstore_core.spark.read.plan import View, plan_store
     from kstore_core.spark.read.selection import keys_of, prefix_bytes, select
 
-    home = Root.at(root, storage_options)
-    manifest = home.load(version)
-    spec = manifest_spec(manifest, spec, str(home))
+    at = Root.at(root, storage_options)
+    manifest = at.load(version)
+    spec = manifest_spec(manifest, spec, str(at))
     wanted = keys_of(spec, key, keys)
     selection = select(spec, as_of, history, from_ts, to_ts, wanted, prefix_bytes(prefix))
     view = View(columns, partitions, headers, timestamps)
-    return frame_of(spark, plan_store(home, manifest, spec, selection, view))
+    return frame_of(spark, plan_store(at, manifest, spec, selection, view))
 
 
 def frame_of(spark: SparkSession, plan: ReadPlan) -> DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from kstore_core.errors import SpecError, UnsupportedError
@@ -21,6 +21,7 @@ __all__ = [
     "check_log_columns",
     "headers_type",
     "in_order",
+    "renamed",
     "route_log",
     "shard_column",
     "shard_of_log",
@@ -55,6 +56,18 @@ def spark_schema(arrow: pa.Schema) -> StructType:
     for field in arrow:
         schema.add(field.name, spark_type(field.type))
     return schema
+
+
+def renamed(schema: StructType, names: Iterable[str]) -> StructType:
+    """A schema with other column names."""
+    from pyspark.sql.types import StructField, StructType
+
+    return StructType(
+        [
+            StructField(name, field.dataType, field.nullable, field.metadata)
+            for name, field in zip(names, schema.fields, strict=True)
+        ]
+    )
 
 
 def headers_type() -> DataType:

@@ -53,7 +53,7 @@ READ_OPTIONS = by_name(
     Option("store", text_of, "a name", "which store, where `path` holds several", _VERSIONED),
     Option("version", number_of, "a number", "another version than the newest", (RECORDS, META)),
     Option("as_of", time_of, _TIME, "the versions valid at that time", _CHOSEN),
-    Option("history", flag_of, _FLAG, "every version that is kept", _CHOSEN),
+    Option("history", flag_of, _FLAG, "all versions", _CHOSEN),
     Option(
         "from",
         time_of,
@@ -90,7 +90,7 @@ READ_OPTIONS = by_name(
         "the store's description; needed if its serdes are not built in, or Kafka wrote it",
         _SHAPED,
     ),
-    Option("changes", flag_of, _FLAG, "what changed between two versions", (CHANGES,)),
+    Option("changes", flag_of, _FLAG, "the changes between two versions", (CHANGES,)),
     Option("from_version", number_of, "a number", "the older of the two; 0: none", (CHANGES,)),
     Option("to_version", number_of, "a number", "the newer one, or the newest", (CHANGES,)),
     Option(

@@ -37,18 +37,18 @@ def plan_of(given: Mapping[str, str]) -> ReadPlan:
 
         roots = roots_at(asked.path, values.pop("store", None), asked.storage)
         return plan_metadata(roots, values["metadata"], values.get("version"))
-    home = find_root(asked.path, values.pop("store", None), asked.storage)
+    root = find_root(asked.path, values.pop("store", None), asked.storage)
     if asked.mode == CHANGES:
         from kstore_core.spark.read.changes import plan_changes
 
         if "from_version" not in values:
             raise SpecError("changes=true needs the option from_version; 0 is the empty store")
         view, versions = _view(values), (values["from_version"], values.get("to_version"))
-        return plan_changes(home, *versions, view, values.get("spec"))
-    manifest = home.load(values.pop("version", None))
-    spec = manifest_spec(manifest, values.pop("spec", None), str(home))
+        return plan_changes(root, *versions, view, values.get("spec"))
+    manifest = root.load(values.pop("version", None))
+    spec = manifest_spec(manifest, values.pop("spec", None), str(root))
     view = _view(values)
-    return plan_store(home, manifest, spec, _selected(spec, values), view)
+    return plan_store(root, manifest, spec, _selected(spec, values), view)
 
 
 def _view(values: dict[str, Any]) -> View:

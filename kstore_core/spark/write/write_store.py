@@ -93,20 +93,20 @@ def write_store(
     from kstore_core.spark.shards.frames import check_log, route_log
     from kstore_core.spark.shards.writing import MESSAGE_DDL, read_message
 
-    home = Root.at(root, storage_options)
+    at = Root.at(root, storage_options)
     check_choice("mode", mode, _MODES)
     check_log(df, spec, partition_time=partition_time)
     by_key = placed_by_key(df.columns, partition_by)
-    newest = home.newest()
+    newest = at.newest()
     if newest is not None and mode == "ignore":
         return newest
     if newest is not None and mode in ("error", "errorifexists"):
         raise StateError(
-            f"{home} has version {newest.version} of the store {newest.spec['name']!r}; "
+            f"{at} has version {newest.version} of the store {newest.spec['name']!r}; "
             "pass mode='append' to continue it, or mode='overwrite' to start an empty version"
         )
     job = WriteJob.plan(
-        home,
+        at,
         spec,
         newest,
         engine=engine,

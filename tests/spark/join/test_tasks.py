@@ -341,7 +341,9 @@ def test_a_span_from_before_the_history_is_an_error_where_that_is_asked(
         task = span_task(published.kept, inner=inner, refuse_expired=True)
         known = next(v for v in MODEL.history_of(key) if v.timestamp >= horizon).timestamp
         assert shared(task, span_batches([(key, known, None)], by_shard=False))
-        with pytest.raises(RetentionExceededError, match="names the key b'nobody' from 0 ms on"):
+        with pytest.raises(
+            RetentionExceededError, match="refers to the key b'nobody' from 0 ms on"
+        ):
             shared(task, span_batches([(b"nobody", 0, 5)], by_shard=False))
         wide = span_task(published.wide, inner=inner, refuse_expired=True)
         assert len(shared(wide, span_batches([(b"nobody", 0, 5)], by_shard=False))) == (not inner)

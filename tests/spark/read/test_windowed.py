@@ -11,9 +11,9 @@ import pytest
 from kstore_core import Windowed, serdes, stores
 from kstore_core.codec import partition
 from kstore_core.errors import UnsupportedError
-from kstore_core.spark.read.plan import plan_store
 from kstore_core.spark.root.root import Root
 from tests.spark.support.by_hand import publish, rows_of
+from tests.spark.support.plans import plan_store
 
 SHARDS, SIZE, RETENTION, INTERVAL = 2, 30, 400, 100
 WINDOW = ("s", RETENTION, SIZE)

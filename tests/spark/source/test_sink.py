@@ -133,7 +133,7 @@ def test_two_streams_do_not_share_a_root(tmp_path: Path) -> None:
     messages = received(tmp_path, 0, [make_log(1, 9, 3)], COLUMNS)
     with (
         locked(LiveLayout.of(tmp_path)),
-        pytest.raises(StateError, match="a stream writes to"),
+        pytest.raises(StateError, match="another stream writes to"),
     ):
         sink(tmp_path).commit(messages, 0)
     sink(tmp_path).commit(messages, 0)

@@ -173,7 +173,7 @@ def test_mistakes_are_told_when_it_is_loaded(
 def test_several_paths_and_relative_ones(spark: SparkSession, base: Path) -> None:
     from pyspark.errors import AnalysisException
 
-    with pytest.raises(AnalysisException, match="one read is of one root, not of the paths"):
+    with pytest.raises(AnalysisException, match="a read takes one root, not the paths"):
         spark.read.format("kstore").load([str(base / "rates"), str(base / "sums")])
     with pytest.raises(AnalysisException, match="the path 'rates' is relative"):
         spark.read.format("kstore").load("rates")

@@ -270,7 +270,7 @@ def test_one_stream_at_a_time_holds_the_lock(tmp_path: Path) -> None:
     layout = LiveLayout.of(tmp_path)
     with (
         locked(layout),
-        pytest.raises(StateError, match=r"a stream writes to .* already, of process \d+"),
+        pytest.raises(StateError, match=r"another stream writes to .*, of process \d+"),
     ):
         StreamLock(layout)
     StreamLock(layout).release()

@@ -27,7 +27,6 @@ from kstore_core.errors import (
 )
 from kstore_core.maintenance.verify import Verified
 from kstore_core.spark import vacuum, verify_root
-from kstore_core.spark.read.plan import plan_store
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.root.storage.local import LocalFiles
 from kstore_core.spark.shards.published import ShardReader
@@ -38,6 +37,7 @@ from tests.maintenance.verify.stores import fill as fill_store
 from tests.maintenance.verify.stores import spec_of
 from tests.spark.support.by_hand import publish, rows_of
 from tests.spark.support.object_store import Bucket
+from tests.spark.support.plans import plan_store
 from tests.spark.support.spoiling import SPOILS, flip, linked_to, places_of, spoiled
 
 SPEC = stores.timestamped_key_value("s")
