@@ -16,7 +16,7 @@ from typing import Any
 
 from kstore_core.codec import RecordColumns
 from kstore_core.errors import FormatError
-from kstore_core.offsets import Partition
+from kstore_core.offsets.entries import Partition
 from kstore_core.offsets.position import copy_position
 
 __all__ = ["MARK_KEY", "Begin", "Commit", "Mark", "append_mark", "is_commit", "marks_in", "parse"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from kstore_core.codec import RecordColumns
 from kstore_core.errors import SpecError
-from kstore_core.offsets import check_partition
+from kstore_core.offsets.checks import check_partition
 
 if TYPE_CHECKING:
     from kstore_core.codec.headers.headers import _HeadersLike

@@ -14,7 +14,7 @@ from kstore_core.codec import segment_rows
 from kstore_core.errors import FormatError, SpecError
 from kstore_core.formats import ValueFormat, named
 from kstore_core.keys import rows_of
-from kstore_core.offsets import StoreRecord
+from kstore_core.offsets.entries import StoreRecord
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import OFFSETS
 from kstore_core.tables.segments.prefixes import ID_BYTES

@@ -14,7 +14,7 @@ from kstore_core.cli.segments import SeenSegment, shared_segments
 from kstore_core.engine import Database, Engine, Namespace
 from kstore_core.errors import SpecError
 from kstore_core.formats import ValueFormat
-from kstore_core.offsets import StoreRecord, merged_record, read_record
+from kstore_core.offsets.entries import StoreRecord, merged_record, read_record
 from kstore_core.state import StateDirectory, open_state
 from kstore_core.state.migration_note import check_not_moving
 from kstore_core.state.recognition import recognised

@@ -2,7 +2,7 @@
 
 from kstore_core.offsets.position import Position
 from kstore_core.query.bound import PositionBound
-from kstore_core.query.requests import (
+from kstore_core.query.queries import (
     KeyQuery,
     MultiVersionedKeyQuery,
     Query,

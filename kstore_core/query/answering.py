@@ -16,7 +16,7 @@ from kstore_core.query.bound import PositionBound
 from kstore_core.query.forms import Unanswered
 from kstore_core.query.handlers import SCANS, reading
 from kstore_core.query.parts import StoreParts
-from kstore_core.query.requests import Query
+from kstore_core.query.queries import Query
 from kstore_core.query.result import FailureReason, QueryResult
 from kstore_core.tables.scan import Scan
 

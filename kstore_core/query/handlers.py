@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from kstore_core.errors import UnsupportedError
-from kstore_core.query import requests
+from kstore_core.query import queries
 from kstore_core.query.forms import (
     Form,
     Unanswered,
@@ -33,7 +33,7 @@ _FormOf = Callable[[StoreSpec], Form]
 _MAX_TIME = 2**63 - 1
 
 
-def reading(store: StoreParts, query: requests.Query) -> _Read:
+def reading(store: StoreParts, query: queries.Query) -> _Read:
     """The read that answers a query.
 
     Raises
@@ -125,7 +125,7 @@ def _sessions(form_of: _FormOf) -> _Handler:
     return handler
 
 
-def _version(store: StoreParts, query: requests.VersionedKeyQuery[Any]) -> _Read:
+def _version(store: StoreParts, query: queries.VersionedKeyQuery[Any]) -> _Read:
     raw_key, as_of, table = store.values.raw_key(query.key), query.as_of, store.table
 
     def read() -> Any:
@@ -135,7 +135,7 @@ def _version(store: StoreParts, query: requests.VersionedKeyQuery[Any]) -> _Read
     return read
 
 
-def _versions(store: StoreParts, query: requests.MultiVersionedKeyQuery[Any]) -> _Read:
+def _versions(store: StoreParts, query: queries.MultiVersionedKeyQuery[Any]) -> _Read:
     raw_key, table, rows = store.values.raw_key(query.key), store.table, store.table.rows.rows
 
     def read() -> Any:
@@ -153,7 +153,7 @@ def _versions(store: StoreParts, query: requests.MultiVersionedKeyQuery[Any]) ->
     return read
 
 
-def _reserved(store: StoreParts, query: requests.Query) -> NoReturn:
+def _reserved(store: StoreParts, query: queries.Query) -> NoReturn:
     raise UnsupportedError(
         f"the versioned store {store.spec.name!r} does not answer a {type(query).__name__}; use "
         "VersionedKeyQuery(key), MultiVersionedKeyQuery(key), or store.range(lo, hi, as_of=…)"
@@ -162,36 +162,36 @@ def _reserved(store: StoreParts, query: requests.Query) -> NoReturn:
 
 _HANDLERS: Mapping[str, Mapping[type, _Handler]] = {
     "key_value": {
-        requests.KeyQuery: _key(plain),
-        requests.RangeQuery: _range(plain),
-        requests.TimestampedKeyQuery: _key(timed),
-        requests.TimestampedRangeQuery: _range(timed),
-        requests.TimestampedKeyWithHeadersQuery: _key(read_only),
-        requests.TimestampedRangeWithHeadersQuery: _range(read_only),
+        queries.KeyQuery: _key(plain),
+        queries.RangeQuery: _range(plain),
+        queries.TimestampedKeyQuery: _key(timed),
+        queries.TimestampedRangeQuery: _range(timed),
+        queries.TimestampedKeyWithHeadersQuery: _key(read_only),
+        queries.TimestampedRangeWithHeadersQuery: _range(read_only),
     },
     "versioned": {
-        requests.KeyQuery: _reserved,
-        requests.RangeQuery: _reserved,
-        requests.VersionedKeyQuery: _version,
-        requests.MultiVersionedKeyQuery: _versions,
+        queries.KeyQuery: _reserved,
+        queries.RangeQuery: _reserved,
+        queries.VersionedKeyQuery: _version,
+        queries.MultiVersionedKeyQuery: _versions,
     },
     "window": {
-        requests.WindowKeyQuery: _window_key(timed_where_kept),
-        requests.WindowRangeQuery: _window_range(timed_where_kept),
-        requests.TimestampedWindowKeyWithHeadersQuery: _window_key(read_only, whole=True),
-        requests.TimestampedWindowRangeWithHeadersQuery: _window_range(read_only),
+        queries.WindowKeyQuery: _window_key(timed_where_kept),
+        queries.WindowRangeQuery: _window_range(timed_where_kept),
+        queries.TimestampedWindowKeyWithHeadersQuery: _window_key(read_only, whole=True),
+        queries.TimestampedWindowRangeWithHeadersQuery: _window_range(read_only),
     },
     "session": {
-        requests.WindowRangeQuery: _sessions(plain),
-        requests.TimestampedWindowRangeWithHeadersQuery: _sessions(read_only),
+        queries.WindowRangeQuery: _sessions(plain),
+        queries.TimestampedWindowRangeWithHeadersQuery: _sessions(read_only),
     },
 }
 
 _POINTS = (
-    requests.KeyQuery,
-    requests.TimestampedKeyQuery,
-    requests.TimestampedKeyWithHeadersQuery,
-    requests.VersionedKeyQuery,
+    queries.KeyQuery,
+    queries.TimestampedKeyQuery,
+    queries.TimestampedKeyWithHeadersQuery,
+    queries.VersionedKeyQuery,
 )
 SCANS = {kind for handlers in _HANDLERS.values() for kind in handlers} - set(_POINTS)
 """The queries whose result is a scan."""

@@ -13,7 +13,7 @@ from kstore_core.clock import StreamClock, segment_id
 from kstore_core.codec import RecordColumns, latest_records
 from kstore_core.errors import FormatError, SpecError
 from kstore_core.keys import KeySchema, rows_of
-from kstore_core.offsets import Partition
+from kstore_core.offsets.entries import Partition
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import Write
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kstore_core.codec import Headers
-from kstore_core.offsets import check_integer, check_partition
+from kstore_core.offsets.checks import check_integer, check_partition
 from kstore_core.types import RecordContext, Time, to_millis
 
 __all__ = ["context_of"]

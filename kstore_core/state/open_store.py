@@ -23,7 +23,7 @@ from kstore_core.errors import StateError
 from kstore_core.layers import CacheBudget, StoreMeasures
 from kstore_core.layers.current_record import CurrentRecord
 from kstore_core.layers.logged import Journal
-from kstore_core.offsets import Partition, StoreRecord
+from kstore_core.offsets.entries import Partition, StoreRecord
 from kstore_core.offsets.position import copy_position, merge_positions
 from kstore_core.restore.replay import RestoreListener, restore_log
 from kstore_core.restore.rows import Restored

@@ -19,7 +19,7 @@ from kstore_core.errors import (
     StoreClosedError,
 )
 from kstore_core.keys import rows_of
-from kstore_core.offsets import CLOSED, OPEN, STATUS, Entries, StoreRecord, read_record
+from kstore_core.offsets.entries import CLOSED, OPEN, STATUS, Entries, StoreRecord, read_record
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import OFFSETS, StoredTable, Table
 from kstore_core.tables.options import OpenOptions

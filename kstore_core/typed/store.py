@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 from kstore_core.errors import UnsupportedError
 from kstore_core.layers import Cached, StoreMeasures
 from kstore_core.layers.current_record import CurrentRecord
-from kstore_core.offsets import Partition, StoreRecord
+from kstore_core.offsets.entries import Partition, StoreRecord
 from kstore_core.offsets.position import Position, copy_position
 from kstore_core.query.parts import StoreParts
 from kstore_core.spec import StoreSpec

@@ -111,6 +111,7 @@ def dumped(run, root, store, *options):
 each_case = pytest.mark.parametrize("case", CASES, ids=str)
 
 
+@pytest.mark.slow
 def test_nothing_is_corrupt_where_nothing_is_described(run, home):
     for command in ("inspect", "doctor", "verify"):
         ran = run(command, home.root)
@@ -147,6 +148,7 @@ def test_one_description_verifies_and_compares_it(run, home, case):
     assert " compared" in ran.out
 
 
+@pytest.mark.slow
 @each_case
 def test_one_description_changes_it(run, home, tmp_path, case):
     options, wanted = case.options(), dumped(run, home.root, str(case), *case.options())
@@ -168,6 +170,7 @@ def test_one_description_changes_it(run, home, tmp_path, case):
     assert [row["value"] for row in kept] == [row["value"] for row in wanted]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", DUPLICATES, ids=str)
 def test_duplicates_are_migrated(run, home, tmp_path, case):
     root = tmp_path / "0_0"
@@ -200,6 +203,7 @@ def test_duplicates_that_are_not_described_are_asked_for_and_not_corrupt(run, ho
         assert (ran.code, "--retain-duplicates" in ran.err) == (2, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ORDERED, ids=str)
 def test_an_index_that_is_described_wrongly_is_no_damage(run, home, case):
     options = case.options("--without-index")
@@ -267,6 +271,7 @@ GOLDEN = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GOLDEN)
 def test_what_kafka_wrote_is_sound_by_its_description(run, golden, name):
     for arguments in (("inspect",), ("doctor",), ("verify",), ("verify", name, *GOLDEN[name])):

@@ -100,6 +100,7 @@ def test_a_lock_of_a_process_that_was_killed(root):
     assert lock.severity == "note"
 
 
+@pytest.mark.slow
 def test_a_directory_where_the_lock_is(run, root):
     (root / LOCK_FILE).unlink()
     (root / LOCK_FILE).mkdir()
@@ -147,6 +148,7 @@ def test_the_scratch_of_a_reader_that_lives_is_no_leftover(tmp_path):
         assert found(tmp_path / "0_0") == {}
 
 
+@pytest.mark.slow
 def test_a_migration_that_was_interrupted(root):
     Plan("copy", ("orders",), "rocksdb", "rocksdb").write(root)
     finding = found(root)["migration"]
@@ -168,6 +170,7 @@ def test_a_disk_that_is_nearly_full(root, monkeypatch):
     assert "1 MiB left" in full[0].why
 
 
+@pytest.mark.slow
 def test_what_cannot_be_written(root, monkeypatch):
     monkeypatch.setattr(around.os, "access", lambda *_: False)
     assert "cannot be read and written" in found(root)["permissions"].why
@@ -218,6 +221,7 @@ def test_an_engine_that_is_missing(tmp_path):
     assert "nothing that tells one" in found(tmp_path)["engine"].why
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "why"),
     [
@@ -405,6 +409,7 @@ def test_a_store_that_is_named_like_an_option(run, tmp_path):
         assert state.open(spec).get(b"k").value == b"v"
 
 
+@pytest.mark.slow
 def test_what_a_writer_is_at_work_with_is_no_leftover(root):
     left = root / ".kstore-restore-orders-x"
     left.mkdir()

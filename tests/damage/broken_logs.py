@@ -12,7 +12,7 @@ from kstore_core import open_state, stores
 from kstore_core.changelog import ChangelogDirectory, FileChangelog
 from kstore_core.changelog.files.segment import heads, list_segments
 from kstore_core.codec import find_batch
-from kstore_core.offsets import Partition
+from kstore_core.offsets.entries import Partition
 from kstore_core.system.lock import LOCK_FILE
 
 SPEC = stores.key_value("s").with_changelog({"segment.bytes": "450"})

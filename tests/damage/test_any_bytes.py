@@ -18,7 +18,7 @@ from kstore_core.discovery.registry import make_engine
 from kstore_core.engine import Rows
 from kstore_core.errors import CorruptionError, KStoreError
 from kstore_core.maintenance.verify.entries import read_entries
-from kstore_core.offsets import read_record
+from kstore_core.offsets.entries import read_record
 from kstore_core.tables import Bounds
 from kstore_core.tables.segments.prefixed import PrefixedTable
 from kstore_lmdb import LMDBEngine

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from kstore_core.engine import Namespace
 from kstore_core.errors import CorruptionError, FormatDowngradeError, FormatError, SpecError
-from kstore_core.offsets import SPEC, STATUS, STREAM_TIME, Entries, StoreRecord, read_record
+from kstore_core.offsets.entries import SPEC, STATUS, STREAM_TIME, Entries, StoreRecord, read_record
 from kstore_core.offsets.position import decode_position, encode_position
 from kstore_core.spec import StoredSpec
 from kstore_core.testing.kinds import KINDS

@@ -437,6 +437,7 @@ def test_a_listener_may_end_itself(place: Place) -> None:
     assert told == [b"a"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", [
     stores.key_value("s"), stores.window("s", 100_000, 10, segment_interval_ms=50),
 ], ids=lambda spec: spec.shape)  # fmt: skip

@@ -185,6 +185,7 @@ def run_beside(read: Callable[[], object], write: Callable[[int], object], reade
     return number
 
 
+@pytest.mark.slow
 def test_threads_see_whole_commits_of_several_stores(home: Home) -> None:
     kinds = {kind: spec(kind, str(kind)) for kind in (*KINDS[:4], KINDS[5], KINDS[8], *LAYERED)}
     # A store of segments with databases of their own is seen segment by segment.

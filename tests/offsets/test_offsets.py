@@ -11,7 +11,7 @@ from kstore_core.changelog import ChangelogDirectory, FileChangelog
 from kstore_core.discovery.registry import make_engine
 from kstore_core.engine import Rows
 from kstore_core.errors import CorruptionError, StateError
-from kstore_core.offsets import STATUS, Entries, StoreRecord, common_offsets, read_record
+from kstore_core.offsets.entries import STATUS, Entries, StoreRecord, common_offsets, read_record
 from kstore_core.offsets.position import encode_position
 from kstore_core.tables import OFFSETS
 from tests.typed.homes import database_of

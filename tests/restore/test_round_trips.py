@@ -99,6 +99,7 @@ def test_what_is_restored_twice_is_the_same(kind: Kind, ops: list[Op], again: in
             assert contents(kind, store) == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("kind", [*KINDS, *LAYERED], ids=str)
 def test_on_every_engine(kind: Kind, engine: str, tmp_path: Path) -> None:
@@ -136,6 +137,7 @@ def test_on_every_engine(kind: Kind, engine: str, tmp_path: Path) -> None:
             assert contents(kind, state.open(spec)) == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["lmdb", "rocksdb"])
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_what_the_log_is_ahead_by_is_restored(

@@ -272,6 +272,7 @@ def test_a_store_is_read_beside_its_writer_while_it_is_upgraded(home: Home) -> N
             write_until(failed, write)
 
 
+@pytest.mark.slow
 def test_whatever_may_be_called_by_any_thread_is(home: Home) -> None:
     kinds = [KEY_VALUE[2], VERSIONED[1], WINDOW[2], SESSION[1]]
     specs = {kind: kind.spec(str(kind), *((RETENTION_MS, INTERVAL_MS) if kind.shape != "key_value"
@@ -473,6 +474,7 @@ print({type(error).__name__ for error in ended})
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine_name", ENGINES)
 def test_a_store_that_is_closed_under_its_readers_says_so(tmp_path: Any, engine_name: str) -> None:
     ran = subprocess.run(

@@ -130,6 +130,7 @@ MODES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["rocksdb", "lmdb"])
 @pytest.mark.parametrize(
     ("kinds", "mode"),

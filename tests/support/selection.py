@@ -1,8 +1,9 @@
 """The selection that ``make test`` runs, and why the rest waits for ``make test-all``.
 
 Of a test with several parameters the selection has every value of each once, in as few items as
-that takes, so that each shape and each engine appears. Whole modules wait where another one finds
-the same bugs in less time; so does each test that is marked ``slow``.
+that takes, so that each shape and each engine appears. The engines share the tests of the store
+suite: each kind of store meets each engine, but not in each test. Whole modules wait where another
+one finds the same bugs in less time; so does each test that is marked ``slow``.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Iterable
 
 import pytest
 
+from kstore_core.testing import StoreSuite
+
 __all__ = ["LATER", "SPARK_PATH", "path_of", "select"]
 
 LATER = {
@@ -20,6 +23,17 @@ LATER = {
     "tests/fuzz/": "each decoder's errors are in tests/codec/test_malformed.py",
     "tests/interop/": "the released Kafka Streams in a JVM; tests/golden has what it recorded",
     "tests/changelog/broker/": "a broker in a JVM; librdkafka's own is in test_kafka.py",
+    "tests/state/test_concurrency_processes.py": "races; test_concurrency.py has them in threads",
+    "tests/plugins/lmdb/test_threads.py": "races; the contract kit has those of every engine",
+    "tests/tables/segments/test_threads.py": "as the one of lmdb",
+    "tests/tables/segments/test_kills.py": "kills; tests/typed/test_crashes.py has crashes",
+    "tests/spark/map_state/test_kills.py": "kills of workers; test_map_state.py repeats epochs",
+    "tests/spark/source/test_sink_kills.py": "as the one of map_state",
+    "tests/spark/kafka/test_broker.py": "a broker in a JVM; test_reading.py has librdkafka's own",
+    "tests/maintenance/finish_upgrade/test_upgrade_machines.py": "random lives; test_upgrade.py",
+    "tests/maintenance/migrate/test_lives.py": "random lives; test_contents.py",
+    "tests/testing/test_machines.py": "random lives; test_kit.py",
+    "tests/testing/test_each_fault.py": "each write that fails; test_faults.py has one a sort",
     "tests/testing/test_planted.py": "planted bugs; test_kit.py runs the kit",
     "tests/testing/test_killed_lmdb.py": "kills; tests/typed/test_crashes.py has crashes",
     "tests/testing/test_killed_rocksdb.py": "as test_killed_lmdb.py",
@@ -44,10 +58,23 @@ Value = tuple[tuple[str, ...], tuple[int, ...]]
 def select(items: Iterable[pytest.Item]) -> list[pytest.Item]:
     """The items that ``make test`` runs."""
     tests: dict[str, list[pytest.Item]] = defaultdict(list)
+    suite: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         if not _waits(item):
-            tests[item.nodeid.partition("[")[0]].append(item)
-    return [item for same in tests.values() for item in _each_value_once(same)]
+            test = item.nodeid.partition("[")[0]
+            shared = issubclass(getattr(item, "cls", None) or object, StoreSuite)
+            (suite[test.rpartition("::")[2]] if shared else tests[test]).append(item)
+    chosen = [item for same in tests.values() for item in _each_value_once(same)]
+    for number, same in enumerate(suite.values()):
+        chosen += _each_value_once(_from_another_engine(same, number))
+    return chosen
+
+
+def _from_another_engine(items: list[pytest.Item], number: int) -> list[pytest.Item]:
+    """The items of all engines, a different engine first for each number."""
+    engines = list(dict.fromkeys(path_of(item) for item in items))
+    first = engines[number % len(engines) :] + engines[: number % len(engines)]
+    return sorted(items, key=lambda item: first.index(path_of(item)))
 
 
 def path_of(item: pytest.Item) -> str:
@@ -65,7 +92,7 @@ def _waits(item: pytest.Item) -> bool:
 def _each_value_once(items: list[pytest.Item]) -> list[pytest.Item]:
     """Items of one test in which each value of each parameter appears, the rarest values first."""
     values = [_values(item) for item in items]
-    if max(map(len, values)) < 2:
+    if max(map(len, values)) < 3 and len({path_of(item) for item in items}) == 1:
         return items
     left = set[Value]().union(*values)
     used: Counter[Value] = Counter()
@@ -90,4 +117,5 @@ def _values(item: pytest.Item) -> set[Value]:
         names = names.split(",") if isinstance(names, str) else names
         columns = tuple(name.strip() for name in names)
         values.add((columns, tuple(id(params.pop(name, None)) for name in columns)))
+    values.add((("class",), (id(getattr(item, "cls", None)),)))
     return values | {((name,), (id(value),)) for name, value in params.items()}

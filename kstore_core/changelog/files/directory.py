@@ -13,7 +13,7 @@ from kstore_core.changelog.protocol import Changelog
 from kstore_core.changelog.topic import LogConfig, changelog_topic, topic_config
 from kstore_core.engine import Durability
 from kstore_core.errors import SpecError
-from kstore_core.offsets import Partition
+from kstore_core.offsets.entries import Partition
 from kstore_core.spec import StoreSpec
 
 __all__ = [

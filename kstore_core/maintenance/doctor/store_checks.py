@@ -13,7 +13,7 @@ from kstore_core.maintenance.doctor.environment import at
 from kstore_core.maintenance.verify import Finding
 from kstore_core.maintenance.verify.protocol import Job, Survey, Unit
 from kstore_core.maintenance.verify.subprocesses import Child, DiedError
-from kstore_core.offsets import Partition
+from kstore_core.offsets.entries import Partition
 
 __all__ = ["differing_offsets", "in_stores", "surveys"]
 

@@ -14,7 +14,7 @@ from itertools import accumulate
 from kstore_core.codec.conversions.upgrades import convert_rows
 from kstore_core.engine import Chunk, Database, Namespace, Rows
 from kstore_core.formats import Convert, ValueFormat, by_name
-from kstore_core.offsets import Entries, StoreRecord, read_record
+from kstore_core.offsets.entries import Entries, StoreRecord, read_record
 from kstore_core.tables import OFFSETS
 from kstore_core.tables.upgrade.decision import DEFAULT, check_namespaces, drop_empty, look_at
 

@@ -19,7 +19,7 @@ from kstore_core.engine import Database, Engine, Rows
 from kstore_core.errors import FormatDowngradeError, SpecError, StateError
 from kstore_core.formats import FORMATS, ValueFormat, named, of_shape
 from kstore_core.maintenance.finish_upgrade.draining import BATCH_ROWS, drain
-from kstore_core.offsets import CLOSED, OPEN, STATUS
+from kstore_core.offsets.entries import CLOSED, OPEN, STATUS
 from kstore_core.spec import Shape, StoredSpec
 from kstore_core.state import open_state
 from kstore_core.system.interrupts import interruptible, uninterrupted

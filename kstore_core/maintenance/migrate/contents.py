@@ -13,7 +13,7 @@ from kstore_core.discovery import wrap_table
 from kstore_core.engine import Chunk, Engine
 from kstore_core.errors import EngineError
 from kstore_core.keys import rows_of
-from kstore_core.offsets import Entries, StoreRecord
+from kstore_core.offsets.entries import Entries, StoreRecord
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import Bounds
 from kstore_core.tables.databases import Storage, open_storage

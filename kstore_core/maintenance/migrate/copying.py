@@ -12,7 +12,7 @@ from kstore_core.errors import CorruptionError
 from kstore_core.maintenance.migrate.contents import opened
 from kstore_core.maintenance.migrate.converting import Converter, Lost
 from kstore_core.maintenance.migrate.results import MigrateProgress, ProgressCallback
-from kstore_core.offsets import Entries, StoreRecord
+from kstore_core.offsets.entries import Entries, StoreRecord
 from kstore_core.spec import StoreSpec
 
 __all__ = ["Place", "copy", "losses", "verify"]

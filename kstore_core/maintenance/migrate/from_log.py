@@ -17,7 +17,7 @@ from kstore_core.maintenance.migrate.contents import opened
 from kstore_core.maintenance.migrate.converting import Converter
 from kstore_core.maintenance.migrate.copying import Place
 from kstore_core.maintenance.migrate.results import MigrateProgress, ProgressCallback
-from kstore_core.offsets import UNKNOWN, Entries
+from kstore_core.offsets.entries import UNKNOWN, Entries
 from kstore_core.restore.replay import RestoreProgress, first_offset
 from kstore_core.restore.rows import Restored
 from kstore_core.state import open_state

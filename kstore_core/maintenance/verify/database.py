@@ -14,7 +14,7 @@ from kstore_core.maintenance.verify.entries import checked_entry, joined
 from kstore_core.maintenance.verify.findings import Counts
 from kstore_core.maintenance.verify.kinds import Kind
 from kstore_core.maintenance.verify.rows import LEFT_OUT, Fault, RowCheck, SegmentTime
-from kstore_core.offsets import StoreRecord
+from kstore_core.offsets.entries import StoreRecord
 from kstore_core.tables import OFFSETS
 from kstore_core.tables.upgrade.decision import check_namespaces, look_at
 

@@ -8,7 +8,7 @@ from typing import cast
 from kstore_core.engine import Chunk, Namespace
 from kstore_core.errors import CorruptionError, FormatDowngradeError, SpecError
 from kstore_core.maintenance.verify.rows import Fault
-from kstore_core.offsets import CLOSED, OPEN, STATUS, StoreRecord, read_record
+from kstore_core.offsets.entries import CLOSED, OPEN, STATUS, StoreRecord, read_record
 from kstore_core.tables.segments.progress import decode_commit, decode_segments
 
 __all__ = ["checked_entry", "joined", "read_entries"]

@@ -19,7 +19,7 @@ from kstore_core.codec import decode_record_columns
 from kstore_core.errors import CorruptionError, FormatError, UnsupportedError
 from kstore_core.maintenance.verify.findings import Counts, Severity
 from kstore_core.maintenance.verify.rows import Fault
-from kstore_core.offsets import Partition
+from kstore_core.offsets.entries import Partition
 
 __all__ = ["check_end", "check_log", "log_of"]
 

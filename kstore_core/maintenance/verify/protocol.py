@@ -10,7 +10,7 @@ from kstore_core.hints import command
 from kstore_core.maintenance.verify.findings import Severity
 from kstore_core.maintenance.verify.kinds import Kind
 from kstore_core.maintenance.verify.rows import Fault
-from kstore_core.offsets import Partition, StoreRecord
+from kstore_core.offsets.entries import Partition, StoreRecord
 from kstore_core.spec import StoredSpec
 
 __all__ = ["LOG_REMEDY", "Job", "Survey", "Unit", "remedy"]

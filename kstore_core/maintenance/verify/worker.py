@@ -20,7 +20,7 @@ from kstore_core.maintenance.verify.kinds import Kind, kind_of
 from kstore_core.maintenance.verify.logs import check_log, log_of
 from kstore_core.maintenance.verify.protocol import Job, Survey, Unit, is_forbidden, remedy
 from kstore_core.maintenance.verify.rows import Fault, SegmentTime
-from kstore_core.offsets import StoreRecord, merged_record
+from kstore_core.offsets.entries import StoreRecord, merged_record
 from kstore_core.tables import OFFSETS
 from kstore_core.tables.segments.databases import read_progress
 from kstore_core.tables.segments.names import by_id, starts

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from kstore_core.engine import Database, Rows
 from kstore_core.errors import EngineError, StorageFullError, StoreClosedError
-from kstore_core.offsets import CLOSED, OPEN, STATUS, sorted_rows
+from kstore_core.offsets.entries import CLOSED, OPEN, STATUS, sorted_rows
 from kstore_core.system.interrupts import uninterrupted
 from kstore_core.tables import OFFSETS, StoredTable
 from kstore_core.tables.segments.segment import Segment

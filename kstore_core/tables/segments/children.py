@@ -19,7 +19,7 @@ from typing import Any, cast
 
 from kstore_core.engine import Database, Engine
 from kstore_core.errors import EngineError, InconsistentStateError
-from kstore_core.offsets import read_record
+from kstore_core.offsets.entries import read_record
 from kstore_core.spec import StoreSpec
 from kstore_core.system.directories import sync_directory
 from kstore_core.system.interrupts import uninterrupted

@@ -16,7 +16,7 @@ from typing import TypeVar
 from kstore_core.clock import segment_id
 from kstore_core.engine import Database, Engine, Rows
 from kstore_core.errors import InconsistentStateError, StoreClosedError
-from kstore_core.offsets import (
+from kstore_core.offsets.entries import (
     COMMIT,
     SEGMENTS,
     Entries,

@@ -28,7 +28,7 @@ from typing import NamedTuple
 from kstore_core.engine import Database
 from kstore_core.errors import CorruptionError, InconsistentStateError
 from kstore_core.hints import command
-from kstore_core.offsets import (
+from kstore_core.offsets.entries import (
     COMMIT,
     SEGMENTS,
     SPEC,

@@ -31,7 +31,7 @@ from kstore_core.errors import (
     StorageFullError,
 )
 from kstore_core.maintenance.finish_upgrade.finishing import Progress, Upgraded, upgrade
-from kstore_core.offsets import STATUS, read_record
+from kstore_core.offsets.entries import STATUS, read_record
 from kstore_core.serdes import INT64, UTF8
 from kstore_core.testing.faults import Faults, FaultyEngine
 from tests.support.engines import ENGINES
@@ -400,6 +400,7 @@ upgrade(sys.argv[1], "s", engine=sys.argv[2], batch_rows=7, progress=say)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", [name for name in ENGINES if name != "memory"])
 @pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGINT])
 def test_a_killed_upgrade_goes_on_where_it_was(home, engine, kill):

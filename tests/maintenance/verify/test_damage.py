@@ -52,6 +52,7 @@ def test_a_damaged_segment_does_not_hide_the_others(tmp_path: Path) -> None:
     assert hashed(root) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "why"),
     [

@@ -12,7 +12,7 @@ import pytest
 from kstore_core import AggregationWithHeaders, Windowed, open_state, serdes, stores
 from kstore_core.codec import segment_rows, versioned_key, window_key
 from kstore_core.maintenance.verify import Finding, verify
-from kstore_core.offsets import OPEN
+from kstore_core.offsets.entries import OPEN
 from kstore_core.spec import StoreSpec
 from kstore_core.tables.segments.prefixes import ID_BYTES
 from tests.maintenance.verify.stores import plant, rows_in

@@ -59,6 +59,7 @@ def servant() -> Iterator[Servant]:
     servant.end()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spec", "engine"),
     [(SPEC, "rocksdb"), (SPEC, "lmdb"), (LATEST, "rocksdb"), (WINDOWS, "rocksdb")],
@@ -116,6 +117,7 @@ class StoppedError(Exception):
     """Ends an epoch between two steps."""
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=12, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(st.data())
 def test_epochs_are_one_restore_however_they_are_cut_and_repeated(

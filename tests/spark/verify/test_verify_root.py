@@ -100,6 +100,7 @@ def test_a_damaged_file_is_named(home: Root, name: str) -> None:
     assert verified(home) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_rows")
 def test_any_bit_that_flips_is_found(home: Root) -> None:
     for place in places_of(home):
@@ -250,6 +251,7 @@ def test_a_file_beside_those_of_a_version_is_told(home: Root) -> None:
 # ------------------------------------------------------------ what goes on meanwhile
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_version_that_goes_while_it_is_read_is_no_damage(
     root: Path, engine: str, monkeypatch: pytest.MonkeyPatch
@@ -419,6 +421,7 @@ def test_a_file_that_cannot_be_read(
 # ------------------------------------------------------------ object stores
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:datetime.datetime.utcnow")
 def test_objects_are_held_to_their_manifests(
     bucket: Bucket, monkeypatch: pytest.MonkeyPatch

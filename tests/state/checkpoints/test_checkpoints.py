@@ -55,6 +55,7 @@ def test_a_copy_has_what_is_committed(tmp_path, engine, kind):
     assert not list(tmp_path.glob(".*"))
 
 
+@pytest.mark.slow
 def test_a_copy_beside_a_thread_that_commits(tmp_path, engine):
     over = threading.Event()
     with open_state(tmp_path / "0_0", engine=engine) as state:
@@ -100,6 +101,7 @@ def writer(root, engine, pause_s):
             process.kill()
 
 
+@pytest.mark.slow
 def test_a_copy_beside_a_process_that_commits(tmp_path, engine):
     with writer(tmp_path / "0_0", engine, 0.2) as process:
         for number in range(5):

@@ -9,7 +9,7 @@ from typing import Any
 from kstore_core import stores
 from kstore_core.codec import window_key
 from kstore_core.engine import Engine, Rows
-from kstore_core.offsets import COMMIT, SEGMENTS, StoreRecord, read_record
+from kstore_core.offsets.entries import COMMIT, SEGMENTS, StoreRecord, read_record
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import Bounds, Table
 

@@ -10,7 +10,7 @@ from kstore_core import open_state, stores
 from kstore_core.discovery.registry import engine_class
 from kstore_core.engine import Rows
 from kstore_core.errors import EngineError, SpecError, StateError, StorageFullError
-from kstore_core.offsets import STATUS, STREAM_TIME
+from kstore_core.offsets.entries import STATUS, STREAM_TIME
 from kstore_core.tables.segments import children
 from kstore_core.testing.faults import Faults, FaultyEngine
 from tests.tables.segments.rows import INTERVAL, kafkas_offset, records, row, rows_of, window_spec
@@ -198,6 +198,7 @@ def writes_of_a_life(tmp_path, engine, level):
         return faults.counts["write"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("level", "error"),
     [("process", Crash), ("process", StorageFullError), ("changelog", Crash)],

@@ -274,6 +274,7 @@ def test_about_how_many_rows_there_are(home: Home) -> None:
         assert (table.segments, table.dropped) == ((1,), 1)
 
 
+@pytest.mark.slow
 def test_a_reader_loses_no_row_that_another_thread_writes_over(home: Home, few_open: None) -> None:
     with home.open() as state:
         store = state.open(ordered_spec())
