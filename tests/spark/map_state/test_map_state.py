@@ -256,7 +256,10 @@ def test_what_cannot_be_mapped_is_told_when_the_plan_is_made(
     refuse(UnsupportedError, "keeps its data in the process", engine="memory")
     window = stores.window("w", 100, 10, key=serdes.UTF8)
     refuse(
-        UnsupportedError, r"cannot commit .* in one batch.* engine='lmdb'", engine="rocksdb", spec=window
+        UnsupportedError,
+        r"cannot commit .* in one batch.* engine='lmdb'",
+        engine="rocksdb",
+        spec=window,
     )
     refuse(SpecError, "partition_by must be 'key' or 'partition', not 'hash'", partition_by="hash")
     refuse(SpecError, "timestamps must be .* not 'seconds'", timestamps="seconds")

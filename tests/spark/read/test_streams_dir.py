@@ -149,5 +149,7 @@ def test_directories_that_are_none(application: Path) -> None:
 
 def test_serdes_that_did_not_write_it_are_told(application: Path) -> None:
     plan = plan_streams_dir(str(application), replace(KV, value=serdes.INT64))
-    with pytest.raises(FormatError, match=r"serde 'int64' cannot read the values of .*serdes\.BYTES"):
+    with pytest.raises(
+        FormatError, match=r"serde 'int64' cannot read the values of .*serdes\.BYTES"
+    ):
         rows_of(plan)

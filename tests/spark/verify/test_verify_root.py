@@ -223,8 +223,8 @@ def test_what_failed_jobs_leave_is_a_note(home: Root, tmp_path: Path) -> None:
     assert said(held) == []
     notes = "\n".join(finding.why for finding in held.findings)
     assert "attempts/running has 2 files of no version, 5 bytes" in notes
-    assert "README is of no version" in notes
-    assert ".3.json-1.tmp is no manifest" in notes
+    assert "README belongs to no version" in notes
+    assert ".3.json-1.tmp is not a manifest" in notes
     home.discard("running")
 
 
