@@ -34,7 +34,7 @@ OPTIONS = {
     "endingOffsets": "latest",
     "includeHeaders": "false",
     "failOnDataLoss": "true",
-    "minPartitions": "one a partition of Kafka's",
+    "minPartitions": "one for each Kafka partition",
     "maxOffsetsPerTrigger": "no limit",
     "kafkaConsumer.pollTimeoutMs": "120000",
     "kafka.isolation.level": "read_uncommitted",
