@@ -1,4 +1,4 @@
-"""Native handles of an engine: their errors, and their end at exit and after a fork."""
+"""Native handles of an engine: their errors, and their close at exit and after a fork."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _increment.restype = None
 
 
 def leak(native: object) -> None:
-    """Keep ``native`` from ever being freed."""
+    """Never free ``native``."""
     _increment(native)
 
 
@@ -96,7 +96,7 @@ class OpenDatabases:
 
     def _close_all(self) -> None:
         self.notice_fork()
-        with ExitStack() as stack:  # one that fails does not keep the others from closing
+        with ExitStack() as stack:  # after a failure the others are closed, too
             for database in list(self._databases):
                 stack.callback(database.close)
 
@@ -116,7 +116,7 @@ class Translating:
     @staticmethod
     @abstractmethod
     def translate(error: Exception, action: str, path: Path) -> Exception:
-        """The kstore error that a native one means."""
+        """The kstore error for a native one."""
 
     def __enter__(self) -> None: ...
 
@@ -166,9 +166,9 @@ def holder_name(pid: int | None) -> str:
 
 
 def lock_holder(status: os.stat_result, kind: Literal["FLOCK", "POSIX"]) -> tuple[bool, int | None]:
-    """Return whether a process holds a lock on a file, and its pid where the kernel gives it.
+    """Return True if a process holds a lock on a file, and its pid if the kernel reports it.
 
-    False and None without ``/proc``.
+    Return False and None without ``/proc``.
     """
     try:
         lines = KERNEL_LOCKS.read_text().splitlines()

@@ -21,9 +21,9 @@ __all__ = ["StateContents", "read_store", "store_names"]
 
 
 def store_names(engine: Engine, root: Path, opened: Iterable[str]) -> list[str]:
-    """The names of the stores that are on disk, and of those that are open, sorted.
+    """The names of the stores on disk and of the open stores, sorted.
 
-    One that is just being put in place is on disk, wherever it is.
+    A store that a migration is replacing counts as on disk.
     """
     found = {*engine.stores(root), *engine.parents(root)}
     return sorted({*opened, *moving(root), *filter(is_name, found)})
@@ -35,9 +35,11 @@ def read_store(engine: Engine, root: Path, name: str, opened: Iterable[str]) -> 
     Raises
     ------
     SpecError
-        Such a name is no store's.
+        It is not a store name.
     StateError
-        There is no such store, or it is just being put in place.
+        There is no such store.
+    InconsistentStateError
+        A migration was interrupted while it replaced the store.
     """
     check_name(name)
     check_not_moving(root, name)
@@ -71,12 +73,12 @@ class StateContents(Handle):
 
     @property
     def opened(self) -> list[str]:
-        """The names of the open stores, which a commit writes, sorted."""
+        """The names of the open stores, sorted. A commit writes them."""
         self._check()
         return sorted(self._stores)
 
     def stores(self) -> list[str]:
-        """The names of the stores that are open or on disk, sorted."""
+        """The names of the stores on disk and of the open stores, sorted."""
         self._check()
         return store_names(self.engine, self.path, self._stores)
 
@@ -91,10 +93,11 @@ class StateContents(Handle):
         return self._record_of(name).spec
 
     def offsets(self, name: str | None = None) -> dict[Partition, int]:
-        """The last committed offset of each partition whose records are contained.
+        """The last committed offset of each partition whose records the stores contain.
 
-        With a name, that store's. Without, the least over all stores: a partition is left out if
-        one store does not know it, unless it is a changelog. One store without offsets leaves none.
+        With a name, the offsets of that store. Without, the least offsets over all stores. A
+        partition is left out if a store has no offset of it, unless it is a changelog. The result
+        is empty if a store has no offsets.
         """
         self._check()
         if name is not None:

@@ -1,4 +1,4 @@
-"""The stores of one task: opened, restored, committed together, and closed."""
+"""The state directory: the stores of one task, committed together."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FLUSHES = 1000
 
 
 class StateDirectory(StateStores):
-    """The stores of one task, committed together. Made by :func:`~kstore_core.state.opening`.
+    """The stores of one task, committed together. Opened by :func:`kstore_core.open_state`.
 
     Attributes
     ----------
@@ -76,33 +76,33 @@ class StateDirectory(StateStores):
         Raises
         ------
         TypeError, ValueError
-            A topic that is not a str, a number that is not an int or does not fit, a naive time.
+            The topic is not a str, a number is not an int or out of range, or the time is naive.
         FormatError
             The header ``partition-time`` is malformed.
         """
         self._check()
         context = context_of(topic, partition, offset, timestamp, headers)
-        told = partition_time(context.headers) if self._honours_partition_time else None
+        times = partition_time(context.headers) if self._honours_partition_time else None
         record = OpenRecord(self._current_record, context)
         try:
             record.enter()
-            if told is not None:
-                self.advance(told.read)
+            if times is not None:
+                self.advance(times.read)
             yield context
-            if told is not None:
-                self.advance(told.sent)
+            if times is not None:
+                self.advance(times.sent)
         finally:
             record.leave()
 
     def advance(self, stream_time: Time) -> None:
-        """Advance stream time of all open stores, to be committed with the next commit.
+        """Advance the stream time of all open stores; the next commit stores it.
 
         An earlier time changes nothing.
 
         Raises
         ------
         TypeError, ValueError
-            It is not a time, or a naive one.
+            It is not a time, or it is naive.
         UnsupportedError
             The state is read-only.
         """
@@ -128,7 +128,7 @@ class StateDirectory(StateStores):
                 return
         raise StateError(
             f"after {_FLUSHES} flushes the listeners of {', '.join(self._stores)} still write to "
-            "stores whose listeners write; let one of them end it"
+            "stores whose listeners write; one of them must stop writing"
         )
 
     def commit(
@@ -139,24 +139,25 @@ class StateDirectory(StateStores):
     ) -> None:
         """Write all staged rows with offsets, position, stream time and notes.
 
-        Returns when they are as durable as asked. A store's rows and offsets are one atomic batch.
-        In a store whose segments have databases, each segment's rows are one, and offsets follow
-        all rows. If a store fails, its rows stay staged, and a later commit writes them; after a
-        full disk that commit reopens the database, which ends open scans.
+        Returns when the data have the state's durability. A store's rows and offsets are one atomic
+        batch. In a store whose segments have databases, the rows of each segment are one batch, and
+        the offsets are written after all rows. If a store fails, its rows stay staged, and a later
+        commit writes them; after a full disk that commit reopens the database, which ends open
+        scans.
 
         Parameters
         ----------
         offsets : mapping of (topic, partition) to int or None, optional
-            The last offset that is now contained. Left out, known offsets stay; None for a
-            partition forgets it; an empty mapping forgets all.
+            The last offset that the rows now contain. By default known offsets stay. None for a
+            partition removes its offset; an empty mapping removes all.
         notes : mapping of str to bytes or None, optional
             A program's data beside the rows of each store, as durable as the offsets. Names have
-            letters a to z and underscores. None removes a note, others stay.
+            letters a to z and underscores. None removes a note; other notes stay.
 
         Raises
         ------
         TypeError, ValueError
-            Malformed offsets or notes; nothing was written.
+            The offsets or notes are malformed; nothing was written.
         StorageFullError, EngineError
             The engine failed; that store's batch was not written.
         """
@@ -166,7 +167,7 @@ class StateDirectory(StateStores):
         check_offsets(offsets)
         check_notes(notes)
         self.flush()
-        with self._turn, uninterrupted():  # an interrupt waits for the commit's end
+        with self._turn, uninterrupted():  # an interrupt is raised after the commit
             self._check()
             with self._noted():
                 for store in list(self._stores.values()):
@@ -174,7 +175,7 @@ class StateDirectory(StateStores):
             self._publish()
 
     def _noted(self) -> contextlib.AbstractContextManager[None]:
-        """Mark for other processes a commit that is not one batch of one database."""
+        """Mark a commit to several databases in the lock file, for other processes."""
         stores = list(self._stores.values())
         one = len(stores) < 2 and all(store.database is not None for store in stores)
         if one or not isinstance(self._lock, DirectoryLock):
@@ -184,14 +185,14 @@ class StateDirectory(StateStores):
     def committed(self) -> StateDirectory:
         """A read-only view of the last commit of a transactional state, for any thread.
 
-        The view shows one snapshot of all open stores and never waits for the writer; take another
-        one to see later commits. A segment with a database of its own is seen as it was committed
-        when the view first read it. The view ends with this state; close it, or use ``with``.
+        The view shows one snapshot of all open stores and never waits for the writer; take a new
+        view to see later commits. A segment with its own database shows the last commit before the
+        view's first read of it. The view ends with this state; close it, or use ``with``.
 
         Raises
         ------
         UnsupportedError
-            The state is not transactional, or it is read-only, as a view is.
+            The state is not transactional, or it is read-only. A view is read-only.
         """
         return self._view_of(self._newest())
 
@@ -205,8 +206,8 @@ class StateDirectory(StateStores):
         if self._snapshots is None:
             raise UnsupportedError(
                 f"{self.path} was not opened for writing with transactional=True; without it rows "
-                "may be written before they are committed, so there is no telling them apart. "
-                "Open it so, or read with read_only=True"
+                "may be written before they are committed, so a view could not leave them out. "
+                "Open it with transactional=True, or read with read_only=True"
             )
         return self._snapshots.lease()
 
@@ -217,7 +218,7 @@ class StateDirectory(StateStores):
             lease,
             Staging(0),
             CacheBudget(0),
-            metrics=MetricsRegistry(),  # keeps its metrics out of this directory's
+            metrics=MetricsRegistry(),  # separate, so this directory's metrics exclude the view's
             options=OpenOptions(read_only=True, migrate_on_read=False),
         )
 
@@ -247,7 +248,7 @@ class StateDirectory(StateStores):
         UnsupportedError
             The engine is not persistent, or makes no checkpoints.
         EngineError
-            Another process commits faster than its databases can be opened.
+            Another process commits faster than this one can open its databases.
         """
         self._check()
         with self._turn:
@@ -260,12 +261,12 @@ class StateDirectory(StateStores):
     def close(self) -> None:
         """Close the stores, discard uncommitted writes and release the lock.
 
-        Waits for opens, commits and checkpoints of other threads. Closing twice is fine, and
-        finishes an interrupted close. In a fork it only releases what was inherited.
+        Waits for opens, commits and checkpoints of other threads. A second close finishes an
+        interrupted close, or does nothing. In a fork it releases inherited resources only.
         """
         self._open = False
         turn: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
-        if os.getpid() == self._pid:  # in a fork the holder of the turn is missing
+        if os.getpid() == self._pid:  # in a fork the thread with the lock does not exist
             with self._opening:
                 pass
             turn = self._turn

@@ -87,7 +87,7 @@ class StateStores(StateContents):
         return self._staging.staged_bytes
 
     def open(self, spec: StoreSpec, *, migrate_on_read: bool | None = None) -> Any:
-        """Open a store, or create it; opening it again gives the same object.
+        """Open a store, or create it; a second open returns the same object.
 
         A reference to the store, or to a scan of it, keeps the state directory open. A store of an
         older format is upgraded row by row: see docs/upgrade.md.
@@ -95,7 +95,7 @@ class StateStores(StateContents):
         Parameters
         ----------
         migrate_on_read : bool, optional
-            For this store; the directory's option by default.
+            The option for this store; the directory's by default.
 
         Returns
         -------
@@ -104,12 +104,12 @@ class StateStores(StateContents):
         Raises
         ------
         SpecError
-            The store on disk has another shape or segment interval, or the name is open already
-            with another spec or another ``migrate_on_read``.
+            The store on disk has another shape or segment interval; or the store is open with
+            another spec or ``migrate_on_read``.
         FormatDowngradeError
             The store on disk has a newer format.
         InconsistentStateError
-            The store is of another kind or of two older formats, or a migration was interrupted
+            The store is of another kind or of two older formats; or a migration was interrupted
             while it replaced the store.
         StateError
             The directory is read-only and has no such store.
@@ -165,7 +165,7 @@ class StateStores(StateContents):
                 on_restore=self._on_restore,
             )
         except BaseException:
-            self._logs.let_go(log)
+            self._logs.close(log)
             raise
 
     def restore(
@@ -177,14 +177,14 @@ class StateStores(StateContents):
     ) -> Restored:
         """Restore a store from a changelog, and commit it.
 
-        A closed store is opened. The restore begins behind the offset that the store contains. Each
-        batch is committed with its offset, so a restore that was killed resumes there.
+        A closed store is opened. The restore begins after the offset that the store contains. Each
+        batch is committed with its offset, so a killed restore resumes there.
 
         Parameters
         ----------
         spec : StoreSpec
         changelog : Changelog
-            One partition of a topic: a `FileChangelog`, a `KafkaChangelog`, or one of your own.
+            One partition of a topic: a `FileChangelog`, a `KafkaChangelog`, or your own class.
         listener : callable, optional
             The callback for the progress.
 
@@ -198,10 +198,10 @@ class StateStores(StateContents):
         TypeError
             `changelog` is not a Changelog.
         InconsistentStateError
-            The log begins behind the offset, ends before it, or has lost all its records.
+            The log begins after the offset, ends before it, or has lost all its records.
         StateError
-            Writes are not committed, the store has a changelog of its own, or it retains duplicates
-            and was opened before.
+            There are uncommitted writes, the store has a changelog of its own, or it retains
+            duplicates and was opened before.
         SpecError
             The log has records of another kind of store, or its partition is negative.
         FormatError, CorruptionError

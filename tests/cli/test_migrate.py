@@ -85,7 +85,7 @@ def test_a_file_where_a_migration_has_its_directory(run, root):
     places(root).home.write_text("x")
     ran = run("migrate", root, "s", "--to", "plain", "--lossy")
     assert ran.code == 1
-    assert f"{places(root).home} is no directory" in ran.err
+    assert f"{places(root).home} is not a directory" in ran.err
     assert "Move it away" in ran.err
     assert places(root).home.read_text() == "x"
     assert len(run("dump", root, "s", "--json").documents) == 5
@@ -189,7 +189,7 @@ def test_a_plan_that_cannot_be_read_is_exit_code_4(run, root):
         places(root).plan.write_text(text)
         ran = run("migrate", root, "s", "--to", "plain")
         assert ran.code == 4
-        assert "says how far a migration is, and cannot be read" in ran.err
+        assert "is the plan of a migration, and cannot be read" in ran.err
 
 
 def test_a_store_that_spark_wrote_is_refused(run, tmp_path):

@@ -338,7 +338,7 @@ def test_a_full_disk(root, monkeypatch):
         raise OSError(errno.ENOSPC, "no space")
 
     monkeypatch.setattr("kstore_core.state.migration_note.os.fsync", full)
-    with pytest.raises(StorageFullError, match="no space left to note a migration"):
+    with pytest.raises(StorageFullError, match="no space left to plan a migration"):
         migrate(root, "s", to="plain", lossy=True)
     monkeypatch.undo()
     migrate(root, "s", to="plain", lossy=True)
