@@ -17,7 +17,7 @@ from kstore_core.cli.contributed import contributed_commands
 from kstore_core.cli.output.advice import adapted, running
 from kstore_core.cli.output.exit_codes import CLOSED_PIPE, exit_code
 from kstore_core.cli.output.rendering import json_text, printable
-from kstore_core.discovery import PluginWarning
+from kstore_core.discovery.entry_points import PluginWarning
 from kstore_core.errors import KStoreError
 from kstore_core.hints import install_module
 

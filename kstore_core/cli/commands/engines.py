@@ -13,7 +13,7 @@ from kstore_core.cli.output.exit_codes import FINDINGS
 from kstore_core.cli.output.printing import print_json, print_table
 from kstore_core.cli.output.rendering import printable
 from kstore_core.cli.parameters.options import json_option
-from kstore_core.discovery import Announced, installed_plugins
+from kstore_core.discovery.entry_points import Announced, installed_plugins
 from kstore_core.discovery.registry import engine_class, installed_engines
 from kstore_core.engine import Capabilities
 from kstore_core.errors import EngineUnavailableError

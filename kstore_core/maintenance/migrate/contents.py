@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from kstore_core.discovery import wrap_table
+from kstore_core.discovery.entry_points import wrap_table
 from kstore_core.engine import Chunk, Engine
 from kstore_core.errors import EngineError
 from kstore_core.keys import rows_of

@@ -93,7 +93,7 @@ def test_a_tail_that_is_none_of_a_batch(root: Path) -> None:
         file.write(b"\x00" * 7 + b"\x2c" + b"\x00\x00\x10\x00half")
     (hit,) = looked(root, compare=False).findings
     assert (hit.severity, hit.what) == ("corrupt", "log")
-    assert "its first bytes are none of a batch that begins at offset 300" in hit.why
+    assert "its first bytes do not fit a batch that begins at offset 300" in hit.why
 
 
 def test_a_batch_that_was_cut_off_a_segment_that_is_not_the_last(root: Path) -> None:
