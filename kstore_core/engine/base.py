@@ -1,7 +1,7 @@
-"""The engine SPI: storage only, without what core does once for all engines.
+"""The engine SPI: storage only.
 
-An :class:`Engine` opens one :class:`~kstore_core.engine.Database` a store. Staging, tables,
-versions, upgrades and offsets are core's: an engine never sees a header or a time. These
+An :class:`Engine` opens one :class:`~kstore_core.engine.Database` for each store. The core does
+staging, tables, versions, upgrades and offsets: an engine never sees a header or a time. These
 docstrings are the contract, and :mod:`kstore_core.testing` tests engines against it.
 """
 
@@ -22,14 +22,14 @@ __all__ = ["Engine"]
 class Engine(ABC):
     """A kind of storage. Instances hold options, and are cheap until they open something.
 
-    Where rows persist an instance pickles, for other processes to open the same stores.
+    If rows persist, an instance can be pickled, so that other processes can open the same stores.
 
     Attributes
     ----------
     name : str
-        What ``open_state(engine=…)`` takes and the directory records.
+        The name for ``open_state(engine=…)``, which the directory records.
     capabilities : Capabilities
-        Of the class with its default options; an instance may have its own, as its options say.
+        Those of the default options; an instance may have others, depending on its options.
     """
 
     name: ClassVar[str]
@@ -44,21 +44,21 @@ class Engine(ABC):
 
     @abstractmethod
     def stores(self, root: Path) -> list[str]:
-        """The names of the stores that this engine finds in the state directory ``root``, sorted.
+        """The names of this engine's stores in the state directory ``root``, sorted.
 
-        Looks at names only: opens, locks and writes nothing.
+        Reads names only: opens, locks and writes nothing.
         """
 
     def recognises(self, root: Path) -> bool:
         """Return True if this engine wrote files that lie in the state directory ``root``.
 
-        It is asked where nothing else tells the engine of a directory, and before another engine
-        is opened there. An empty directory is nobody's. Left as it is: there is a store. An engine
-        that recognises what is left of a damaged store keeps others from making an empty one
-        beside it. Its stores should lie in ``<root>/<name>/``: where it cannot be loaded, what lies
-        there is taken for its own.
+        Core calls this if the directory does not record its engine, and before it opens another
+        engine there. No engine recognises an empty directory. By default the engine recognises a
+        directory with one of its stores. An engine that also recognises the remains of a damaged
+        store keeps other engines from making an empty store beside it. Stores should lie in
+        ``<root>/<name>/``: if the engine cannot be loaded, core attributes that folder to it.
 
-        Looks at names only: opens, locks and writes nothing.
+        Reads names only: opens, locks and writes nothing.
         """
         return bool(self.stores(root) or self.parents(root))
 
@@ -66,67 +66,67 @@ class Engine(ABC):
     def open(
         self, root: Path, store: str, *, durability: Durability = "process", read_only: bool = False
     ) -> Database:
-        """Open a store's database in the state directory ``root``, making it where it is missing.
+        """Open a store's database in the state directory ``root``; a missing one is made.
 
         Raises
         ------
         FileNotFoundError
-            It is missing and ``read_only`` is set.
+            The database is missing and ``read_only`` is set.
         EngineLockedError
-            Another process or handle holds it for writing, and this is not read-only.
+            Another process or handle has it open for writing, and this is not read-only.
         CorruptionError
             Its files cannot be trusted.
         """
 
     def file_faults(self, root: Path, store: str, child: str | None = None) -> Iterator[str]:
-        """What is wrong with the files of a store that reading its rows may not show, or survive.
+        """The faults in a store's files that a read of its rows may not show, or not survive.
 
-        Looks at the files as they are, opens them as no database and changes nothing. Left as it
-        is: nothing, for reading shows all that there is to be seen.
+        Reads the files directly, opens no database and changes nothing. By default there are no
+        faults, because a read shows all of them.
 
         Parameters
         ----------
         child : str, optional
-            The child whose files are meant.
+            Check the files of this child.
 
         Raises
         ------
         EngineLockedError
-            They cannot be looked at while somebody writes to them.
+            The files cannot be read while they are written to.
         """
         return iter(())
 
-    # Children: the segments of a window or session store, where each is a database of its own. An
-    # engine without ``capabilities.children`` leaves these as they are.
+    # Children: the segments of a window or session store, if each is a database of its own. An
+    # engine without ``capabilities.children`` does not override these methods.
 
     def parents(self, root: Path) -> list[str]:
-        """The names of the stores in ``root`` that have children or may get some, sorted.
+        """The names of the stores in ``root`` that have, or may get, children, sorted.
 
-        Looks at names only: opens, locks and writes nothing.
+        Reads names only: opens, locks and writes nothing.
         """
         return []
 
     def make_parent(self, root: Path, store: str, *, durability: Durability = "process") -> bool:
-        """Have :meth:`parents` name a store before its first child is made.
+        """Add a store to :meth:`parents` before its first child is made.
 
-        So a directory knows of a store that was opened and never committed: it contains nothing,
-        and no offset counts beside it. Left as it is, the store is known once it has a child.
+        So the directory lists a store that was opened and never committed, which is empty. By
+        default, the directory lists a store once it has a child.
 
         Returns
         -------
         bool
-            Whether it was not named before.
+            True if the store was added, False if it was listed before.
         """
         return False
 
     def drop_parent(self, root: Path, store: str) -> bool:
-        """Undo :meth:`make_parent`, unless the store has children; tells whether it was undone."""
+        """Undo :meth:`make_parent`, unless the store has children. Return True if it was undone."""
         return False
 
     def children(self, root: Path, store: str) -> list[str]:
-        """The names of a store's children, sorted; empty where there is no such store.
+        """The names of a store's children, sorted; empty if there is no such store.
 
-        Looks at names only, however many there are: opens, locks and writes nothing.
+        Reads names only: opens, locks and writes nothing.
         """
         return []
 
@@ -139,31 +139,31 @@ class Engine(ABC):
         durability: Durability = "process",
         read_only: bool = False,
     ) -> Database:
-        """Open one child of a store, making it where it is missing; raises what :meth:`open` does.
+        """Open one child of a store; a missing one is made. Raises the same as :meth:`open`.
 
         Children are independent of one another and of the database of the same store's name.
         """
         raise self._childless()
 
     def drop_child(self, root: Path, store: str, child: str) -> None:
-        """Remove a child, which must be closed, and all that it holds.
+        """Remove a closed child and its contents.
 
         Raises
         ------
         KeyError
-            There is none of this name.
+            No child has this name.
         """
         raise self._childless()
 
     def rename_child(self, root: Path, store: str, child: str, name: str) -> None:
-        """Give a closed child another name.
+        """Rename a closed child.
 
         Raises
         ------
         KeyError
-            There is none of this name.
+            No child has this name.
         FileExistsError
-            There is one of the new name.
+            A child has the new name.
         """
         raise self._childless()
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal, Self, get_args
 
+from kstore_core.checks import check_choice
 from kstore_core.errors import SpecError
 
 __all__ = ["DURABILITY_LEVELS", "Capabilities", "Durability", "EngineOptions", "check_durability"]
 
 Durability = Literal["process", "power", "changelog"]
-"""What a commit survives: SIGKILL, a power cut, or what Kafka's own stores survive."""
+"""The failure that a commit survives: SIGKILL, a power cut, or that of Kafka's own stores."""
 
 DURABILITY_LEVELS: tuple[Durability, ...] = get_args(Durability)
 
@@ -27,22 +28,22 @@ class Capabilities:
     persistent : bool
         Rows survive the process.
     process_local : bool
-        A database can be seen only by the process that opened it, so no other process, such as a
-        Spark worker, can read it.
+        Only the process that opened a database can read it; another one, such as a Spark worker,
+        cannot.
     max_key_bytes : int or None
-        The longest key that the engine holds; None for no limit. A longer one is refused before it
-        is staged.
+        The longest key that can be stored; None for no limit. A longer key is refused before it is
+        staged.
     empty_keys : bool
-        The empty key can be stored. Where it cannot, a write of it is refused before it is staged.
+        The empty key can be stored. If False, a write of it is refused before it is staged.
     durability : tuple of Durability
-        The levels that differ here; any other is treated as ``"process"``.
+        The levels that the engine tells apart; any other level is treated as ``"process"``.
     checkpoint : bool
         :meth:`Database.checkpoint` makes a consistent copy of a live database.
     bulk_load : bool
         :meth:`Database.load` is faster than writing the same rows in batches.
     children : bool
-        A store can have databases of its own beside each other, one a segment; see
-        :meth:`Engine.open_child`. Where it cannot, segments share a database under key prefixes.
+        A store can have one database for each segment; see :meth:`Engine.open_child`. If False,
+        segments share a database under key prefixes.
     """
 
     persistent: bool
@@ -61,7 +62,7 @@ class EngineOptions:
 
     @classmethod
     def parse(cls, given: Mapping[str, Any] | EngineOptions | None) -> Self:
-        """Options from a mapping, refusing a name that the engine does not know.
+        """Make options from a mapping, and refuse a name that the engine does not have.
 
         Raises
         ------
@@ -97,5 +98,4 @@ class EngineOptions:
 
 def check_durability(given: str) -> None:
     """Raise SpecError unless ``given`` is a durability level."""
-    if given not in DURABILITY_LEVELS:
-        raise SpecError(f"durability is one of {', '.join(DURABILITY_LEVELS)}, not {given!r}")
+    check_choice("durability", given, DURABILITY_LEVELS)

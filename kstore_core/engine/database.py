@@ -20,12 +20,12 @@ from typing import Self
 __all__ = ["Chunk", "Database", "Namespace", "Rows", "Snapshot"]
 
 Chunk = tuple[list[bytes], list[bytes]]
-"""Keys and their values, parallel, in scan order, never empty."""
+"""Keys and values, parallel and in scan order; never empty."""
 
 
 @dataclass(slots=True)
 class Rows:
-    """What one batch does to one namespace: ranges are deleted first, then rows are written.
+    """The changes of one batch to one namespace: ranges are deleted first, then rows are written.
 
     Attributes
     ----------
@@ -56,8 +56,8 @@ class Namespace(ABC):
     def fast_get(self) -> Callable[[bytes], bytes | None]:
         """The shortest way to :meth:`get`, such as the binding's own bound method.
 
-        It may raise anything, and is not called after a close or a fork; whoever meets an error
-        calls :meth:`get`, which explains it.
+        It may raise any exception; the caller then calls :meth:`get`, which raises a clear one. It
+        must not be called after a close or a fork.
         """
         return self.get
 
@@ -69,19 +69,19 @@ class Namespace(ABC):
     def scan(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[Chunk]:
-        """Chunks of the rows with ``lo <= key < hi``, as of this call, whatever is written later.
+        """Chunks of the rows with ``lo <= key < hi``, as of this call.
 
-        A scan reads everything or raises: it never ends early on a fault. The iterator may offer
-        ``close()``; dropping it frees what it holds. Chunks start small and grow, so that a reader
-        who wants one row does not pay for a thousand.
+        A scan reads all rows or raises: it never ends early on a fault. The iterator may have a
+        ``close()``; its collection releases its resources, too. Chunks start small and grow, so
+        that a read of one row does not cost as much as one of a thousand.
         """
 
     def start(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> tuple[Chunk | None, Iterator[Chunk] | None]:
-        """The first chunk of a scan, or None where it is empty, and a scan of what follows it.
+        """The first chunk of a scan, or None if it is empty, and a scan of the rest.
 
-        None for that where nothing follows, so that a short read need not make an iterator.
+        The second is None if nothing is left, so that a short read need not make an iterator.
         """
         chunks = self.scan(lo, hi, reverse=reverse)
         chunk = next(chunks, None)
@@ -92,15 +92,15 @@ class Namespace(ABC):
     ) -> list[tuple[Chunk | None, Iterator[Chunk] | None]] | None:
         """The :meth:`start` of each range ``(lo, hi)``, all as of this call.
 
-        None, as here, where nothing is saved by taking them together, or they are of several
-        moments.
+        None, the default, if reading them together saves nothing, or they would not be as of one
+        point in time.
         """
         return None
 
     def first(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> tuple[bytes, bytes] | None:
-        """The first row of a scan, or None where it is empty."""
+        """The first row of a scan, or None if it is empty."""
         for keys, values in self.scan(lo, hi, reverse=reverse):
             return keys[0], values[0]
         return None
@@ -115,7 +115,7 @@ class Snapshot(ABC):
 
     @abstractmethod
     def namespace(self, name: str) -> Namespace:
-        """The namespace in the snapshot; raises KeyError if the snapshot has none."""
+        """The namespace in the snapshot; raises KeyError if the snapshot does not have it."""
 
     @abstractmethod
     def close(self) -> None:
@@ -139,34 +139,34 @@ class Database(ABC):
 
     @abstractmethod
     def namespace(self, name: str) -> Namespace:
-        """The namespace of this name, made where it is missing.
+        """The namespace of this name; a missing one is made.
 
         Raises
         ------
         KeyError
-            It is missing and the database is read-only.
+            The namespace is missing and the database is read-only.
         """
 
     @abstractmethod
     def drop_namespace(self, name: str) -> None:
-        """Remove a namespace and its rows; snapshots of before keep them.
+        """Remove a namespace and its rows; earlier snapshots still contain them.
 
-        A scan of it that is open goes on or raises StoreClosedError; a handle of it finds nothing
-        or raises that.
+        An open scan of it continues or raises StoreClosedError. A handle of it finds no rows or
+        raises StoreClosedError.
 
         Raises
         ------
         KeyError
-            There is none of this name.
+            No namespace has this name.
         UnsupportedError
-            It is ``"default"``, or the database is read-only.
+            The namespace is ``"default"``, or the database is read-only.
         """
 
     @abstractmethod
     def write(self, batch: Mapping[str, Rows]) -> None:
-        """Write to several namespaces at once: all of it or nothing, as durable as the level says.
+        """Write to several namespaces at once, all of it or nothing, at the level of durability.
 
-        The rows are not kept: the caller may change its lists afterwards.
+        The caller may change its lists afterwards.
 
         Raises
         ------
@@ -179,17 +179,17 @@ class Database(ABC):
         UnsupportedError
             The database is read-only.
         StorageFullError
-            There is no room. Whatever is raised, nothing was written.
+            The disk is full. After every exception, nothing was written.
         """
 
     @abstractmethod
     def load(
         self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]
     ) -> int:
-        """Bulk load ascending rows; returns how many.
+        """Bulk load ascending rows, and return their number.
 
-        Not atomic: for filling a store whose offsets are committed afterwards. Existing rows of
-        the same keys are replaced.
+        The load is not atomic: it fills a store whose offsets are committed afterwards. It replaces
+        existing rows of the same keys.
 
         Raises
         ------
@@ -210,16 +210,16 @@ class Database(ABC):
         FileExistsError
             ``target`` exists.
         UnsupportedError
-            The engine makes none (``capabilities.checkpoint``).
+            The engine has no checkpoints (``capabilities.checkpoint``).
         """
 
     @abstractmethod
     def sync(self) -> None:
-        """Make all that was written durable against a power cut."""
+        """Make all writes so far durable against a power cut."""
 
     @abstractmethod
     def close(self) -> None:
-        """Close the files; scans and snapshots still open end with StoreClosedError.
+        """Close the files. Later uses, also of open scans and snapshots, raise StoreClosedError.
 
-        So does every use from now on. Closing twice is fine.
+        A second close does nothing.
         """

@@ -1,4 +1,4 @@
-"""Native handles of an engine: their errors, and their end at exit and after a fork."""
+"""Native handles of an engine: their errors, and their close at exit and after a fork."""
 
 from __future__ import annotations
 
@@ -12,9 +12,23 @@ from pathlib import Path
 from typing import Literal, NoReturn, Protocol
 from weakref import WeakSet
 
-from kstore_core.errors import EngineError, StoreClosedError
+from kstore_core.errors import EngineError, StoreClosedError, UnsupportedError
 
-__all__ = ["OpenDatabases", "Reason", "Translating", "closed", "dropped", "leak", "lock_holder"]
+__all__ = [
+    "DEFAULT",
+    "OpenDatabases",
+    "Reason",
+    "Translating",
+    "check_droppable",
+    "closed",
+    "dropped",
+    "holder_name",
+    "leak",
+    "lock_holder",
+]
+
+DEFAULT = "default"
+"""The namespace that every database has."""
 
 Reason = Callable[[], EngineError]
 """The error of a handle that has ended, made anew for each use."""
@@ -27,7 +41,7 @@ _increment.restype = None
 
 
 def leak(native: object) -> None:
-    """Keep ``native`` from ever being freed."""
+    """Never free ``native``."""
     _increment(native)
 
 
@@ -82,7 +96,7 @@ class OpenDatabases:
 
     def _close_all(self) -> None:
         self.notice_fork()
-        with ExitStack() as stack:  # one that fails does not keep the others from closing
+        with ExitStack() as stack:  # after a failure the others are closed, too
             for database in list(self._databases):
                 stack.callback(database.close)
 
@@ -102,7 +116,7 @@ class Translating:
     @staticmethod
     @abstractmethod
     def translate(error: Exception, action: str, path: Path) -> Exception:
-        """The kstore error that a native one means."""
+        """The kstore error for a native one."""
 
     def __enter__(self) -> None: ...
 
@@ -136,10 +150,25 @@ def dropped(engine: str, path: Path, name: str) -> Reason:
     )
 
 
-def lock_holder(status: os.stat_result, kind: Literal["FLOCK", "POSIX"]) -> tuple[bool, int | None]:
-    """Return whether a process holds a lock on a file, and its pid where the kernel gives it.
+def check_droppable(name: str) -> None:
+    """Refuse to drop the default namespace."""
+    if name == DEFAULT:
+        raise UnsupportedError(
+            f"the namespace {DEFAULT!r} cannot be dropped; delete its rows instead"
+        )
 
-    False and None without ``/proc``.
+
+def holder_name(pid: int | None) -> str:
+    """The process that holds a database, for an error."""
+    if pid == os.getpid():
+        return f"this process ({pid}) through another handle"
+    return "another process" if pid is None else f"process {pid}"
+
+
+def lock_holder(status: os.stat_result, kind: Literal["FLOCK", "POSIX"]) -> tuple[bool, int | None]:
+    """Return True if a process holds a lock on a file, and its pid if the kernel reports it.
+
+    Return False and None without ``/proc``.
     """
     try:
         lines = KERNEL_LOCKS.read_text().splitlines()

@@ -16,16 +16,16 @@ def store_path(root: Path, folder: str, *names: str, reserved: str = "/") -> Pat
     Parameters
     ----------
     folder : str
-        Empty where databases lie in the state directory itself.
+        Empty if databases lie in the state directory itself.
     names : str
-        Of a store, and of its child.
+        The name of a store, and that of its child.
     reserved : str
-        Marks that a name must not contain, besides a slash and a zero byte.
+        A string that a name must not contain, besides a slash and a zero byte.
 
     Raises
     ------
     SpecError
-        A name is not that of one directory, or a link leads out of the state directory.
+        A name is not that of one directory, or a link points out of the state directory.
     """
     for name in names:
         if name in ("", ".", "..") or any(mark in name for mark in ("/", "\0", reserved)):

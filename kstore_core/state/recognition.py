@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from kstore_core.discovery import NOT_A_PLUGINS, reason
+from kstore_core.discovery.entry_points import NOT_A_PLUGINS, reason
 from kstore_core.discovery.registry import engine_class, installed_engines
 from kstore_core.engine import Engine
 from kstore_core.errors import (

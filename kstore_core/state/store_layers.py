@@ -6,7 +6,7 @@ from typing import Any
 
 from kstore_core.clock import StreamClock, segment_id
 from kstore_core.codec.keys.row_pairs import RowPairs
-from kstore_core.discovery import wrap_table
+from kstore_core.discovery.entry_points import wrap_table
 from kstore_core.keys import KeySchema, rows_of
 from kstore_core.layers import CacheBudget, Cached
 from kstore_core.layers.logged import Journal, Logged, LoggedVersions

@@ -1,4 +1,4 @@
-"""The waist: tables of ordered bytes, and what is below them. Layers and shapes see no more."""
+"""Tables of ordered bytes and their storage: the only interface that layers and shapes use."""
 
 from kstore_core.tables.base import (
     OFFSETS,

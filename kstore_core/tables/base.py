@@ -1,7 +1,7 @@
-"""The waist: an ordered table of bytes, which is all that layers and shapes ever see.
+"""An ordered table of bytes, the only interface that layers and shapes use.
 
-A table has one mutating idea, :meth:`Table.write`; :meth:`Table.put_one` is its allocation-free
-case. ``None`` as a value deletes. Ranges are half-open.
+All changes go through :meth:`Table.write`; :meth:`Table.put_one` is its case for one row, without
+allocations. ``None`` as a value deletes. Ranges are half-open.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OFFSETS = "offsets"
 
 
 class Write(NamedTuple):
-    """One row to write, with the input record that it comes from."""
+    """One row to write, with the context of its input record."""
 
     key: bytes
     value: bytes | None
@@ -30,11 +30,11 @@ class Write(NamedTuple):
 
 
 class Table(Protocol):
-    """An ordered map of bytes that is written to in one way."""
+    """An ordered map of bytes."""
 
     @property
     def rows(self) -> StagedNamespace:
-        """The namespace that is written to; when it is closed, scans end."""
+        """The namespace of the writes; its close ends scans."""
 
     @property
     def get(self) -> Callable[[bytes], bytes | None]:
@@ -42,29 +42,29 @@ class Table(Protocol):
 
     @property
     def put_one(self) -> Callable[[bytes, bytes | None], None]:
-        """``write`` of a single row without a context, without allocating anything for it."""
+        """``write`` of a single row without a context and without allocations."""
 
     @property
     def points(self) -> PointTable | None:
-        """The compiled access to single rows; None where there is none."""
+        """The compiled access to single rows, or None."""
 
     @property
     def segment_of(self) -> Callable[[bytes], int] | None:
-        """The segment of a key; None where rows do not lie in segments."""
+        """The segment of a key; None if rows do not lie in segments."""
 
     @property
     def expire(self) -> Callable[[int], None] | None:
-        """Remove all segments before the given one; None where rows do not lie in segments."""
+        """Remove all segments before the given one; None if rows do not lie in segments."""
 
     @property
     def key_overhead(self) -> int:
-        """The bytes that a stored key is longer than its key here."""
+        """The bytes by which a stored key is longer than its key here."""
 
     def get_many(self, keys: list[bytes], /) -> list[bytes | None]:
         """The values of ``keys``, in their order."""
 
     def write(self, writes: Iterable[Write], /) -> None:
-        """Write rows, in their order: all of them, or none where they are refused."""
+        """Write rows, in their order: all of them, or none if one is refused."""
 
     def delete_range(self, lo: bytes, hi: bytes | None, /) -> None:
         """Delete ``lo <= key < hi``; ``hi`` None reaches to the end."""
@@ -75,21 +75,21 @@ class Table(Protocol):
     def first(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> tuple[bytes, bytes] | None:
-        """The first row of a scan, or None where it is empty."""
+        """The first row of a scan, or None if it is empty."""
 
     def load(self, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]], /) -> int:
-        """Bulk load ascending rows past the staging; returns how many."""
+        """Bulk load ascending rows past the staging, and return their number."""
 
     def approximate_count(self) -> int:
         """The approximate number of rows."""
 
 
 class StoredTable(Table, Protocol):
-    """A table that stands on namespaces of its own: the lowest one of a store."""
+    """The lowest table of a store, which has namespaces of its own."""
 
     @property
     def namespaces(self) -> tuple[StagedNamespace, ...]:
-        """All of them; their staged rows belong into one batch."""
+        """All namespaces; their staged rows belong in one batch."""
 
 
 class NamespaceTable:
@@ -98,7 +98,7 @@ class NamespaceTable:
     segment_of = expire = None
     key_overhead = 0
 
-    # Bound when made: a lookup is the staged namespace's own, without a frame of the table's.
+    # Methods are bound here, so that a lookup calls the namespace without a frame of the table.
 
     def __init__(self, rows: StagedNamespace) -> None:
         self.rows = rows
@@ -120,17 +120,17 @@ class NamespaceTable:
 
 
 class Layer:
-    """Base of a table over a table: it defines what it changes, and is the one below in the rest.
+    """Base of a table over a table. A layer defines the methods that it changes.
 
-    What a layer does not define is bound once, when it is made, so that it costs nothing per call.
-    What is a special case of something that it does define goes by way of that: a layer with a
-    ``write`` of its own sees ``put_one`` and ``load`` too, one with a ``get`` sees ``get_many``,
-    one with a ``scan`` sees ``first``. A layer for which that is too slow defines them as well.
+    The other methods are those of the table below, bound once by ``__init__``, so that they cost
+    nothing per call. A method that is a special case of a changed one calls the changed one:
+    ``put_one`` and ``load`` call ``write``, ``get_many`` calls ``get``, ``first`` calls ``scan``. A
+    layer for which that is too slow defines them as well.
 
     Parameters
     ----------
     below : Table
-        What the layer stands on.
+        The table under the layer.
     """
 
     rows: StagedNamespace
@@ -203,4 +203,4 @@ _SPECIAL_CASES: dict[str, tuple[str, Any]] = {
     "get_many": ("get", _get_many),
     "first": ("scan", _first),
 }
-"""What a layer need not define: by which of its own methods it goes, and how."""
+"""Methods that a layer need not define: the method that each one calls, and its function."""

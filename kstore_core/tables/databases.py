@@ -1,4 +1,4 @@
-"""The databases of one store: what they say of it, the table of its rows, what commits them."""
+"""The databases of one store: its record, the table of its rows, and its commits."""
 
 from __future__ import annotations
 
@@ -45,52 +45,48 @@ class Storage(Protocol):
         """The stored record of the store."""
 
     def open(self) -> Table:
-        """The table of the rows. Called once, when the store is known to be what was asked for."""
+        """The table of the rows. Called once, after the check of the store's record."""
 
     def write(self, record: StoreRecord, entries: Entries) -> None:
-        """Write what is staged, and these entries of the record, which is as committed last."""
+        """Write the staged rows and these entries; ``record`` is as of the last commit."""
 
     @property
     def database(self) -> Database | None:
-        """The one that holds all rows and the record, where there is such a one."""
+        """The database of all rows and the record; None for a store with several."""
 
     def checkpoint(self, place: Callable[[Path], Path]) -> None:
         """Copy the committed rows of each database to the target that its path maps to."""
 
     @property
     def expired(self) -> Sequence[Any]:
-        """What a commit that begins now is to let go of."""
+        """The segments that the commit that begins now must drop."""
 
     def drop(self, expired: Sequence[Any]) -> None:
         """Drop the expired segments after the commit."""
 
     def discard(self) -> None:
-        """Forget what is staged."""
+        """Discard the staged rows."""
 
     def close(self) -> None:
         """Close the files and discard staged rows. A second close does nothing."""
 
     def abandon(self) -> None:
-        """Close it after an open that failed, and take back that the directory knows of it."""
+        """Close it after a failed open, and remove a new store from the directory."""
 
 
 def open_storage(
-    engine: Engine,
-    root: Path,
-    spec: StoreSpec,
-    staging: Staging,
-    options: OpenOptions,
+    engine: Engine, root: Path, spec: StoreSpec, staging: Staging, options: OpenOptions
 ) -> Storage:
-    """The storage of a store in the state directory ``root``, made where it is missing.
+    """The storage of a store in the state directory ``root``; a missing one is made.
 
     Raises
     ------
     StateError
         It is missing and ``read_only`` is set.
     SpecError
-        There is a store of this name of another kind.
+        The directory has a store of this name of another kind.
     InconsistentStateError
-        Its segments cannot be those of such a store.
+        The segments cannot be those of this store.
     """
     read_only = options.read_only
     if not engine.capabilities.children:
@@ -98,7 +94,7 @@ def open_storage(
     in_segments = spec.shape in _IN_SEGMENTS
     there = engine.stores(root) if in_segments else engine.parents(root)
     if spec.name in there and not (in_segments or read_only):
-        # What was opened and never committed may become a store of another kind.
+        # A store that was opened and never committed may become one of another kind.
         there = [] if engine.drop_parent(root, spec.name) else there
     if spec.name in there:
         kind = "without segments" if in_segments else "of segments, a window or a session store"
@@ -130,15 +126,10 @@ def _segment_time(spec: StoreSpec) -> Callable[[bytes], int]:
 
 
 class OneDatabase:
-    """One database: rows and record are written in one batch."""
+    """One database, which writes rows and record in one batch."""
 
     def __init__(
-        self,
-        engine: Engine,
-        root: Path,
-        spec: StoreSpec,
-        staging: Staging,
-        options: OpenOptions,
+        self, engine: Engine, root: Path, spec: StoreSpec, staging: Staging, options: OpenOptions
     ) -> None:
         self._spec = spec
         self._staging = staging
@@ -147,7 +138,7 @@ class OneDatabase:
         self._pid = os.getpid()
         self._marked = False
         self._was_full = False
-        # What one thread has taken and not written yet, another one must not count as written.
+        # A thread must not take rows as written that another one has taken but not written yet.
         self._writing = RLock()
         self._loses_tails = options.loses_tails(engine)
         self._stored: StoredTable | None = None
@@ -173,7 +164,7 @@ class OneDatabase:
         )
 
     def open(self) -> Table:
-        """The table of the rows; the database is marked as open."""
+        """The table of the rows. Marks the database as open."""
         in_segments = self._spec.shape in _IN_SEGMENTS
         if in_segments:
             fitting = Fitting(self._spec, self.database.path)
@@ -202,7 +193,7 @@ class OneDatabase:
         )
 
     def write(self, record: StoreRecord, entries: Entries) -> None:
-        """Write what is staged and these entries, in one batch."""
+        """Write the staged rows and these entries in one batch."""
         with self._writing:
             self._write(record, entries)
 
@@ -231,7 +222,7 @@ class OneDatabase:
         self.database.checkpoint(place(self.database.path))
 
     def _open_again(self, table: StoredTable) -> None:
-        """Open the database anew, for a full disk may have left it unable to write for good."""
+        """Open the database again: after a full disk it may be unable to write."""
         with contextlib.suppress(EngineError):
             self.database.close()
         self.database = self._open_database()
@@ -241,14 +232,14 @@ class OneDatabase:
 
     @property
     def expired(self) -> Sequence[Any]:
-        """Nothing: what expires is deleted by the batch."""
+        """Nothing: the batch deletes expired rows."""
         return ()
 
     def drop(self, expired: Sequence[Any]) -> None:
         """Do nothing: no segments expire here."""
 
     def discard(self) -> None:
-        """Forget what is staged."""
+        """Discard the staged rows."""
         for namespace in () if self._stored is None else self._stored.namespaces:
             namespace.clear()
 
@@ -266,5 +257,5 @@ class OneDatabase:
             self.database.close()
 
     def abandon(self) -> None:
-        """Close it; a database that was made stays, and is an empty store."""
+        """Close the database. A new one stays as an empty store."""
         self.close()

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Two sources of rows read as one, in key order: staged rows over stored ones, new over old."""
+"""A merge of two sources of rows in key order: staged rows over stored ones, new over old."""
 
 from kstore_core.codec.conversions.upgrades import convert_rows
 from kstore_core.engine.ordered cimport close_chunks, compare
@@ -8,7 +8,7 @@ __all__ = ["MergedScan"]
 
 
 cdef bint in_ranges(ranges, bytes key) except -1:
-    """Whether ``key`` lies in one of the half-open ranges."""
+    """Return True if ``key`` lies in one of the half-open ranges."""
     for lo, hi in ranges:
         if compare(<bytes>lo, key) <= 0 and (hi is None or compare(key, <bytes>hi) < 0):
             return True
@@ -23,8 +23,8 @@ cdef tuple without_nones(list keys, list values):
             break
     else:
         return keys, values
-    kept = [index for index in range(len(values)) if values[index] is not None]
-    return [keys[index] for index in kept], [values[index] for index in kept]
+    present = [index for index in range(len(values)) if values[index] is not None]
+    return [keys[index] for index in present], [values[index] for index in present]
 
 
 cdef class MergedScan:
@@ -35,13 +35,13 @@ cdef class MergedScan:
     Parameters
     ----------
     upper, lower : iterable of (keys, values)
-        In key order, both ways alike, without repeats.
+        Both ascending, or both descending with ``reverse``; without repeats.
     ranges : tuple of (lo, hi)
         Half-open; ``hi`` None reaches to the end.
     reverse : bool
-        Whether both are in descending order.
+        Both sources are in descending order.
     convert : callable, optional
-        From key and value of a lower row to the value that is read; called when its chunk is.
+        Converts the key and value of a lower row to the value; called when its chunk is read.
     """
 
     def __cinit__(self, upper, lower, tuple ranges, bint reverse, convert=None):
@@ -124,7 +124,7 @@ cdef class MergedScan:
         return keys, values
 
     def close(self):
-        """Let go of both sources."""
+        """Close both sources."""
         self._upper_keys = None
         self._lower_keys = None
         sources = (self._upper, self._lower)

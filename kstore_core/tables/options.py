@@ -18,7 +18,7 @@ class OpenOptions:
     durability : {"process", "power", "changelog"}
     read_only : bool
     migrate_on_read : bool
-        A lookup moves a row of an older format.
+        A lookup moves a row of an older format to the new one.
     """
 
     durability: Durability = "process"
@@ -26,6 +26,6 @@ class OpenOptions:
     migrate_on_read: bool = True
 
     def loses_tails(self, engine: Engine) -> bool:
-        """Return True if a crash may lose what was written and not synced."""
+        """Return True if a crash may lose rows that were written but not synced."""
         levels = engine.capabilities.durability
         return self.durability == "changelog" and self.durability in levels

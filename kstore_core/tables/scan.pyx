@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""What every range read returns: a lazy iterator of items over chunks of rows."""
+"""The result of every range read: a lazy iterator of items over chunks of rows."""
 
 from kstore_core.engine.ordered cimport close_chunks
 from kstore_core.errors import StoreClosedError
@@ -12,18 +12,18 @@ cdef class Scan:
     """An iterator of ``(key, value)`` items, and a context manager.
 
     It reads the store as it was when the scan was made, in key order, a chunk of rows at a time.
-    Closing it, or exhausting it, lets go of the engine's iterator.
+    Closing it, or reading it to its end, releases the engine's iterator.
 
     Parameters
     ----------
     rows : StagedNamespace
-        Whose closing ends the scan.
+        The namespace whose close ends the scan.
     chunks : iterator of (keys, values), or None
-        None for a scan of nothing.
+        None for an empty scan.
     item : callable
-        Makes an item of a row: ``item(key, value)``.
+        Converts a row to an item: ``item(key, value)``.
     table : callable
-        Makes a ``pyarrow.Table`` of the rows that are left: ``table(keys, values)``.
+        Converts the remaining rows to a ``pyarrow.Table``: ``table(keys, values)``.
     """
 
     def __cinit__(self, StagedNamespace rows, chunks, item, table):
@@ -55,11 +55,11 @@ cdef class Scan:
         self.close()
 
     cdef bint _more(self) except -1:
-        """Whether a row is left; pulls the next chunk where one is needed."""
+        """Return True if a row is left. Reads the next chunk if necessary."""
         if not self._open:
             raise StoreClosedError(f"this scan of namespace {self._rows.name!r} has been closed")
         if self._chunks is None and self._at == self._size:
-            return False  # also where what it held until its end has closed the store
+            return False  # even if the end of the scan has closed the store
         self._rows._check_open()
         while self._at == self._size:
             if self._chunks is None:
@@ -82,19 +82,19 @@ cdef class Scan:
         return self._item(self._keys[at], self._values[at])
 
     def peek(self):
-        """The item that comes next, without taking it.
+        """The next item, which stays in the scan.
 
         Raises
         ------
         StopIteration
-            Nothing is left.
+            No item is left.
         """
         if not self._more():
             raise StopIteration("the scan is at its end")
         return self._item(self._keys[self._at], self._values[self._at])
 
     def to_arrow(self):
-        """What is left, as a ``pyarrow.Table``: the columns of the record, its key first."""
+        """The remaining items as a ``pyarrow.Table``: the columns of the record, its key first."""
         cdef list keys = [], values = []
         while self._more():
             keys += self._keys[self._at :]
@@ -103,7 +103,7 @@ cdef class Scan:
         return self._table(keys, values)
 
     def close(self):
-        """Let go of the engine's iterator. Closing twice is fine."""
+        """Release the engine's iterator. A second close does nothing."""
         if self._open:
             self._open = False
             self._release()
@@ -111,7 +111,7 @@ cdef class Scan:
             self._at = self._size = 0
 
     def watch(self, watched):
-        """Hold an object, and what was held before, until this scan has ended, whatever way."""
+        """Keep a reference to an object, beside earlier ones, until this scan ends in any way."""
         self._watched = watched if self._watched is None else (self._watched, watched)
 
     cdef int _release(self) except -1:

@@ -1,4 +1,4 @@
-"""The physical rows of a versioned table that may hold wanted versions, for reads by column."""
+"""Reads by column of the physical rows of a versioned table that may contain wanted versions."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ FOREVER = 2**63 - 1
 def rows_for(
     table: VersionedTable, keys: pa.Array, earliest: npt.NDArray[np.int64]
 ) -> Iterator[tuple[pa.Array, pa.Array]]:
-    """The rows of some keys, as far back as the version valid at a time of each key's own.
+    """The rows of some keys, back to the version valid at one time for each key.
 
-    Few lookups: one of the latest rows, then one a segment, newest first, of the keys whose version
-    was not found yet. Rows may hold older versions, too.
+    One lookup reads the latest rows. Then one lookup for each segment, newest first, reads the keys
+    whose version was not found yet. Rows may contain older versions, too.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def rows_for(
     keys : pyarrow.Array of binary
         Distinct, without nulls, ascending, so that an engine reads each block once.
     earliest : array of int64
-        For each key the oldest time that is asked for, ms.
+        The oldest wanted time of each key, ms.
 
     Yields
     ------

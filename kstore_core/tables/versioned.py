@@ -2,9 +2,9 @@
 
 The latest version of a key is one row, its older versions are rows by segment of time: a version
 lies in the segment of its *valid-to*. Rows, order of writes and results are Kafka's
-``RocksDBVersionedStore``; docs/compatibility.md tells where it is corrected.
+``RocksDBVersionedStore``; docs/compatibility.md lists the corrections.
 
-What is too late is not decided here: the typed edge asks the store's clock before it writes.
+The table does not refuse late versions: the typed edge asks the store's clock before it writes.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import heapq
 import struct
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 from kstore_core.clock import StreamClock, segment_id
@@ -24,7 +26,7 @@ from kstore_core.types import LATEST, NOT_PUT
 __all__ = ["LATEST_PREFIX", "Version", "VersionedTable", "within"]
 
 LATEST_PREFIX = b"\xff" * 8
-"""What the keys of latest rows begin with: segment -1."""
+"""The first bytes of the keys of latest rows: segment -1."""
 
 _ID = struct.Struct(">q")
 _FIRST_ID = _ID.pack(0)
@@ -32,8 +34,8 @@ _MAX_TIME = 2**63 - 1
 
 
 Version = tuple[bytes, int, int | None]
-"""Value, timestamp and valid-to of a version: valid from the one until before the other (ms), or
-still, where valid-to is None. A bare tuple, because reads make one a record."""
+"""Value, timestamp (ms, inclusive) and valid-to (ms, exclusive; None for the latest version). A
+bare tuple, because reads make one for each record."""
 
 
 VersionChunk = tuple[list[bytes], list[Version]]
@@ -46,11 +48,11 @@ class VersionedTable:
     Parameters
     ----------
     rows : Table
-        Where the rows are.
+        The table of the physical rows.
     segment_interval_ms : int
         Width of a segment.
     clock : StreamClock
-        The store's; its horizon says which segments are alive.
+        The store's clock; segments before its horizon have expired.
     """
 
     def __init__(self, rows: Table, segment_interval_ms: int, clock: StreamClock) -> None:
@@ -58,7 +60,7 @@ class VersionedTable:
         self.segment_interval_ms = segment_interval_ms
         self.clock = clock
         self._prefixes: dict[int, bytes] = {}
-        self._ids: list[int] = []  # never changed, but replaced: other threads may be at it
+        self._ids: list[int] = []  # replaced, never changed in place: other threads may read it
         self.find_segments()
 
     @property
@@ -112,8 +114,8 @@ class VersionedTable:
             self._ids = ids[bisect_left(ids, first_live) :]
             self.rows.delete_range(_FIRST_ID, _ID.pack(first_live))
 
-    # Writes. A put gathers its rows and hands them down together, an older one before a newer one,
-    # so that none is made without the other.
+    # Writes. A put collects its rows and writes them together, older rows first, so that the rows
+    # below never contain only some of them.
 
     def put(self, key: bytes, value: bytes | None, timestamp: int) -> int:
         """Put the version of ``key`` that begins at ``timestamp``; None is a tombstone.
@@ -195,7 +197,7 @@ class VersionedTable:
         valid_to: int,
         writes: list[Write],
     ) -> None:
-        """Keep a version that is valid no longer, as the newest of the segment of its valid-to."""
+        """Add a version that has ended, as the newest in the segment of its valid-to."""
         segment = self._segment_of(valid_to)
         if not self._live(segment):
             return
@@ -208,7 +210,7 @@ class VersionedTable:
         writes.append(Write(row_key, row))
 
     def _bury(self, key: bytes, timestamp: int, writes: list[Write]) -> bool:
-        """Record a tombstone that nothing follows; tells whether its segment is alive."""
+        """Record a tombstone without a newer version. Return False if its segment has expired."""
         segment = self._segment_of(timestamp)
         if not self._live(segment):
             return False
@@ -226,7 +228,7 @@ class VersionedTable:
     def _plan_before(
         self, key: bytes, value: bytes | None, timestamp: int, newer: int, writes: list[Write]
     ) -> int:
-        """Put a version whose valid-to is the next newer version's begin."""
+        """Put a version whose valid-to is the timestamp of the next newer version."""
         segment = self._segment_of(newer)
         if not self._live(segment):
             return NOT_PUT
@@ -242,7 +244,7 @@ class VersionedTable:
         return newer
 
     def load(self, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]) -> int:
-        """Bulk load physical rows, ascending, into an empty table; returns how many."""
+        """Bulk load physical rows, ascending, into an empty table, and return their number."""
         count = self.rows.load(chunks)
         self.find_segments()
         return count
@@ -336,8 +338,8 @@ class VersionedTable:
                 row = self.rows.get(self._prefix(segment) + key)
                 if row is not None:
                     found = segment_rows.find_all(row, lo, hi)
-                    # A version that another thread ends meanwhile moves to an older row, where it
-                    # is met once more.
+                    # A version that another thread ends meanwhile moves to an older row, and is
+                    # found there again.
                     while versions and found and found[0][0] >= versions[-1][1]:
                         del found[0]
                     versions += [
@@ -374,8 +376,8 @@ class VersionedTable:
 def _check_has_segment(key: bytes) -> None:
     if len(key) < len(LATEST_PREFIX):
         raise InconsistentStateError(
-            f"the key {key!r} has no segment before it, so these are not the rows of a versioned "
-            "store; open it as the kind of store that it is"
+            f"the key {key!r} does not begin with a segment id, so these are not the rows of a "
+            "versioned store; open it as the kind of store that it is"
         )
 
 
@@ -403,16 +405,9 @@ def _stream(order: int, chunks: Iterator[tuple[list[bytes], list[bytes]]]) -> It
 
 def _merge(streams: list[Iterator[_Row]], *, reverse: bool) -> Iterator[list[_Row]]:
     """Rows grouped by key, in key order; within a group the newest row first."""
-    group: list[_Row] = []
-    for row in heapq.merge(*streams, key=lambda row: row.key, reverse=reverse):
-        if group and row.key != group[0].key:
-            group.sort(key=lambda row: row.order)
-            yield group
-            group = []
-        group.append(row)
-    if group:
-        group.sort(key=lambda row: row.order)
-        yield group
+    by_key, by_order = attrgetter("key"), attrgetter("order")
+    for _, group in groupby(heapq.merge(*streams, key=by_key, reverse=reverse), by_key):
+        yield sorted(group, key=by_order)
 
 
 def _pick(groups: Iterator[list[_Row]], as_of: int) -> Iterator[VersionChunk]:

@@ -107,5 +107,5 @@ def test_numbers_have_to_fit_their_fields() -> None:
         codec.window_key(b"", 2**63)
     with pytest.raises(OverflowError, match="end"):
         codec.session_key(b"", 0, 2**63)
-    with pytest.raises(ValueError, match="there has to be one at least"):
+    with pytest.raises(ValueError, match="n must be at least 1"):
         codec.partition(b"", 0)

@@ -7,21 +7,8 @@ from libc.string cimport memset
 
 from kstore_core.codec.arrow.input cimport Column, Texts, open_column, text_at, text_valid
 from kstore_core.codec.arrow.output cimport (
-    ListsOut,
-    TextsOut,
-    TimesOut,
-    allocate_lists,
-    allocate_texts,
-    allocate_times,
-    end_text,
-    free_lists,
-    free_texts,
-    free_times,
-    lists_array,
-    null_list,
-    null_text,
-    null_time,
-    texts_array,
+    ListsOut, TextsOut, TimesOut, allocate_lists, allocate_texts, allocate_times, end_text,
+    free_lists, free_texts, free_times, lists_array, null_list, null_text, null_time, texts_array,
     times_array,
 )
 from kstore_core.codec.primitives.buffers cimport put
@@ -29,17 +16,8 @@ from kstore_core.codec.primitives.faults cimport raise_fault
 from kstore_core.codec.arrow.layouts cimport Layout, layout_of
 from kstore_core.codec.primitives.utf8 cimport is_ascii, repaired_utf8
 from kstore_core.codec.primitives.wire cimport (
-    SOUND,
-    TRAILING_BYTES,
-    TRUNCATED_FIELD,
-    Fault,
-    Reader,
-    left,
-    load_i64,
-    open_reader,
-    read_count,
-    read_header,
-    read_size,
+    SOUND, TRAILING_BYTES, TRUNCATED_FIELD, Fault, Reader, left, load_i64, open_reader, read_count,
+    read_header, read_size,
 )
 
 

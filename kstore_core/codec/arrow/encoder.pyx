@@ -7,23 +7,10 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from kstore_core.codec.arrow.input cimport (
-    Column,
-    HeaderLists,
-    Texts,
-    Times,
-    is_set,
-    offset_at,
-    open_column,
-    text_at,
-    text_valid,
+    Column, HeaderLists, Texts, Times, is_set, offset_at, open_column, text_at, text_valid,
 )
 from kstore_core.codec.arrow.output cimport (
-    TextsOut,
-    allocate_texts,
-    end_text,
-    free_texts,
-    null_text,
-    texts_array,
+    TextsOut, allocate_texts, end_text, free_texts, null_text, texts_array,
 )
 from kstore_core.codec.primitives.buffers cimport put
 from kstore_core.codec.arrow.layouts cimport Layout, layout_of

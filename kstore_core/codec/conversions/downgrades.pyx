@@ -1,8 +1,8 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""What is left of the stored rows of a format in an older one, which cannot hold all of them.
+"""Stored rows converted to an older format, which cannot hold all that they contain.
 
-The way back from `upgrades`; a store goes it only into a new one (docs/migrate.md).
+The reverse of `upgrades`. A store is downgraded only into a new store (docs/migrate.md).
 """
 
 from libc.stdint cimport int32_t, uint8_t
@@ -13,15 +13,7 @@ from kstore_core.codec.keys.parts cimport KEY_FIRST
 from kstore_core.codec.versions.row_layout cimport ENTRY_BYTES, HEAD_BYTES, Row, entry_at, entry_size
 from kstore_core.codec.versions.row_writer cimport open_checked
 from kstore_core.codec.primitives.wire cimport (
-    SOUND,
-    TRUNCATED_FIELD,
-    Fault,
-    Reader,
-    left,
-    load_i64,
-    open_reader,
-    read_count,
-    read_size,
+    SOUND, TRUNCATED_FIELD, Fault, Reader, left, load_i64, open_reader, read_count, read_size,
     store_i32,
 )
 
@@ -37,30 +29,30 @@ cdef bytes LATEST_PREFIX = b"\xff" * SEGMENT_BYTES
 
 
 cdef class Strip:
-    """Takes headers or timestamps off stored values, and counts what is lost with them.
+    """Remove headers or timestamps from stored values, and count the removed ones.
 
     Parameters
     ----------
     headers : bool
-        Whether values begin with headers, which go.
+        Remove the headers with which values begin.
     timestamp : bool
-        Whether a timestamp comes then, which goes, too.
+        Remove the timestamp that comes next.
     least_bytes : int
-        What has to be left of a value.
+        The least size of the rest of a value.
     versioned : bool
-        Whether the rows are those of a versioned store.
+        The rows are those of a versioned store.
     index_at : int
-        Where in a key the byte stands that is 01 in an index row, whose value stays as it is; -1
-        where there are no such rows.
+        The position in a key of the byte that is 01 in an index row. The value of an index row is
+        not changed. -1 if there are no index rows.
 
     Attributes
     ----------
     headers : int
-        How many headers have been taken off.
+        The number of headers removed.
     headed : int
-        How many values had any.
+        The number of values that had headers.
     timestamps : int
-        How many timestamps have been taken off, but for those that are -1, unknown.
+        The number of timestamps removed, without those that are -1 (unknown).
     """
 
     cdef readonly long long headers, headed, timestamps
@@ -83,12 +75,12 @@ cdef class Strip:
         self._index_at = index_at
 
     def rows(self, list keys not None, list values not None):
-        """What is left of the values of many rows.
+        """The converted values of many rows.
 
         Raises
         ------
         ValueError
-            There are not as many values as keys.
+            There are more or fewer values than keys.
         FormatError
             A value is not of the format; the text names its key.
         """
@@ -114,17 +106,17 @@ cdef class Strip:
                 f"the row of key {key!r} cannot be converted: {error}", offset=error.offset
             ) from error
 
-    cdef bytes _stripped(self, bytes value, Py_ssize_t kept):
-        """The value without what goes, but with the bytes in front that are kept."""
+    cdef bytes _stripped(self, bytes value, Py_ssize_t prefix):
+        """The converted value; the first `prefix` bytes stay as they are."""
         cdef Py_ssize_t size = len(value)
         cdef Py_ssize_t skipped
         cdef bytes new
-        if size < kept:
-            raise FormatError(f"a field of {kept} bytes is cut short: {size} are left", offset=0)
-        skipped = self._skipped(address(value) + kept, size - kept)
+        if size < prefix:
+            raise FormatError(f"a field of {prefix} bytes is cut short: {size} are left", offset=0)
+        skipped = self._skipped(address(value) + prefix, size - prefix)
         new = new_bytes(size - skipped)
-        put(address(new), address(value), kept)
-        put(address(new) + kept, address(value) + kept + skipped, size - kept - skipped)
+        put(address(new), address(value), prefix)
+        put(address(new) + prefix, address(value) + prefix + skipped, size - prefix - skipped)
         return new
 
     cdef bytes _segment_row(self, bytes row):
@@ -157,7 +149,7 @@ cdef class Strip:
             close_view(&view)
 
     cdef Py_ssize_t _skipped(self, const uint8_t *data, Py_ssize_t size) except -1:
-        """How many bytes go; what they held is counted."""
+        """The number of bytes to remove. Counts the headers and timestamps in them."""
         cdef Reader reader, inside
         cdef Py_ssize_t length = 0
         cdef int32_t count = 0

@@ -15,11 +15,11 @@ __all__ = ["HeadersBytesStore"]
 class HeadersBytesStore(Protocol):
     """A store of bytes whose values begin with headers (KIP-1271).
 
-    In Kafka Streams a store class says so by this interface; a store of kstore says so by its
-    format, ``spec.format.headers``. What remains is the static method.
+    A store class of Kafka Streams implements this interface; a store of kstore has the format
+    property ``spec.format.headers`` instead. Only the static method is needed here.
     """
 
     @staticmethod
     def convert_to_header_format(value: Buffer | None) -> bytes | None:
-        """What :func:`kstore_core.codec.convert_to_header_format` does."""
+        """Call :func:`kstore_core.codec.convert_to_header_format`."""
         return convert_to_header_format(value)

@@ -1,10 +1,10 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""What an upgrade makes of the stored row of an older format (docs/formats.md, Conversions).
+"""Stored rows converted to a newer format (docs/formats.md, Conversions).
 
-A conversion takes a row, key and value, and gives the value of the newer format. The functions of
-`conversions` do the same to bytes of which nothing is known, as Kafka does; these know what a row
-has to be, and refuse one that could not be read afterwards.
+A conversion takes the key and value of a row and returns the value in the newer format. The
+functions of `values` convert any bytes, as Kafka does. The conversions here check the row, and
+refuse one that could not be read afterwards.
 """
 
 from libc.stdint cimport INT32_MAX, int32_t, uint8_t
@@ -30,16 +30,16 @@ cdef object unreadable(bytes key, str reason, object offset):
 
 
 cdef class Prefix:
-    """Puts the same bytes in front of every value: call it with key and value.
+    """Put the same bytes in front of every value. Call it with key and value.
 
     Parameters
     ----------
     prefix : bytes
     least_bytes : int
-        What a value of the older format has at least.
+        The least size of a value of the older format.
     index_at : int
-        Where in a key the byte stands that is 01 in an index row, whose value stays as it is; -1
-        where there are no such rows.
+        The position in a key of the byte that is 01 in an index row. The value of an index row is
+        not changed. -1 if there are no index rows.
     """
 
     cdef bytes prefix
@@ -54,7 +54,7 @@ cdef class Prefix:
         self.index_at = index_at
 
     def behind(self, Py_ssize_t size):
-        """The same for rows whose keys begin with `size` bytes of something else."""
+        """The same conversion for rows whose keys begin with `size` other bytes."""
         if self.index_at == NO_INDEX:
             return self
         return Prefix(self.prefix, self.least_bytes, self.index_at + size)
@@ -84,7 +84,7 @@ ordered_plain_to_session_headers = Prefix(b"\x00", 0, 0)
 
 
 def versioned_to_headers(bytes key not None, bytes value not None):
-    """A row of a versioned store with empty headers, one byte 00, in front of each of its values.
+    """A row of a versioned store with empty headers (one byte 00) in front of each value.
 
     A row of the latest version, whose key begins with segment -1, is ``time value``; any other is a
     segment row, in which the size of each value grows by one and tombstones stay as they are.
@@ -147,9 +147,9 @@ def convert_rows(convert, list keys not None, list values not None):
     Raises
     ------
     ValueError
-        If there are not as many values as keys.
+        If there are more or fewer values than keys.
     FormatError
-        Whatever a conversion raises.
+        If a conversion raises it.
     """
     cdef Py_ssize_t count = len(keys)
     cdef Py_ssize_t i

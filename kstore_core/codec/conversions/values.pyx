@@ -1,31 +1,18 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""From one value format to a richer one, and parts of a value without decoding it all.
+"""Conversions of values to newer formats, and parts of a value without decoding all of it.
 
-What the upgrade of a store does to each old row (docs/formats.md, Conversions). None gives None.
+The upgrade of a store converts each old row this way (docs/formats.md). None gives None.
 """
 
 from libc.string cimport memset
 
 from kstore_core.codec.primitives.buffers cimport (
-    View,
-    address,
-    close_view,
-    copy_bytes,
-    new_bytes,
-    open_view,
-    put,
+    View, address, close_view, copy_bytes, new_bytes, open_view, put,
 )
 from kstore_core.codec.primitives.faults cimport raise_fault
 from kstore_core.codec.primitives.wire cimport (
-    SOUND,
-    TRUNCATED_FIELD,
-    Fault,
-    Reader,
-    left,
-    load_i64,
-    open_reader,
-    read_size,
+    SOUND, TRUNCATED_FIELD, Fault, Reader, left, load_i64, open_reader, read_size,
 )
 
 
@@ -91,8 +78,8 @@ def convert_from_plain_to_header_format(buf):
 
 # ---------------------------------------------------------------- parts of a row with headers
 
-cdef int skip_headers(Reader *reader, const View *view, bint timed, str what) except -1:
-    """Leave `reader` behind the headers; `timed` wants 8 bytes to follow."""
+cdef int skip_headers(Reader *reader, const View *view, bint timed) except -1:
+    """Move `reader` behind the headers. With `timed`, 8 bytes must follow them."""
     cdef Py_ssize_t size = 0
     cdef Fault fault
     open_reader(reader, view.data, view.size)
@@ -103,24 +90,24 @@ cdef int skip_headers(Reader *reader, const View *view, bint timed, str what) ex
             reader.number = 8
             fault = TRUNCATED_FIELD
     if fault != SOUND:
-        raise_fault(fault, reader, what)
+        raise_fault(fault, reader, "value with headers")
     return 0
 
 
 cdef bytes tail(object buf, bint timed, Py_ssize_t skipped):
-    """The bytes `skipped` behind the headers and on."""
+    """The bytes from `skipped` bytes behind the headers to the end."""
     cdef View view
     cdef Reader reader
     open_view(buf, &view)
     try:
-        skip_headers(&reader, &view, timed, "value with headers")
+        skip_headers(&reader, &view, timed)
         return copy_bytes(reader.here + skipped, left(&reader) - skipped)
     finally:
         close_view(&view)
 
 
 def raw_plain_value(buf):
-    """The plain value of ``varint(H) headers[H] ts:i64 value``; the headers are not looked at.
+    """The plain value of ``varint(H) headers[H] ts:i64 value``; the headers are not decoded.
 
     Parameters
     ----------
@@ -145,7 +132,7 @@ def raw_timestamped_value(buf):
 
 
 def raw_aggregation(buf):
-    """The aggregation of ``varint(H) headers[H] aggregation``; the headers are not looked at.
+    """The aggregation of ``varint(H) headers[H] aggregation``; the headers are not decoded.
 
     Raises
     ------
@@ -163,7 +150,7 @@ def raw_headers_timestamp_prefix(buf):
         return None
     open_view(buf, &view)
     try:
-        skip_headers(&reader, &view, True, "value with headers")
+        skip_headers(&reader, &view, True)
         return copy_bytes(view.data, reader.here + 8 - view.data)
     finally:
         close_view(&view)
@@ -177,14 +164,14 @@ def raw_timestamp(buf):
         return None
     open_view(buf, &view)
     try:
-        skip_headers(&reader, &view, True, "value with headers")
+        skip_headers(&reader, &view, True)
         return load_i64(reader.here)
     finally:
         close_view(&view)
 
 
 def has_empty_headers(buf):
-    """Whether a row with headers starts with the size 0, written as the one byte 00."""
+    """Return True if a row with headers starts with the size 0, written as the one byte 00."""
     cdef View view
     open_view(buf, &view)
     try:

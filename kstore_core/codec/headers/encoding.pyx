@@ -7,14 +7,7 @@ from cpython.bytes cimport PyBytes_CheckExact, PyBytes_GET_SIZE
 from libc.stdint cimport INT32_MAX, uint8_t
 
 from kstore_core.codec.primitives.buffers cimport (
-    Scratch,
-    View,
-    address,
-    close_scratch,
-    close_view,
-    copy_bytes,
-    open_scratch,
-    open_view,
+    Scratch, View, address, close_scratch, close_view, copy_bytes, open_scratch, open_view,
 )
 from kstore_core.codec.headers.header cimport write_pair
 from kstore_core.codec.headers.headers cimport Headers, lazy_headers, refuse_mapping
@@ -26,9 +19,9 @@ from kstore_core.errors import FormatError
 cdef bytes collect_headers(
     object headers, Scratch *scratch, const uint8_t **data, Py_ssize_t *size
 ):
-    """Encode headers of any accepted form; `data` and `size` say where the bytes are.
+    """Encode headers of any accepted form; `data` and `size` are set to the bytes.
 
-    They are in `scratch`, or in the bytes returned, which the caller keeps until they are copied.
+    The bytes lie in `scratch` or in the object returned, which the caller keeps alive.
     """
     cdef Headers lazy
     cdef bytes source
@@ -54,7 +47,7 @@ cdef bytes collect_headers(
 
 
 cdef int write_pairs(object pairs, Scratch *scratch) except -1:
-    """Write the count and every pair of a list or tuple; nothing for none."""
+    """Write the count and every pair of a list or tuple. An empty one writes nothing."""
     cdef Py_ssize_t announced = len(pairs)
     cdef Py_ssize_t written = 0
     if announced == 0:
@@ -75,7 +68,7 @@ cdef int write_pairs(object pairs, Scratch *scratch) except -1:
 
 
 def encode_headers(headers):
-    """Encode headers as they stand inside a stored value.
+    """Encode headers in the form that stored values contain.
 
     Parameters
     ----------
@@ -109,7 +102,7 @@ def encode_headers(headers):
 def decode_headers(buf):
     """Headers of the bytes that `encode_headers` gives.
 
-    Nothing is decoded yet: a fault inside the bytes is a `FormatError` at the first look.
+    Nothing is decoded yet: malformed bytes raise `FormatError` at the first access.
 
     Parameters
     ----------

@@ -10,25 +10,12 @@ from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.stdint cimport INT32_MAX, int32_t, uint8_t
 
 from kstore_core.codec.primitives.buffers cimport (
-    Scratch,
-    View,
-    close_view,
-    copy_bytes,
-    open_view,
-    put,
-    reserve,
+    Scratch, View, close_view, copy_bytes, open_view, put, reserve,
 )
 from kstore_core.codec.primitives.faults cimport raise_fault
 from kstore_core.codec.headers.key_cache cimport KeyCache, cached_key
 from kstore_core.codec.primitives.wire cimport (
-    SOUND,
-    Fault,
-    Reader,
-    open_reader,
-    read_count,
-    read_header,
-    store_varint,
-    walk_headers,
+    SOUND, Fault, Reader, open_reader, read_count, read_header, store_varint, walk_headers,
 )
 
 from kstore_core.errors import FormatError
@@ -120,7 +107,7 @@ cdef bytes checked_value(object value):
 
 
 cdef Header as_header(object pair, Py_ssize_t position):
-    """A Header of a pair; `position` is where among the pairs it stands, for the message."""
+    """A Header of a pair; `position` is its index among the pairs, for the message."""
     cdef Header header
     if type(pair) is Header:
         return <Header>pair
@@ -136,7 +123,7 @@ cdef Header as_header(object pair, Py_ssize_t position):
 # ---------------------------------------------------------------- to bytes
 
 cdef const char *utf8(str key, Py_ssize_t *size, Py_ssize_t position) except NULL:
-    """The UTF-8 form of a header's key, which the key keeps."""
+    """The UTF-8 form of a header's key, which the str object caches."""
     try:
         return PyUnicode_AsUTF8AndSize(key, size)
     except UnicodeEncodeError as error:
@@ -147,7 +134,7 @@ cdef const char *utf8(str key, Py_ssize_t *size, Py_ssize_t position) except NUL
 
 
 cdef int write_pair(Scratch *scratch, object pair, Py_ssize_t position) except -1:
-    """Append the bytes of one header: a Header, or a pair that would make one."""
+    """Append the bytes of one header, a Header or a pair."""
     cdef Header header
     cdef Py_ssize_t key_size = 0
     cdef const char *key_data
@@ -191,7 +178,7 @@ cdef int write_pair(Scratch *scratch, object pair, Py_ssize_t position) except -
 # ---------------------------------------------------------------- from bytes
 
 cdef tuple parse_headers(const uint8_t *data, Py_ssize_t size):
-    """All headers of `size` bytes. They are checked to the end before anything is allocated."""
+    """All headers of `size` bytes. They are checked before anything is allocated."""
     cdef Reader reader
     cdef int32_t count = 0
     cdef int32_t i

@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""The headers of a record (KIP-82), decoded when somebody looks (docs/formats.md, Headers)."""
+"""The headers of a record (KIP-82), decoded at the first access (docs/formats.md, Headers)."""
 
 cimport cython
 from cpython.bytes cimport PyBytes_GET_SIZE
@@ -13,23 +13,23 @@ from collections.abc import Mapping, Sequence
 from kstore_core.errors import FormatError, ReadOnlyHeadersError
 
 cdef enum:
-    SHARED_BYTES = 1024         # how many bytes of a row headers may keep alive beside their own
+    SHARED_BYTES = 1024         # the most other bytes of a row that headers may keep alive
 
 @cython.final
 @cython.freelist(256)
 @cython.no_gc           # holds bytes and Header objects only, which cannot form a cycle
 cdef class Headers:
-    """The headers of a record, in order, repeats kept: a sequence of `Header` pairs.
+    """The headers of a record, in order and with repeats: a sequence of `Header` pairs.
 
-    Headers made from bytes are decoded when somebody looks at them, and written back byte for byte
-    as long as nobody changes them. Every list that a store hands out is read-only; `copy` is not.
+    Headers made from bytes are decoded at the first access, and written back byte for byte unless
+    they were changed. Headers that a store returns are read-only; `copy` gives changeable ones.
 
     Parameters
     ----------
     pairs : iterable of (str, bytes-like or None), Headers, or None, optional
         A copy is made. A mapping is refused: it can hold neither order nor repeats.
     read_only : bool, default False
-        Whether `add` and `remove` are refused.
+        Refuse `add` and `remove`.
 
     Raises
     ------
@@ -39,9 +39,9 @@ cdef class Headers:
 
     Notes
     -----
-    Equal to other headers, or a list or tuple of pairs, with the same elements; read-only or not
-    makes no difference. Not hashable. A fault in the bytes is a `FormatError` at the first look.
-    ``add`` copies the list: to build many, pass all pairs at once.
+    Headers equal other headers, or a list or tuple of pairs, with the same elements, whether or not
+    they are read-only. They are not hashable. Malformed bytes raise `FormatError` at the first
+    access. ``add`` copies the list: to build many, pass all pairs at once.
 
     Examples
     --------
@@ -53,20 +53,17 @@ cdef class Headers:
     """
 
     def __init__(self, pairs=None, *, bint read_only=False):
-        cdef Headers other
-        cdef tuple items
         if self._source is not None or self._items is not None:
             raise TypeError("Headers cannot be initialised twice")
         if type(pairs) is Headers:
-            other = <Headers>pairs
-            take(self, other)
+            take(self, <Headers>pairs)
         else:
             self._items = () if pairs is None else checked_items(pairs)
         self._read_only = read_only
 
     @property
     def read_only(self):
-        """bool: whether `add` and `remove` are refused. `copy` gives headers that are not."""
+        """bool: `add` and `remove` are refused. `copy` gives headers that are not read-only."""
         return self._read_only
 
     def add(self, key, value):
@@ -97,7 +94,7 @@ cdef class Headers:
         return self
 
     def remove(self, key):
-        """Remove every header with this key; the order of the others stays.
+        """Remove every header with this key. The others keep their order.
 
         Returns
         -------
@@ -116,9 +113,9 @@ cdef class Headers:
             self.refuse_if_read_only("remove")
             checked(key)
             items = self.locked_items()
-            kept = tuple([header for header in items if header.key != key])
-            if len(kept) != len(items):
-                self._items = kept
+            others = tuple([header for header in items if header.key != key])
+            if len(others) != len(items):
+                self._items = others
                 self._source = None
         return self
 
@@ -177,7 +174,7 @@ cdef class Headers:
         return items.index(pair, start, len(items) if stop is None else stop)
 
     def count(self, pair):
-        """How many headers are equal to `pair`."""
+        """The number of headers equal to `pair`."""
         return self.items().count(pair)
 
     def __len__(self):
@@ -224,8 +221,8 @@ cdef class Headers:
     cdef int refuse_if_read_only(self, str what) except -1:
         if self._read_only:
             raise ReadOnlyHeadersError(
-                f"headers.{what}: these headers were handed out by a store and are read-only; "
-                "headers.copy() is not"
+                f"headers.{what}: these headers come from a store and are read-only; "
+                "change headers.copy() instead"
             )
         return 0
 
@@ -243,7 +240,7 @@ cdef class Headers:
         return self._items
 
     cdef bytes locked_source(self):
-        """The bytes these headers were read from, or None once they differ."""
+        """The bytes these headers were read from, or None if they were changed."""
         if self._source is None or (
             self._start == 0 and self._size == PyBytes_GET_SIZE(self._source)
         ):
@@ -273,7 +270,7 @@ cdef int checked(object key) except -1:
 
 
 cdef int take(Headers target, Headers source) except -1:
-    """Share what `source` holds: its bytes and its tuple of headers never change in place."""
+    """Share the bytes and the tuple of headers of `source`, which never change in place."""
     with cython.critical_section(source):
         target._source = source._source
         target._start = source._start
@@ -298,16 +295,16 @@ cdef int refuse_mapping(object pairs) except -1:
 
 
 cdef Headers as_headers(object headers):
-    """Headers as a record holds them: the same object, or new ones from pairs or None."""
+    """The same Headers object, or new ones from pairs or None."""
     if type(headers) is Headers:
         return <Headers>headers
     return Headers(headers)
 
 
 cdef Headers lazy_headers(bytes source, Py_ssize_t start, Py_ssize_t size):
-    """Read-only headers over source[start:start + size], decoded when somebody looks.
+    """Read-only headers over source[start:start + size], decoded at the first access.
 
-    They keep `source` alive, so a long one is not shared but cut.
+    They keep `source` alive, so the headers of a long one are copied.
     """
     cdef Headers headers
     if size == 0:

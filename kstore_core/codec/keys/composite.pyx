@@ -10,17 +10,12 @@ number that does not fit its field an OverflowError.
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from kstore_core.codec.primitives.buffers cimport (
-    View,
-    address,
-    close_view,
-    copy_bytes,
-    new_bytes,
-    open_view,
-    put,
+    View, address, close_view, copy_bytes, new_bytes, open_view, put,
 )
 from kstore_core.codec.primitives.integers cimport as_i32, as_i64
 from kstore_core.codec.keys.parts cimport NO_PREFIX, KEY_FIRST, TIME_FIRST, Parts, take_apart
 from kstore_core.codec.primitives.wire cimport load_i64, store_i32, store_i64
+from kstore_core.codec.values.with_timestamp cimport stamped
 
 from kstore_core.errors import FormatError
 
@@ -28,11 +23,7 @@ cdef struct Times:
     int64_t first       # the window's start, or the session's end
     int64_t second      # the session's start
     int32_t number      # the sequence number that tells duplicates apart
-    int width           # how many bytes they take: 8, 12 (first, number) or 16 (first, second)
-
-
-cdef uint8_t *store_first(uint8_t *here, const Times *times) noexcept:
-    return store_i64(here, times.first)
+    int width           # their size in bytes: 8, 12 (first, number) or 16 (first, second)
 
 
 cdef uint8_t *store_rest(uint8_t *here, const Times *times) noexcept:
@@ -44,7 +35,7 @@ cdef uint8_t *store_rest(uint8_t *here, const Times *times) noexcept:
 
 
 cdef bytes composed(object key, const Times *times, int prefix):
-    """prefix, then key and times in the order that the prefix says."""
+    """The prefix, and then key and times in the order of the prefix."""
     cdef View view
     cdef bytes row
     cdef uint8_t *here
@@ -56,7 +47,7 @@ cdef bytes composed(object key, const Times *times, int prefix):
             here[0] = <uint8_t>prefix
             here += 1
         if prefix == TIME_FIRST:
-            here = store_first(here, times)
+            here = store_i64(here, times.first)
             if times.width == 16:                   # end, start, key
                 here = store_rest(here, times)
                 put(here, view.data, view.size)
@@ -65,7 +56,7 @@ cdef bytes composed(object key, const Times *times, int prefix):
                 store_rest(here, times)
         else:
             here = put(here, view.data, view.size)
-            here = store_first(here, times)
+            here = store_i64(here, times.first)
             store_rest(here, times)
         return row
     finally:
@@ -251,16 +242,7 @@ def split_key_first_session_key(row):
 
 def versioned_key(segment, key):
     """The row key of a versioned store: ``segment:i64 key``; segment -1 holds the latest rows."""
-    cdef View view
-    cdef bytes row
-    cdef int64_t number = as_i64(segment, "segment")
-    open_view(key, &view)
-    try:
-        row = new_bytes(8 + view.size)
-        put(store_i64(address(row), number), view.data, view.size)
-        return row
-    finally:
-        close_view(&view)
+    return stamped(key, as_i64(segment, "segment"))
 
 
 def split_versioned_key(row):

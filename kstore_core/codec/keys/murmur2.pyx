@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""Which partition a key belongs to, as for Kafka's producers (docs/formats.md, Partitions)."""
+"""The partition of a key, as Kafka's producers compute it (docs/formats.md, Partitions)."""
 
 from libc.stdint cimport int32_t
 
@@ -49,7 +49,7 @@ def partition(key, Py_ssize_t n):
     """
     cdef View view
     if n < 1:
-        raise ValueError(f"partition: {n} partitions; there has to be one at least")
+        raise ValueError(f"partition: n must be at least 1, not {n}")
     open_view(key, &view)
     try:
         return (murmur2_hash(view.data, view.size) & 0x7FFFFFFF) % n

@@ -6,25 +6,11 @@ from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
 from kstore_core.codec.arrow.input cimport (
-    Column,
-    Texts,
-    Times,
-    is_set,
-    open_column,
-    text_at,
-    text_valid,
+    Column, Texts, Times, is_set, open_column, text_at, text_valid,
 )
 from kstore_core.codec.arrow.output cimport (
-    TextsOut,
-    TimesOut,
-    allocate_texts,
-    allocate_times,
-    end_text,
-    free_texts,
-    free_times,
-    null_text,
-    texts_array,
-    times_array,
+    TextsOut, TimesOut, allocate_texts, allocate_times, end_text, free_texts, free_times, null_text,
+    texts_array, times_array,
 )
 from kstore_core.codec.primitives.buffers cimport put
 from kstore_core.codec.primitives.integers cimport as_i64
@@ -160,7 +146,7 @@ def log_to_arrow(columns, layout):
         allocate_texts(&keys, source.length, key_bytes, False)
         allocate_texts(&rows, source.length, row_bytes, False)
         allocate_times(&times, source.length)
-        write_columns(source, &how, &keys, &rows, &times)   # with the GIL: nobody appends meanwhile
+        write_columns(source, &how, &keys, &rows, &times)   # with the GIL: no appends meanwhile
         return texts_array(&keys, False), texts_array(&rows, False), times_array(&times)
     finally:
         free_texts(&keys)

@@ -10,14 +10,7 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memchr, memcmp, memcpy
 
 from kstore_core.codec.primitives.buffers cimport (
-    Scratch,
-    View,
-    address,
-    close_scratch,
-    close_view,
-    copy_bytes,
-    new_bytes,
-    open_scratch,
+    Scratch, View, address, close_scratch, close_view, copy_bytes, new_bytes, open_scratch,
     open_view,
 )
 from kstore_core.codec.headers.encoding cimport collect_headers
@@ -34,14 +27,14 @@ cdef array.array LONGS = array.array("q")
 
 @cython.final
 cdef class RecordColumns:
-    """Records of a log in their order: a sequence of `LogRecord`, which it makes when asked.
+    """Records of a log in their order: a sequence of `LogRecord`, each made at its access.
 
-    What `decode_record_columns` reads and `encode_record_columns` writes. Until somebody asks for
-    records, it holds their offsets, timestamps and where their parts are in the bytes read.
+    `decode_record_columns` reads columns and `encode_record_columns` writes them. They contain the
+    offsets, the timestamps and the positions of the other parts in the bytes read.
 
     Notes
     -----
-    Not to be appended to in one thread while another one reads it.
+    One thread must not append while another one reads.
     """
 
     def __cinit__(self):
@@ -127,12 +120,12 @@ cdef class RecordColumns:
 
     @property
     def next_offset(self):
-        """int: the offset behind the last one, also where a record that had it is gone."""
+        """int: the offset behind the last one, even if the last record was removed."""
         return self.end
 
     @property
     def stopped_at(self):
-        """int: how many bytes of the input whole batches took; less than all of it: a torn tail."""
+        """int: the bytes of the input in whole batches; fewer than all if there is a torn tail."""
         return self.stop
 
     @property
@@ -172,7 +165,7 @@ cdef class RecordColumns:
 
     @property
     def null_keys(self):
-        """int: how many records have no key."""
+        """int: the number of records without a key."""
         cdef Py_ssize_t i
         cdef Py_ssize_t count = 0
         for i in range(self.length):
@@ -191,7 +184,7 @@ cdef class RecordColumns:
     def with_header_bytes(self, part):
         """list of int: the indexes of the records whose headers, as bytes, have `part` in them.
 
-        For a quick look before one at the headers themselves: a value may hold such bytes, too.
+        A fast check before decoding the headers: a header value may contain such bytes, too.
         """
         cdef View view
         cdef Py_ssize_t i
@@ -247,7 +240,7 @@ cdef class RecordColumns:
         return some
 
     def packed(self):
-        """The same records over one piece of bytes, which takes less than an object a part."""
+        """The same records over one bytes object, which takes less memory than many."""
         cdef RecordColumns same = RecordColumns()
         cdef bytes data = new_bytes(self.payload)
         cdef uint8_t *end = address(data)
@@ -325,7 +318,7 @@ cdef class RecordColumns:
 
 
 cdef bint contains(const Slot *slot, const uint8_t *part, Py_ssize_t size) noexcept nogil:
-    """Whether the headers of a record have these bytes in them."""
+    """Return True if the headers of a record contain these bytes."""
     cdef const uint8_t *here = slot.headers
     cdef Py_ssize_t left = slot.header_size - size + 1
     cdef const uint8_t *found

@@ -11,7 +11,7 @@ from kstore_core.codec.log.rows cimport refuse_null_key
 from kstore_core.codec.log.columns cimport RecordColumns, Slot
 
 
-# What is compared: eight bytes of the key, behind those that all keys begin with, then the rest.
+# A sort key: eight bytes of the key, behind the prefix common to all keys, and then the rest.
 cdef struct Place:
     uint64_t prefix
     const Slot *slot
@@ -26,7 +26,7 @@ cdef uint64_t prefix_of(const Slot *slot, Py_ssize_t skipped) noexcept nogil:
 
 
 cdef Py_ssize_t common_prefix(RecordColumns columns) noexcept nogil:
-    """How many bytes all keys begin with."""
+    """The size of the prefix common to all keys."""
     cdef const Slot *first = columns.slots
     cdef const Slot *slot
     cdef Py_ssize_t common = first.key_size
@@ -71,9 +71,9 @@ cdef int by_key_and_time(const void *a, const void *b) noexcept nogil:
 
 
 cdef Place *sort_prefixes(Place *places, Place *spare, Py_ssize_t count) noexcept nogil:
-    """Sort by prefix, byte after byte from the last; what is equal stays in order of arrival.
+    """Sort by prefix, byte after byte from the last; equal ones keep their order of arrival.
 
-    Returns which of the two holds the result.
+    Returns the array, of the two, with the result.
     """
     cdef Py_ssize_t[8][257] starts
     cdef Py_ssize_t *start
@@ -88,7 +88,7 @@ cdef Place *sort_prefixes(Place *places, Place *spare, Py_ssize_t count) noexcep
     for byte in range(8):
         start = starts[byte]
         if start[1 + ((places[0].prefix >> (8 * byte)) & 0xFF)] == count:
-            continue                                # all have the same byte here
+            continue                                # all places have the same byte here
         for digit in range(256):
             start[digit + 1] += start[digit]
         for i in range(count):
@@ -102,7 +102,7 @@ cdef Place *sort_prefixes(Place *places, Place *spare, Py_ssize_t count) noexcep
 
 
 cdef void sort_places(Place *places, Py_ssize_t count, bint timed) noexcept nogil:
-    """Sort what has equal prefixes by the rest."""
+    """Sort places with equal prefixes by the rest of their keys."""
     cdef Py_ssize_t begin = 0
     cdef Py_ssize_t end
     while begin < count:
@@ -115,7 +115,7 @@ cdef void sort_places(Place *places, Py_ssize_t count, bint timed) noexcept nogi
 
 
 def latest_records(columns, *, by_timestamp=False):
-    """The records that count, ascending by key: of those with equal keys the last.
+    """The last record of each key, ascending by key.
 
     Parameters
     ----------
@@ -183,20 +183,20 @@ def records_in_time(columns, stream_time, retention_ms):
         Those records, over the same bytes, and stream time after the last.
     """
     cdef RecordColumns source = <RecordColumns?>columns
-    cdef RecordColumns kept = part_of(source)
+    cdef RecordColumns in_time = part_of(source)
     cdef int64_t observed = as_i64(stream_time, "stream_time")
     cdef int64_t retention = as_i64(retention_ms, "retention_ms")
     cdef Py_ssize_t i
-    kept.make_room(source.length)
+    in_time.make_room(source.length)
     for i in range(source.length):
         observed = max(observed, source.slots[i].timestamp)
         if source.slots[i].timestamp >= observed - retention:
-            kept.push(&source.slots[i])
-    return kept, observed
+            in_time.push(&source.slots[i])
+    return in_time, observed
 
 
 def split_by_key(columns, count, seed):
-    """The records in so many parts; all that have a key are in one, in their order.
+    """The records in ``count`` parts; all records of a key are in one part, in their order.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ def split_by_key(columns, count, seed):
 
 
 cdef uint64_t hash_of(const Slot *slot, uint64_t hashed) noexcept nogil:
-    """FNV-1a, its high bits mixed in. Not murmur2, by which Kafka has chosen the keys already."""
+    """FNV-1a with mixed high bits. Not murmur2, which already chose the Kafka partition."""
     cdef Py_ssize_t i
     for i in range(slot.key_size):
         hashed = (hashed ^ slot.key[i]) * 0x100000001B3ULL
@@ -244,7 +244,7 @@ cdef uint64_t hash_of(const Slot *slot, uint64_t hashed) noexcept nogil:
 
 
 cdef RecordColumns part_of(RecordColumns source):
-    """Columns for some of these records; nothing is in them yet."""
+    """Empty columns for some of these records."""
     cdef RecordColumns part = RecordColumns()
     part.sources = source.sources.copy()
     part.end, part.stop = source.end, source.stop

@@ -10,12 +10,7 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t
 from libc.string cimport memset
 
 from kstore_core.codec.primitives.buffers cimport (
-    Scratch,
-    address,
-    close_scratch,
-    copy_bytes,
-    new_bytes,
-    open_scratch,
+    Scratch, address, close_scratch, copy_bytes, new_bytes, open_scratch,
 )
 from kstore_core.codec.primitives.faults cimport raise_fault
 from kstore_core.codec.headers.encoding cimport collect_headers
@@ -24,15 +19,7 @@ from kstore_core.codec.arrow.layouts cimport Layout, layout_of
 from kstore_core.codec.log.record cimport as_bytes
 from kstore_core.codec.log.columns cimport RecordColumns, Slot
 from kstore_core.codec.primitives.wire cimport (
-    SOUND,
-    TRUNCATED_FIELD,
-    Fault,
-    Reader,
-    left,
-    load_i64,
-    open_reader,
-    read_size,
-    walk_headers,
+    SOUND, TRUNCATED_FIELD, Fault, Reader, left, load_i64, open_reader, read_size, walk_headers,
 )
 
 from kstore_core.errors import FormatError

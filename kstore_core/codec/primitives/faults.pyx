@@ -1,58 +1,37 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False
-"""The failing path: what a fault of `wire.pxd` says to a person."""
+"""The error messages of the faults that `wire.pxd` returns."""
 
 from libc.stdint cimport int64_t
 
 from kstore_core.codec.primitives.wire cimport (
-    COUNT_BEYOND_END,
-    LONG_VARINT,
-    NEGATIVE_COUNT,
-    NEGATIVE_SIZE,
-    ROW_ENDS_IN_ENTRIES,
-    ROW_OUT_OF_ORDER,
-    ROW_SIZE_MISMATCH,
-    ROW_TOO_SHORT,
-    SIZE_BEYOND_END,
-    SURPLUS_BITS,
-    TRAILING_BYTES,
-    TRUNCATED_FIELD,
-    TRUNCATED_VARINT,
-    Fault,
-    Reader,
+    COUNT_BEYOND_END, LONG_VARINT, NEGATIVE_COUNT, NEGATIVE_SIZE, ROW_ENDS_IN_ENTRIES,
+    ROW_OUT_OF_ORDER, ROW_SIZE_MISMATCH, ROW_TOO_SHORT, SIZE_BEYOND_END, SURPLUS_BITS,
+    TRAILING_BYTES, TRUNCATED_FIELD, TRUNCATED_VARINT, Fault, Reader,
 )
 
 from kstore_core.errors import FormatError
 
 
+cdef dict REASONS = {
+    TRUNCATED_VARINT: "the bytes end inside a varint",
+    LONG_VARINT: "a varint is longer than its number can be (5 bytes for 32 bits, 10 for 64)",
+    SURPLUS_BITS: "the last byte of a varint holds bits that do not fit its number",
+    NEGATIVE_SIZE: "negative size {number}",
+    SIZE_BEYOND_END: "a size says {number} bytes, but {left} are left",
+    NEGATIVE_COUNT: "negative header count {number}",
+    COUNT_BEYOND_END: "a count says {number} headers, which the {left} bytes left cannot hold",
+    TRAILING_BYTES: "{number} bytes are left after the last header",
+    TRUNCATED_FIELD: "a field of {number} bytes is cut short: {left} are left",
+    ROW_TOO_SHORT: "{number} bytes are too few for a segment row (28 at least)",
+    ROW_ENDS_IN_ENTRIES: "no version has the row's minimum timestamp {number}",
+    ROW_OUT_OF_ORDER: "the version at {number} is not older than the one before it",
+    ROW_SIZE_MISMATCH: "the value sizes add up to {number} bytes, but {left} follow the versions",
+}
+
+
 cdef str describe(Fault fault, int64_t number, Py_ssize_t left):
-    """The reason alone; `number` is the count or size in question, `left` the bytes after it."""
-    if fault == TRUNCATED_VARINT:
-        return "the bytes end inside a varint"
-    if fault == LONG_VARINT:
-        return "a varint is longer than its number can be (5 bytes for 32 bits, 10 for 64)"
-    if fault == SURPLUS_BITS:
-        return "the last byte of a varint holds bits that do not fit its number"
-    if fault == NEGATIVE_SIZE:
-        return f"negative size {number}"
-    if fault == SIZE_BEYOND_END:
-        return f"a size says {number} bytes, but {left} are left"
-    if fault == NEGATIVE_COUNT:
-        return f"negative header count {number}"
-    if fault == COUNT_BEYOND_END:
-        return f"a count says {number} headers, which the {left} bytes left cannot hold"
-    if fault == TRAILING_BYTES:
-        return f"{number} bytes are left after the last header"
-    if fault == TRUNCATED_FIELD:
-        return f"a field of {number} bytes is cut short: {left} are left"
-    if fault == ROW_TOO_SHORT:
-        return f"{number} bytes are too few for a segment row (28 at least)"
-    if fault == ROW_ENDS_IN_ENTRIES:
-        return f"no version has the row's minimum timestamp {number}"
-    if fault == ROW_OUT_OF_ORDER:
-        return f"the version at {number} is not older than the one before it"
-    if fault == ROW_SIZE_MISMATCH:
-        return f"the value sizes add up to {number} bytes, but {left} follow the versions"
-    return "the bytes are sound"
+    """The reason alone; `number` is the faulty count or size, `left` the bytes after it."""
+    return (<str>REASONS[<int>fault]).format(number=number, left=left)
 
 
 cdef int raise_fault(Fault fault, const Reader *reader, str what) except -1:

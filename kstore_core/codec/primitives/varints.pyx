@@ -8,21 +8,13 @@ from kstore_core.codec.primitives.buffers cimport View, close_view, copy_bytes, 
 from kstore_core.codec.primitives.faults cimport raise_fault
 from kstore_core.codec.primitives.integers cimport as_i32, as_i64
 from kstore_core.codec.primitives.wire cimport (
-    SOUND,
-    Fault,
-    Reader,
-    open_reader,
-    read_unsigned,
-    store_unsigned,
-    store_varint,
-    unzigzag,
+    SOUND, Fault, Reader, open_reader, read_unsigned, store_unsigned, store_varint, unzigzag,
 )
 
 
 cdef bytes signed_bytes(int64_t number):
     cdef uint8_t[10] scratch
-    cdef uint8_t *end = store_varint(scratch, number)
-    return copy_bytes(scratch, end - scratch)
+    return copy_bytes(scratch, store_varint(scratch, number) - scratch)
 
 
 cdef tuple decoded(object buf, Py_ssize_t offset, int width, bint signed, str what):
@@ -88,13 +80,11 @@ def encode_unsigned_varint(n):
     """
     cdef uint8_t[10] scratch
     cdef int64_t number = as_i64(n, "unsigned varint")
-    cdef uint8_t *end
     if not 0 <= number <= UINT32_MAX:
         raise OverflowError(
             f"unsigned varint: {number} does not fit an unsigned integer of 32 bits"
         )
-    end = store_unsigned(scratch, number)
-    return copy_bytes(scratch, end - scratch)
+    return copy_bytes(scratch, store_unsigned(scratch, number) - scratch)
 
 
 def decode_varint(buf, Py_ssize_t offset=0):

@@ -1,38 +1,21 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""Stored values with headers (docs/formats.md, Values). None, a delete, gives None either way."""
+"""Stored values with headers (docs/formats.md, Values). None, a delete, gives None."""
 
 from cpython.bytes cimport PyBytes_CheckExact
 from libc.stdint cimport int64_t, uint8_t
 
 from kstore_core.codec.primitives.buffers cimport (
-    Scratch,
-    View,
-    address,
-    close_scratch,
-    close_view,
-    copy_bytes,
-    new_bytes,
-    open_scratch,
-    open_view,
-    put,
+    Scratch, View, address, close_scratch, close_view, copy_bytes, new_bytes, open_scratch,
+    open_view, put,
 )
 from kstore_core.codec.primitives.faults cimport raise_fault
 from kstore_core.codec.headers.encoding cimport collect_headers
 from kstore_core.codec.headers.headers cimport Headers, lazy_headers
 from kstore_core.codec.primitives.integers cimport as_i64
 from kstore_core.codec.primitives.wire cimport (
-    SOUND,
-    TRUNCATED_FIELD,
-    Fault,
-    Reader,
-    left,
-    load_i64,
-    open_reader,
-    read_size,
-    store_i64,
-    store_varint,
-    varint_size,
+    SOUND, TRUNCATED_FIELD, Fault, Reader, left, load_i64, open_reader, read_size, store_i64,
+    store_varint, varint_size,
 )
 
 
@@ -66,7 +49,7 @@ cdef bytes joined(object value, object headers, bint timed, int64_t timestamp):
 
 
 cdef int read_parts(Reader *reader, const View *view, bint timed, Py_ssize_t *headers) except -1:
-    """Check the size prefix; `reader` is left at the header bytes, of which there are `headers`."""
+    """Check the size prefix and move `reader` to the header bytes, whose size is `headers`."""
     cdef Fault fault
     open_reader(reader, view.data, view.size)
     fault = read_size(reader, 0, headers)
@@ -81,7 +64,7 @@ cdef int read_parts(Reader *reader, const View *view, bint timed, Py_ssize_t *he
 
 
 cdef Headers shared_headers(object buf, const Reader *reader, Py_ssize_t size):
-    """Lazy headers at the reader's position, over `buf` itself where that cannot change."""
+    """Lazy headers at the reader's position. They share `buf` if it is immutable."""
     if PyBytes_CheckExact(buf):
         return lazy_headers(<bytes>buf, reader.here - reader.start, size)
     return lazy_headers(copy_bytes(reader.here, size), 0, size)
@@ -121,7 +104,7 @@ def encode_value_timestamp_headers(value, timestamp, headers=None):
 def decode_value_timestamp_headers(buf):
     """Decode ``varint(H) headers[H] ts:i64 value``.
 
-    The size of the headers is checked at once, what is inside them at the first look.
+    The size of the headers is checked now, their content at the first access.
 
     Parameters
     ----------

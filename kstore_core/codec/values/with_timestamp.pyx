@@ -5,13 +5,7 @@
 from libc.stdint cimport int64_t
 
 from kstore_core.codec.primitives.buffers cimport (
-    View,
-    address,
-    close_view,
-    copy_bytes,
-    new_bytes,
-    open_view,
-    put,
+    View, address, close_view, copy_bytes, new_bytes, open_view, put,
 )
 from kstore_core.codec.primitives.faults cimport raise_fault
 from kstore_core.codec.primitives.integers cimport as_i64

@@ -7,32 +7,15 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memset
 
 from kstore_core.codec.arrow.input cimport (
-    Column,
-    Texts,
-    Times,
-    is_set,
-    open_column,
-    text_at,
-    text_valid,
+    Column, Texts, Times, is_set, open_column, text_at, text_valid,
 )
 from kstore_core.codec.arrow.output cimport (
-    TextsOut,
-    allocate_texts,
-    end_text,
-    free_texts,
-    texts_array,
+    TextsOut, allocate_texts, end_text, free_texts, texts_array,
 )
 from kstore_core.codec.primitives.buffers cimport put
 from kstore_core.codec.primitives.integers cimport as_i64
 from kstore_core.codec.versions.row_layout cimport ENTRY_BYTES, HEAD_BYTES, TOMBSTONE
-from kstore_core.codec.versions.plan cimport (
-    NO_VALUE,
-    Entry,
-    Plan,
-    Planned,
-    plan_latest,
-    plan_put,
-)
+from kstore_core.codec.versions.plan cimport NO_VALUE, Entry, Plan, Planned, plan_latest, plan_put
 from kstore_core.codec.primitives.wire cimport store_i32, store_i64
 
 cdef enum Trouble:
@@ -52,7 +35,7 @@ cdef struct Job:
     int64_t *spare              # as long as `order`, to sort with
     int64_t key_bytes
     int64_t row_bytes
-    int64_t row                 # where the trouble is
+    int64_t row                 # the row of the trouble
 
 
 cdef int compare(const Texts *texts, int64_t i, int64_t j) noexcept nogil:
@@ -68,7 +51,7 @@ cdef int compare(const Texts *texts, int64_t i, int64_t j) noexcept nogil:
 
 
 cdef Trouble plan_all(Job *job) noexcept nogil:
-    """Check the input and find out which rows it makes."""
+    """Check the input and plan its rows."""
     cdef int64_t i
     cdef int64_t source
     cdef int order
@@ -95,7 +78,7 @@ cdef Trouble plan_all(Job *job) noexcept nogil:
 
 
 cdef Trouble measure(Job *job) noexcept nogil:
-    """How many bytes the rows take."""
+    """Add up the sizes of the rows."""
     cdef int64_t i
     cdef int64_t j
     cdef Py_ssize_t size = 0
@@ -130,7 +113,7 @@ cdef void sort_rows(Job *job) noexcept nogil:
         for i in range(count):
             starts[1 + digit(job, job.order[i], shift)] += 1
         if count == 0 or starts[1 + digit(job, job.order[0], shift)] == count:
-            continue                                # all have the same byte here
+            continue                                # all rows have the same byte here
         for bucket in range(256):
             starts[bucket + 1] += starts[bucket]
         for i in range(count):
@@ -191,24 +174,24 @@ cdef object described(const Job *job, Trouble trouble):
         return ValueError(f"row {job.row}: a key or a timestamp is null; only a value may be")
     if trouble == NOT_ASCENDING:
         return ValueError(
-            f"row {job.row}: not after the row before it; rows are to ascend by key, those of one "
+            f"row {job.row}: not after the row before it; rows must ascend by key, those of one "
             "key by timestamp, without repeats"
         )
     if trouble == NEGATIVE_SEGMENT:
         return ValueError(
             f"row {job.row}: a version of this key ends so long before 1970 that its segment "
-            "would have a negative number, which latest rows have"
+            "would have a negative number, which only latest rows may have"
         )
-    return ValueError(f"row {job.row}: a value over 2**31 - 1 bytes")
+    return ValueError(f"row {job.row}: the value is longer than 2**31 - 1 bytes")
 
 
 def build_version_rows(keys, timestamps, values, *, segment_interval_ms, first_live_segment):
-    """The rows that a versioned store holds after all these puts, ready to be loaded.
+    """The rows of a versioned store after all these puts, ready to be loaded.
 
-    Byte for byte what one put after another in order of time leaves: the last version of a key is
-    its latest row unless it is a delete, every earlier one lies in the segment of its valid-to,
-    deletes in between are tombstones inside segment rows, and a delete with nothing before it is a
-    degenerate row. Versions of expired segments are left out.
+    The rows equal, byte for byte, those that the puts leave one after another in order of time. The
+    last version of a key is its latest row, unless it is a delete. Every earlier version lies in
+    the segment of its valid-to. A delete between versions is a tombstone inside a segment row; a
+    delete with nothing before it is a degenerate row. Versions of expired segments are left out.
 
     Parameters
     ----------

@@ -1,33 +1,19 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""The rows of a versioned store, taken apart into one record a version: Arrow in, Arrow out."""
+"""The versions in the rows of a versioned store, one record each: Arrow in, Arrow out."""
 
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memset
 
 from kstore_core.codec.arrow.input cimport Column, Texts, open_column, text_at, text_valid
 from kstore_core.codec.arrow.output cimport (
-    TextsOut,
-    TimesOut,
-    allocate_texts,
-    allocate_times,
-    end_text,
-    free_texts,
-    free_times,
-    null_text,
-    null_time,
-    texts_array,
-    times_array,
+    TextsOut, TimesOut, allocate_texts, allocate_times, end_text, free_texts, free_times, null_text,
+    null_time, texts_array, times_array,
 )
 from kstore_core.codec.primitives.buffers cimport put
 from kstore_core.codec.primitives.faults cimport describe
 from kstore_core.codec.versions.row_layout cimport (
-    Row,
-    entry_at,
-    entry_size,
-    entry_time,
-    open_row,
-    valid_to_of,
+    Row, entry_at, entry_size, entry_time, open_row, valid_to_of,
 )
 from kstore_core.codec.primitives.wire cimport SOUND, TRUNCATED_FIELD, Fault, load_i64
 
@@ -42,14 +28,14 @@ cdef struct Job:
     Texts keys
     Texts rows
     bint tombstones
-    int64_t versions            # how many come out,
-    int64_t key_bytes           # with so many bytes of keys
-    int64_t value_bytes         # and of values
-    int64_t row                 # where a fault is,
-    bint in_key                 # in its key or in its value,
-    int64_t at                  # at this byte of it,
-    int64_t number              # and what it is about
-    int64_t left
+    int64_t versions            # in the output
+    int64_t key_bytes           # in the output
+    int64_t value_bytes         # in the output
+    int64_t row                 # the row of a fault
+    bint in_key                 # the fault is in its key, not in its value
+    int64_t at                  # the byte of the fault
+    int64_t number              # the faulty number
+    int64_t left                # the bytes after it
 
 
 cdef Fault fault_at(
@@ -60,7 +46,7 @@ cdef Fault fault_at(
 
 
 cdef Fault measure(Job *job) noexcept nogil:
-    """Check every row, and add up what comes out of it."""
+    """Check every row, and add up the sizes of the output."""
     cdef int64_t i
     cdef Py_ssize_t j
     cdef Py_ssize_t key_size = 0
@@ -148,7 +134,7 @@ cdef inline void write_value(
 
 
 def explode_versions(row_keys, row_values, *, bint tombstones=False):
-    """Take the rows of a versioned store apart: one record a version.
+    """Split the rows of a versioned store into one record for each version.
 
     Parameters
     ----------
@@ -157,7 +143,7 @@ def explode_versions(row_keys, row_values, *, bint tombstones=False):
     row_values : Arrow array of binary or large_binary
         ``validFrom:i64 value`` in segment -1, segment rows elsewhere. As long as `row_keys`.
     tombstones : bool, default False
-        Whether deletes recorded inside segment rows come out too, with a null value.
+        Include the deletes recorded inside segment rows, with a null value.
 
     Returns
     -------

@@ -1,27 +1,14 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
-"""What every operation on a segment row is made of: check, take a value, write anew."""
+"""The parts of every operation on a segment row: check it, read a value, write a new row."""
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 
 from kstore_core.codec.primitives.buffers cimport (
-    View,
-    address,
-    close_view,
-    copy_bytes,
-    new_bytes,
-    open_view,
-    put,
+    View, address, close_view, copy_bytes, new_bytes, open_view, put,
 )
 from kstore_core.codec.primitives.faults cimport describe
 from kstore_core.codec.versions.row_layout cimport (
-    ENTRY_BYTES,
-    HEAD_BYTES,
-    TOMBSTONE,
-    Row,
-    entry_at,
-    entry_size,
-    open_row,
-    value_bytes,
+    ENTRY_BYTES, HEAD_BYTES, TOMBSTONE, Row, entry_at, entry_size, open_row, value_bytes,
 )
 from kstore_core.codec.primitives.wire cimport SOUND, Fault, store_i32, store_i64
 
@@ -29,7 +16,7 @@ from kstore_core.errors import FormatError
 
 
 cdef int open_checked(object source, View *view, Row *row) except -1:
-    """Borrow the bytes of a row and check them; when this fails nothing is borrowed."""
+    """Borrow the bytes of a row and check them. After an error nothing is borrowed."""
     cdef Fault fault
     open_view(source, view)
     fault = open_row(row, view.data, view.size)
@@ -63,7 +50,7 @@ cdef bytes spliced(
 ):
     """A row whose versions begin to end - 1 are replaced by `added`, newest first. One allocation.
 
-    `row` may be NULL for a row from nothing.
+    NULL for `row` makes a new row.
     """
     cdef Py_ssize_t total = 0 if row is NULL else row.count
     cdef Py_ssize_t newer = 0 if row is NULL else value_bytes(row, 0, begin)
@@ -97,7 +84,7 @@ cdef bytes spliced(
 
 
 cdef object value_of(const Row *row, Py_ssize_t index, Py_ssize_t newer):
-    """The value of a version; `newer` is how many bytes those before it have."""
+    """The value of a version; `newer` is the size of all values before it, in bytes."""
     cdef int32_t size = entry_size(row, index)
     if size < 0:
         return None

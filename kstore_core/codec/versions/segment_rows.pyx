@@ -3,8 +3,8 @@
 """Segment rows of a versioned store (KIP-889; docs/formats.md, Versioned rows).
 
 A row holds the versions of one key whose validity ended in one segment. Every function takes the
-bytes of a row and gives new ones; a row is checked from end to end before it is used, and one that
-does not add up is a `FormatError`. A value of None is a tombstone: the key was deleted then.
+bytes of a row and returns new bytes. A row is checked from end to end before it is used; a
+malformed row raises `FormatError`. A value of None is a tombstone: the key was deleted then.
 Timestamps are milliseconds since the epoch, 64 bits.
 """
 
@@ -13,21 +13,10 @@ from libc.stdint cimport int64_t
 from kstore_core.codec.primitives.buffers cimport View, close_view
 from kstore_core.codec.primitives.integers cimport as_i64
 from kstore_core.codec.versions.row_layout cimport (
-    TOMBSTONE,
-    Row,
-    entry_size,
-    entry_time,
-    index_at,
-    valid_to_of,
-    value_bytes,
+    TOMBSTONE, Row, entry_size, entry_time, index_at, valid_to_of, value_bytes,
 )
 from kstore_core.codec.versions.row_writer cimport (
-    Version,
-    misplaced,
-    open_checked,
-    open_version,
-    spliced,
-    value_of,
+    Version, misplaced, open_checked, open_version, spliced, value_of,
 )
 
 
@@ -67,31 +56,28 @@ def degenerate_row(timestamp):
 
 # ---------------------------------------------------------------- looking at a row
 
-def next_timestamp(row):
-    """Valid-to (exclusive) of the newest version."""
+cdef Row checked_head(object row) except *:
+    """The fixed fields of a checked row. Its `data` is not valid: the view is closed."""
     cdef View view
     cdef Row layout
     open_checked(row, &view, &layout)
     close_view(&view)
-    return layout.next_timestamp
+    return layout
+
+
+def next_timestamp(row):
+    """Valid-to (exclusive) of the newest version."""
+    return checked_head(row).next_timestamp
 
 
 def min_timestamp(row):
     """Valid-from of the oldest version."""
-    cdef View view
-    cdef Row layout
-    open_checked(row, &view, &layout)
-    close_view(&view)
-    return layout.min_timestamp
+    return checked_head(row).min_timestamp
 
 
 def is_degenerate(row):
-    """Whether the row is one tombstone that is valid for no time."""
-    cdef View view
-    cdef Row layout
-    open_checked(row, &view, &layout)
-    close_view(&view)
-    return layout.degenerate
+    """Return True if the row is one tombstone that is valid for no time."""
+    return checked_head(row).degenerate
 
 
 def entries(row):
@@ -195,7 +181,7 @@ def find_all(row, from_ts, to_ts):
 # ---------------------------------------------------------------- changing a row
 
 def insert_as_latest(row, valid_from, valid_to, value):
-    """A row with one version more at its newer end.
+    """A row with one more version at its newer end.
 
     Versions from `valid_from` on are dropped first, which repairs a write that was interrupted. A
     gap between the row's end and `valid_from` becomes a tombstone.
@@ -235,7 +221,7 @@ def insert_as_latest(row, valid_from, valid_to, value):
                 count = 2
                 dropped = layout.count if layout.degenerate else 0
             elif layout.degenerate or begin <= layout.min_timestamp:
-                dropped = layout.count                     # nothing of the row stays
+                dropped = layout.count                     # all versions of the row
             else:
                 dropped = index_at(&layout, begin - 1)
             return spliced(
@@ -249,7 +235,7 @@ def insert_as_latest(row, valid_from, valid_to, value):
 
 
 def insert_as_earliest(row, timestamp, value):
-    """A row with one version more at its older end, valid up to what was the oldest.
+    """A row with one more version at its older end, valid until the oldest version so far.
 
     Raises
     ------
@@ -279,7 +265,7 @@ def insert_as_earliest(row, timestamp, value):
 
 
 def insert(row, timestamp, value, index):
-    """A row with one version more in front of the one at `index` (0 is the newest).
+    """A row with one more version in front of the one at `index` (0 is the newest).
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """A segment that has a database of its own, which need not be open.
 
-What is staged in it stands on the database while that is open, and on a stand-in while it is not.
+Its staged rows are based on the database if that is open, else on a stand-in.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class ChildHome(Protocol):
     path : Path
         Directory of the segments.
     marks : bool
-        Whether a database is marked as open from its first write to its close.
+        A database is marked as open from its first write to its close.
     loses_tails : bool
-        Whether a crash may lose what was written and not synced.
+        A crash may lose rows that were written but not synced.
     lock : context manager
         Held while databases are opened, closed and written to.
     """
@@ -45,10 +45,10 @@ class ChildHome(Protocol):
     def lock(self) -> AbstractContextManager[Any]: ...
 
     def open_database(self, child: Child) -> Database:
-        """Open it, making room for it."""
+        """Open the database, after closing others if too many are open."""
 
     def open_table(self, database: Database) -> StoredTable:
-        """The table of the rows that a database holds."""
+        """The table of the rows in a database."""
 
 
 class Child(Segment):
@@ -57,22 +57,22 @@ class Child(Segment):
     Attributes
     ----------
     name : str
-        Of its database.
+        The name of the database.
     exists : bool
-        Whether there is a database; a new segment has none until it is written to.
+        The database exists; a new segment has none until its first write.
     database : Database or None
-        While it is open.
+        The database if it is open.
     unsynced : bool
-        A crash may lose rows of it.
+        A crash may lose some of its rows.
     commit : int
-        The number of the last commit that wrote to it; 0 where there was none, or it is not known
-        yet: a database that turns out to have less when it is opened has lost rows.
+        The number of the last commit that wrote to it; 0 if there was none or it is unknown. If the
+        database has a lower number when it is opened, it has lost rows.
     sealed : bool
-        Its database was closed cleanly since it was written to last.
+        The database was closed cleanly after its last write.
     loaded : bool
         Rows were loaded past the staging since its last commit.
     fits : bool
-        Its rows have been seen to be of its time.
+        The check of the times of its rows has passed.
     """
 
     def __init__(self, number: int, name: str, home: ChildHome, *, exists: bool) -> None:
@@ -94,12 +94,12 @@ class Child(Segment):
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
-        """The home's."""
+        """The lock of the home."""
         return self._home.lock
 
     @property
     def namespaces(self) -> tuple[StagedNamespace, ...]:
-        """Those of the rows, once somebody has asked for them."""
+        """The namespaces of the rows; empty before the first use."""
         return () if self._stored is None else self._stored.namespaces
 
     def open(self) -> StoredTable:
@@ -109,9 +109,9 @@ class Child(Segment):
             return self._stored
 
     def wake(self, *, make: bool = False) -> Database | None:
-        """The database, opened; None where there is none, and none is to be made."""
+        """Open the database and return it; None if it is missing and ``make`` is not set."""
         with self.lock:
-            if self._leaving:  # by an interrupt that came in between
+            if self._leaving:  # an interrupt came in between
                 self._leave()
             if self.database is None and (self.exists or make):
                 with uninterrupted():
@@ -125,7 +125,7 @@ class Child(Segment):
             return self.database
 
     def sleep(self) -> bool:
-        """Close the database for now; tells whether that was possible, for nobody uses it."""
+        """Close the database for now. Return False if it is in use."""
         with self.lock, uninterrupted():
             database = self.database
             if database is None or self._leaving:
@@ -133,7 +133,7 @@ class Child(Segment):
                 return True
             self._stand_on(self._asleep)
             try:
-                if self.users:  # somebody has just come
+                if self.users:  # another thread has just begun to use it
                     return False
                 self.sync()
                 self._unmark(database)
@@ -146,14 +146,14 @@ class Child(Segment):
             return True
 
     def _leave(self) -> None:
-        """Close a database on which nothing stands any more, or go on with that."""
+        """Close a database that no namespace is based on, or finish its interrupted close."""
         if self.database is not None:
             self.database.close()
             self.database = None
         self._leaving = False
 
     def write(self, batch: Mapping[str, Rows]) -> None:
-        """Write to the namespaces, made where they are missing, at once: all of it or nothing."""
+        """Write to the namespaces at once, all of it or nothing. Missing ones are made."""
         with self.lock, uninterrupted():
             loses_tails = self._home.loses_tails
             if self._was_full and not loses_tails:
@@ -178,13 +178,13 @@ class Child(Segment):
                 self.unsynced = True
 
     def load(self, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]) -> int:
-        self.write({})  # makes it and marks it
+        self.write({})  # makes the database and marks it
         self.unsynced = self._home.loses_tails
         self.loaded = True
         return super().load(chunks)
 
     def sync(self) -> None:
-        """Have what was written survive a crash, where it would not."""
+        """Sync the database, if a crash may lose rows of it."""
         if self.unsynced and self.database is not None:
             try:
                 self.database.sync()
@@ -207,7 +207,7 @@ class Child(Segment):
                 self.database = None
 
     def _open_again(self) -> None:
-        """Close what a full disk may have left unable to write for good; it is opened when used."""
+        """Close a database that may be unable to write after a full disk; its next use opens it."""
         database, self.database = self.database, None
         self._stand_on(self._asleep)
         if database is not None:
@@ -233,14 +233,14 @@ def full_without_log(database: Database) -> StorageFullError:
     The database is not reopened, because its caller relies on those commits.
     """
     return StorageFullError(
-        f"{database.path}: no space left. At the level 'changelog' what was not flushed is in "
-        "memory only, and may not be writable any more. Make room; if a commit fails even so, "
-        "close the state directory and open it again: it is then as of the offsets that it tells, "
-        "and what follows them is to be processed again"
+        f"{database.path}: no space left. At the level 'changelog' the rows that were not flushed "
+        "are in memory only, and may not be writable any more. Make room. If a commit still fails, "
+        "close the state directory and open it again: it is then as of its offsets; process the "
+        "input again from there"
     )
 
 
 def _marked(entries: Rows | None) -> Rows:
-    """Entries of the offsets namespace, and the mark of a database that is open."""
+    """Entries of the offsets namespace, with the mark of an open database."""
     rows = dict(zip(entries.keys, entries.values, strict=True)) if entries else {}
     return sorted_rows({**rows, STATUS: OPEN})

@@ -1,8 +1,8 @@
-"""Segments that have a database each, of which few are open at a time.
+"""Segments with one database each, of which few are open at a time.
 
-So they lie on engines that can have databases beside each other: Kafka's layout. Opening a store
-lists names; a database is opened when somebody comes to its rows, and the one that was used longest
-ago is closed for it.
+This is Kafka's layout, on engines with ``capabilities.children``. The open of a store lists names.
+A database is opened at the first use of its rows; if too many are open, the least recently used one
+is closed.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from kstore_core.tables.upgrade.decision import check_namespaces, open_table
 __all__ = ["MAX_OPEN", "ChildSegments", "max_open"]
 
 MAX_OPEN = 64
-"""How many databases of a store are open at a time at most, however many files may be open."""
+"""The most databases of a store that are open at a time, whatever the limit of open files."""
 
 _LEAST_OPEN = 4
 _SHARE = 32
 
 
 def max_open() -> int:
-    """How many databases of a store are open at a time, unless more of them are read at once.
+    """The number of databases of a store that are open at a time, unless more are read at once.
 
-    One takes some eight file descriptors, so it is at most a 32nd of those that the process may
-    have: two stores with all of theirs open leave half of them.
+    A database takes about eight file descriptors, so the number is at most a 32nd of the limit of
+    the process: two stores with all databases open leave half of the descriptors.
     """
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if allowed == resource.RLIM_INFINITY:
@@ -59,7 +59,7 @@ _log = logging.getLogger("kstore_core")
 
 
 class ChildSegments:
-    """The segments of a store, in databases beside each other.
+    """The segments of a store, each in a database of its own.
 
     Parameters
     ----------
@@ -74,20 +74,20 @@ class ChildSegments:
     Attributes
     ----------
     live : dict of int to Child
-        By id: those that exist, and new ones that rows may be staged in.
+        The segments by id: those that exist, and new ones for staged rows.
     expired : list of Child
-        Those that are not to be seen any more, and that no commit has let go of.
+        Expired segments that no commit has dropped yet. Reads do not see them.
     first_live : int
         The least id that has not expired.
     rows : StagedNamespace
-        Closed with them; nothing is ever in it.
+        An empty namespace, which is closed with the segments.
     key_overhead : int
-        Keys are stored as they are.
+        0: keys are stored as they are.
 
     Raises
     ------
     InconsistentStateError
-        There is what cannot be a segment of this store.
+        A child cannot be a segment of this store.
     """
 
     key_overhead = 0
@@ -118,12 +118,12 @@ class ChildSegments:
         self._to_drop: list[Child] = []
         self._fitting: Fitting | None = None
         self._pid = os.getpid()
-        nowhere = SleepingDatabase(_Nobody(), self.path)
+        nowhere = SleepingDatabase(_NoDatabase(), self.path)
         self.rows = StagedNamespace(staging, nowhere, spec.format.namespace, not options.read_only)
         self.find()
 
     def find(self) -> None:
-        """Find the segments by their names; those that are open are closed first."""
+        """Find the segments by their names, after closing the open ones."""
         for child in self.live.values():
             child.close()
         found = starts(
@@ -138,18 +138,18 @@ class ChildSegments:
         return name_of(self._spec.name, number * self._interval)
 
     def check_rows(self, *, vouched: bool) -> None:
-        """Refuse rows of another store: now where a database is open, else when it is opened.
+        """Refuse rows of another store: now if a database is open, else at its open.
 
         Parameters
         ----------
         vouched : bool
-            Whether the directory itself tells what the store is. If not, the oldest segment is
-            looked at too: a wrong interval is to be refused before anything expires.
+            The directory records the store's spec. If not, the oldest segment is checked too, so
+            that a wrong interval is refused before segments expire.
 
         Raises
         ------
         InconsistentStateError
-            A row that this store cannot have there.
+            A segment has a row that this store cannot have there.
         """
         starts = [number * self._interval for number in self.live]
         self._fitting = Fitting(self._spec, self.path, starts)
@@ -165,7 +165,7 @@ class ChildSegments:
             child.fits = True
 
     def rename(self) -> None:
-        """Give segments with names of older versions those of today, if this is not read-only."""
+        """Rename segments with names of older versions, unless the store is read-only."""
         for child in self.live.values():
             name = self._name(child.id)
             if child.name != name and not self.read_only:
@@ -173,10 +173,10 @@ class ChildSegments:
                 self._engine.rename_child(self._root, self._spec.name, child.name, name)
                 child.name = name
 
-    # What a table asks for.
+    # The methods for a table.
 
     def segments(self) -> list[Segment]:
-        """Those that exist."""
+        """The live segments."""
         return list(self.live.values())
 
     def segment(self, number: int) -> Child:
@@ -187,7 +187,7 @@ class ChildSegments:
             return self.live[number]
 
     def write(self, groups: dict[Segment, list[Write]]) -> None:
-        """Stage rows of several segments: all of them, or none where they are refused."""
+        """Stage rows of several segments: all of them, or none if one is refused."""
         parts = [(cast("StoredTable", segment.table), rows) for segment, rows in groups.items()]
         if len(parts) > 1:
             growths = reserve(
@@ -196,14 +196,14 @@ class ChildSegments:
                     for table, rows in parts
                 ]
             )
-            # What shrinks goes first, so that nothing in between needs more room than all of it.
+            # Parts that shrink come first, so that no step needs more room than the whole.
             by_growth = sorted(zip(growths, parts, strict=True), key=itemgetter(0))
             parts = [part for _, part in by_growth]
         for table, rows in parts:
             table.write(rows)
 
     def expire(self, first_live: int) -> None:
-        """Put the segments before ``first_live`` aside, without what is staged in them."""
+        """Expire the segments before ``first_live``, and discard their staged rows."""
         with self.lock, uninterrupted():
             self.first_live = first_live
             for number in sorted(number for number in self.live if number < first_live):
@@ -216,11 +216,11 @@ class ChildSegments:
         """The approximate number of rows; opens one database after another."""
         return sum(child.open().approximate_count() for child in list(self.live.values()))
 
-    # What a segment asks for.
+    # The methods for a segment.
 
     def open_database(self, child: Child) -> Database:
-        """Open its database, closing another one where too many are open."""
-        self.rows.get_many([])  # raises where all have been closed: nobody would close this one
+        """Open a segment's database. If too many are open, another one is closed."""
+        self.rows.get_many([])  # raises after a close, which would not close this one
         self._make_room()
         database: Database | None = None
         try:
@@ -245,7 +245,7 @@ class ChildSegments:
         return database
 
     def _check_progress(self, child: Child, database: Database) -> None:
-        """Refuse a database that lacks commits: an older copy, put in the place of another."""
+        """Refuse a database that lacks commits, because it is an older copy."""
         own = commit_of(database)
         if own < child.commit:
             raise lost_rows(
@@ -256,14 +256,14 @@ class ChildSegments:
         child.commit = own
 
     def _check_spec(self, database: Database) -> None:
-        """Refuse a segment whose own description tells that the store is of another shape."""
+        """Refuse a segment whose own record has another shape."""
         if OFFSETS in database.namespaces():
             stored = read_record(database.namespace(OFFSETS)).spec
             if stored is not None:
                 stored.check(self._spec, f"the store {self._spec.name!r} in {self._root}")
 
     def open_table(self, database: Database) -> StoredTable:
-        """The table of the rows that a database holds."""
+        """The table of the rows in a database."""
         writable = not self.read_only
         if isinstance(database, SleepingDatabase):
             return NamespaceTable(
@@ -288,7 +288,7 @@ class ChildSegments:
                     database.checkpoint(place(database.path))
 
     def _make_room(self, wanted: int = 1) -> None:
-        """Close what was used longest ago, so that so many more may be opened."""
+        """Close the least recently used databases, so that ``wanted`` more may be opened."""
         opened = [child for child in self._all() if child.database is not None]
         too_many = len(opened) + wanted - max_open()
         if too_many <= 0:
@@ -303,26 +303,26 @@ class ChildSegments:
         return [*self.live.values(), *self.expired, *self._to_drop]
 
     def sync(self, child: Child) -> None:
-        """Make what was written to a segment for the first time survive a power cut, by its name.
+        """Make the first write to a segment, and the name of its database, survive a power cut.
 
-        Not at the level ``changelog``, where a crash takes the rows and the offsets together.
+        Not at the level ``changelog``, where a crash loses the rows and the offsets together.
         """
         if self._options.durability == "process" and child.database is not None:
             child.database.sync()
             for folder in (self.path, self._root):
                 sync_directory(folder)
 
-    # The end of them.
+    # Drops and close.
 
     @property
     def is_own(self) -> bool:
-        """Whether they were opened by this process, and not by one that it was forked from."""
+        """Return True if this process, and not a parent of its fork, opened the segments."""
         return os.getpid() == self._pid
 
     def drop(self, children: Sequence[Child]) -> None:
-        """Drop what has expired; what a scan still reads, by the close at the latest.
+        """Drop expired segments; those that a scan still reads, at a later commit or the close.
 
-        It ends a commit, so what scans kept open beyond their number is closed, too.
+        A commit ends here, so databases that scans kept open beyond the limit are closed, too.
         """
         with self.lock:
             for child in children:
@@ -340,13 +340,13 @@ class ChildSegments:
         try:
             self._engine.drop_child(self._root, self._spec.name, child.name)
         except (EngineError, OSError) as error:
-            # The commit before it was made. The commit after the next open tries again.
+            # The commit itself was made. The commit after the next open tries again.
             _log.warning("The expired segment %s in %s stays: %s", child.name, self.path, error)
 
     def close(self) -> None:
         """Close all databases. A second close does nothing."""
         if not self.is_own:
-            self.lock = RLock()  # whoever held it is not in this process
+            self.lock = RLock()  # its owner is not in this process
             self.marks = False
             self._to_drop = []
         with self.lock, uninterrupted(), ExitStack() as stack:
@@ -358,8 +358,8 @@ class ChildSegments:
             self._to_drop = []
 
 
-class _Nobody:
-    """Has no database, so that nothing is in it."""
+class _NoDatabase:
+    """The owner of a stand-in without a database."""
 
     lock: AbstractContextManager[Any] = nullcontext()
 

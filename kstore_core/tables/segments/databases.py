@@ -1,9 +1,9 @@
-"""The storage of a store whose segments have a database each: what it keeps of itself, and commits.
+"""The storage of a store with one database for each segment: its record and its commits.
 
-Rows of all segments cannot be written at once, so a commit has two phases: rows first, then what
-vouches for them. The newest segment is written last and keeps the whole record of the store in the
-batch that holds its rows; Kafka Streams, too, asks the newest one first. Each batch carries the
-number of its commit: see :mod:`kstore_core.tables.segments.progress`.
+Rows of all segments cannot be written at once, so a commit has two phases: rows first, then the
+record with their offsets. The newest segment is written last, with the whole record of the store in
+the batch of its rows; Kafka Streams also reads the newest one first. Each batch carries the number
+of its commit: see :mod:`kstore_core.tables.segments.progress`.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ __all__ = ["ChildStorage", "read_children", "read_progress"]
 
 _T = TypeVar("_T")
 
-_LOOKED_AT = 8
-"""How many segments are looked at, newest first, for a record that tells the store's spec."""
+_MAX_READ = 8
+"""The most segments that are read, newest first, to find a record with the store's spec."""
 
 _ATTEMPTS = 4
 
 
 class ChildStorage:
-    """Databases beside each other.
+    """The storage of a store with one database for each segment.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class ChildStorage:
     time_of : callable
         The time of a row (ms) by its key.
     undo : callable, optional
-        Takes back that the directory knows of the store, which has no segments yet.
+        Removes the store, which has no segments yet, from the directory.
     """
 
     def __init__(
@@ -89,19 +89,19 @@ class ChildStorage:
         """The store's record, read from the newest segments.
 
         Where a segment has lost the end of its write-ahead log, the offsets, the position and the
-        stream time are those of the last commit that all segments have. Stream time is at least
-        when the newest segment begins: Kafka may have written to it, and does not store the time.
+        stream time are those of the last commit that all segments have. Stream time is at least the
+        start of the newest segment: Kafka may have written to it, and does not store the time.
 
         Raises
         ------
         InconsistentStateError
-            A segment is missing, or does not say which commits it has.
+            A segment is missing, or has no entry of its commits.
         """
         progress = self._progress()
         record, live = progress.record, self._segments.live
-        for number, said in progress.segments.items():
+        for number, expected in progress.segments.items():
             if number in live:
-                live[number].commit, live[number].sealed = said
+                live[number].commit, live[number].sealed = expected
         self._number = progress.number
         self._segments_entry = encode_segments(self._expected())
         if record.stream_time is not None:
@@ -120,43 +120,43 @@ class ChildStorage:
                 segments.path,
                 names,
                 lambda number: _record_of(segments.live[number].wake(), self._spec.name),
-                looked_at=_LOOKED_AT,
+                max_read=_MAX_READ,
             )
 
         return _again(found, segments.find) if segments.read_only else found()
 
     def open(self) -> Table:
-        """The table of the rows; segments with names of older versions are given those of today.
+        """The table of the rows. Segments with names of older versions are renamed.
 
         Raises
         ------
         InconsistentStateError
-            Rows that this store cannot have there; nothing was changed.
+            A segment has rows that this store cannot have there; nothing was changed.
         """
         self._segments.check_rows(vouched=self._vouched)
         self._segments.rename()
         return SegmentedTable(self._segments, self._time_of, self._interval)
 
     def checkpoint(self, place: Callable[[Path], Path]) -> None:
-        """Copy the databases, which nobody writes to meanwhile."""
+        """Copy the databases, without writes meanwhile."""
         self._segments.checkpoint(place)
 
     @property
     def expired(self) -> Sequence[Child]:
-        """What a commit that begins now lets go of, once it is made."""
+        """The segments that the commit that begins now drops at its end."""
         return list(self._segments.expired)
 
     def drop(self, expired: Sequence[Child]) -> None:
-        """Let go of it."""
+        """Drop expired segments."""
         self._segments.drop(expired)
 
     def write(self, record: StoreRecord, entries: Entries) -> None:
-        """Write what is staged, and then the record of the store with these entries.
+        """Write the staged rows, and then the record of the store with these entries.
 
         Parameters
         ----------
         record : StoreRecord
-            As it was committed last.
+            The record as of the last commit.
         """
         with self._segments.lock:
             staged = self._take()
@@ -165,14 +165,14 @@ class ChildStorage:
             if not (staged or loaded or dropped or entries or self._outlived()):
                 return
             newest = self._newest(staged, entries)
-            newest.wake()  # which tells its number
+            newest.wake()  # reads its commit number
             others = [child for child in dict.fromkeys([*staged, *loaded]) if child is not newest]
             number = max(self._number, newest.commit, *(child.commit for child in others)) + 1
             after = self._whole(record, entries)
-            told = without_record(after, number) if others else None
+            commit = without_record(after, number) if others else None
             for child in others:
                 self._sync_all_but(child)
-                rows: dict[bytes, bytes | None] = {COMMIT: told}
+                rows: dict[bytes, bytes | None] = {COMMIT: commit}
                 if not child.exists:
                     rows |= self._whole(record, Entries()) | {SEGMENTS: self._segments_entry}
                 self._write(child, staged.get(child, []), rows, number)
@@ -186,7 +186,7 @@ class ChildStorage:
                 self._stream_time = entries.stream_time
             if entries.forgets:
                 others = [c for c in self._segments.live.values() if c.exists and c is not newest]
-            else:  # a copy is not worth opening a database for, once more
+            else:  # a database is not opened again for a copy of the record
                 others = [child for child in others if child.database is not None]
             del whole[COMMIT]
             for child in others:
@@ -208,7 +208,7 @@ class ChildStorage:
             for child in self._segments.live.values()
             for namespace in child.namespaces
         ]
-        # The store's own has nothing, but tells whether it has been closed.
+        # The store's own namespace is empty, but raises if the store has been closed.
         _, *taken = take((self._segments.rows, *(namespace for _, namespace in places)))
         staged: dict[Child, list[tuple[StagedNamespace, Rows]]] = {}
         for (child, namespace), rows in zip(places, taken, strict=True):
@@ -217,16 +217,16 @@ class ChildStorage:
         return staged
 
     def _outlived(self) -> bool:
-        """Whether all that says something of the store is about to be dropped."""
-        there = any(child.exists for child in self._segments.live.values())
-        return bool(self._segments.expired) and not there
+        """Return True if every segment, and so the record, is about to be dropped."""
+        present = any(child.exists for child in self._segments.live.values())
+        return bool(self._segments.expired) and not present
 
     def _newest(self, staged: Container[Child], entries: Entries) -> Child:
-        """The newest segment that there is, or that of stream time where there is none."""
+        """The newest segment, or the segment of stream time if there is none."""
         live = self._segments.live.items()
-        there = [number for number, child in live if child.exists or child in staged]
-        if there:
-            return self._segments.segment(max(there))
+        present = [number for number, child in live if child.exists or child in staged]
+        if present:
+            return self._segments.segment(max(present))
         time = self._stream_time if entries.stream_time is None else entries.stream_time
         number = segment_id(max(0, time or 0), self._interval)
         return self._segments.segment(max(number, self._segments.first_live))
@@ -245,11 +245,11 @@ class ChildStorage:
         child.commit, child.loaded = number, False
         for namespace, rows in staged:
             namespace.clear(rows)
-        if first:  # a power cut may take later commits, but not the entry that tells of them
+        if first:  # a power cut may lose later commits, but must not lose this entry
             self._segments.sync(child)
 
     def _whole(self, record: StoreRecord, entries: Entries) -> dict[bytes, bytes | None]:
-        """All that the store keeps of itself, with these entries."""
+        """The whole record of the store, with these entries."""
         time = self._stream_time if entries.stream_time is None else entries.stream_time
         offsets: dict[Partition, int | None] = dict(record.offsets)
         if entries.offsets is not None:
@@ -267,26 +267,26 @@ class ChildStorage:
         return dict(zip(rows.keys, rows.values, strict=True))
 
     def _sync_all_but(self, child: Child) -> None:
-        """Where a crash may lose rows: none that offsets in ``child`` are about to vouch for."""
+        """Sync the other segments, so that a crash loses no rows of the offsets in ``child``."""
         for other in self._segments.live.values():
             if other is not child:
                 other.sync()
 
     def discard(self) -> None:
-        """Forget what is staged."""
+        """Discard the staged rows."""
         for child in list(self._segments.live.values()):
             for namespace in child.namespaces:
                 namespace.clear()
 
     def close(self) -> None:
-        """Let go of the databases; what a commit has let go of is dropped."""
+        """Close the databases, and drop expired segments whose commit is done."""
         try:
             self._seal()
         finally:
             self._segments.close()
 
     def _seal(self) -> None:
-        """Note that the databases were closed cleanly, so that the next open need not read them."""
+        """Record the clean close of the databases, so that the next open need not read them."""
         holder = self._holder
         if holder is None or not self._segments.is_own:
             return
@@ -310,7 +310,7 @@ def read_children(engine: Engine, root: Path, store: str) -> StoreRecord:
     Raises
     ------
     InconsistentStateError
-        A segment is missing, or does not say which commits it has.
+        A segment is missing, or has no entry of its commits.
     """
     return read_progress(engine, root, store).record
 
@@ -323,13 +323,13 @@ def read_progress(
     Parameters
     ----------
     all_segments : bool
-        Whether those that were closed cleanly are read, too.
+        Read also those that were closed cleanly.
 
     Raises
     ------
     InconsistentStateError
-        A segment is missing, or does not say which commits it has; or one that was closed cleanly
-        lacks commits.
+        A segment is missing or has no entry of its commits, or one that was closed cleanly lacks
+        commits.
     """
     return _again(lambda: _read_progress(engine, root, store, all_segments), lambda: None)
 
@@ -345,7 +345,7 @@ def _read_progress(engine: Engine, root: Path, store: str, all_segments: bool) -
         return records[name]
 
     names = dict(enumerate(ordered))
-    for name in ordered[::-1][:_LOOKED_AT]:
+    for name in ordered[::-1][:_MAX_READ]:
         spec = read(name).spec
         if spec is not None and spec.segment_interval_ms is not None:
             names = by_id(store, begins, root / store, spec.segment_interval_ms)
@@ -355,13 +355,13 @@ def _read_progress(engine: Engine, root: Path, store: str, all_segments: bool) -
         root / store,
         names,
         lambda number: read(names[number]),
-        looked_at=_LOOKED_AT,
+        max_read=_MAX_READ,
         all_segments=all_segments,
     )
 
 
 def _again(find: Callable[[], _T], prepare: Callable[[], object]) -> _T:
-    """Read a store beside its writer, which may drop segments meanwhile."""
+    """Read a store, and try again if its writer drops segments meanwhile."""
     for _ in range(_ATTEMPTS):
         try:
             return find()

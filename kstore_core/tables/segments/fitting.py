@@ -1,7 +1,7 @@
-"""Whether rows are those of the store that they were opened as, by two rows of each namespace.
+"""A check, by two rows of each namespace, that a store is opened as what it was written as.
 
-A directory that Kafka Streams wrote keeps no description. Opened with another interval, shape or
-order than its own it would show some rows, miss others, and expire what is alive.
+A directory of Kafka Streams does not record the store's spec. With a wrong interval, shape or
+order, reads would miss rows, and live rows would expire.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Fitting:
     ----------
     spec : StoreSpec
     where : Path
-        Of the store.
+        The directory of the store.
     starts : iterable of int
-        When its segments begin, ms; an interval that would fit is told by them.
+        The start times of its segments, ms, from which an error suggests an interval.
     """
 
     def __init__(self, spec: StoreSpec, where: Path, starts: Iterable[int] = ()) -> None:
@@ -41,7 +41,7 @@ class Fitting:
         self._time_of = rows_of(spec.shape, time_ordered=spec.time_ordered).segment_time
 
     def check(self, keys: Iterable[bytes], number: int) -> None:
-        """Refuse keys of which one cannot be in the segment of this id.
+        """Refuse keys that cannot be in the segment of this id.
 
         Raises
         ------
@@ -80,8 +80,8 @@ def end_keys(database: Database, id_bytes: int = 0) -> list[bytes]:
     Parameters
     ----------
     id_bytes : int
-        How many bytes of a segment's id stand before a key; with them, the first key of the last
-        segment too.
+        The size of the segment id in front of each key. If not 0, the first key of the last segment
+        is returned too.
     """
     found = []
     for name in database.namespaces():
@@ -96,7 +96,7 @@ def end_keys(database: Database, id_bytes: int = 0) -> list[bytes]:
 
 
 def _time(time_of: Callable[[bytes], int], key: bytes) -> int | None:
-    """The time of a row, ms; None where it has none."""
+    """The time of a row, ms, or None if it has none."""
     try:
         time = time_of(key)
     except FormatError:

@@ -1,4 +1,4 @@
-"""The names of segments: Kafka's, and those that its older versions gave.
+"""The names of segments: Kafka's, and those of its older versions.
 
 A segment is named ``<store>.<start>``, the start in ms: its id times the interval. Older names are
 ``<store>:<start>`` and ``<store>-yyyyMMddHHmm``, in UTC; the rules are those of Kafka's
@@ -37,13 +37,13 @@ def is_dated(store: str, child: str) -> bool:
 def starts(store: str, children: Iterable[str], where: object) -> dict[str, int]:
     """The start times (ms) of segments, from their names; ascending.
 
-    A name with a date that is none is left out, with a warning in the log, as Kafka does; so is one
-    before 1970.
+    A name with an invalid date, or one before 1970, is left out with a warning in the log, as in
+    Kafka.
 
     Raises
     ------
     InconsistentStateError
-        A name is none of a segment of this store.
+        A name is not that of a segment of this store.
     """
     found = {}
     for child in children:
@@ -57,7 +57,7 @@ def starts(store: str, children: Iterable[str], where: object) -> dict[str, int]
 
 @lru_cache
 def _leave_out(child: str, where: str) -> None:
-    """Say it once, however often the names are read."""
+    """Log a warning once, however often the names are read."""
     _log.warning("%s in %s is left out: it names no time of a segment", child, where)
 
 
@@ -67,12 +67,12 @@ def by_id(store: str, found: Mapping[str, int], where: object, interval_ms: int)
     Parameters
     ----------
     found : mapping of str to int
-        What :func:`starts` gives.
+        The result of :func:`starts`.
 
     Raises
     ------
     InconsistentStateError
-        A segment of this width cannot begin where one does, or two are the same one.
+        A segment does not begin at a multiple of the interval, or two names are the same segment.
     """
     names: dict[int, str] = {}
     for name, start in found.items():

@@ -1,8 +1,8 @@
 """Segments that share one table: the keys of a segment begin with its id.
 
-So they lie on engines that do not give each a database of its own. The id has eight bytes,
-big-endian, so the order of the keys is that of (segment, key), and a store of many segments opens,
-upgrades and commits as one of a single segment does.
+This is the layout on engines without ``capabilities.children``. The id has eight bytes, big-endian,
+so the order of the keys is that of (segment, key). A store of many segments opens, upgrades and
+commits like a store of a single segment.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["ID_BYTES", "PrefixedSegments", "split_id"]
 _ID = struct.Struct(">q")
 _LAST_ID = 2**63 - 1
 ID_BYTES = _ID.size
-"""How long the id is that stands before each key."""
+"""The size of the id in front of each key."""
 
 
 class PrefixedSegments:
@@ -28,16 +28,16 @@ class PrefixedSegments:
     Parameters
     ----------
     below : Table
-        Their rows; nothing else is in it.
+        The table of their rows, without other rows.
     writable : bool
-        Whether rows that have expired are deleted.
+        Delete expired rows.
 
     Attributes
     ----------
     rows : StagedNamespace
-        The common one.
+        The common namespace.
     key_overhead : int
-        By how many bytes a key is longer where it is stored.
+        The bytes by which a stored key is longer.
     """
 
     key_overhead = _ID.size
@@ -48,7 +48,7 @@ class PrefixedSegments:
         self._writable = writable
 
     def segments(self) -> list[Segment]:
-        """Those that hold rows, found by skipping from one to the next: a seek each."""
+        """The segments with rows, found by a seek to each."""
         found: list[Segment] = []
         lo: bytes | None = b""
         while lo is not None and (row := self._below.first(lo)) is not None:
@@ -58,7 +58,7 @@ class PrefixedSegments:
         return found
 
     def segment(self, number: int) -> Segment:
-        """A segment, which need not hold anything."""
+        """A segment, which may be empty."""
         return _PrefixedSegment(number, self._below)
 
     def write(self, groups: dict[Segment, list[Write]]) -> None:
@@ -70,7 +70,7 @@ class PrefixedSegments:
         )
 
     def expire(self, first_live: int) -> None:
-        """Delete what lies before ``first_live``; the next commit writes that."""
+        """Delete the rows before ``first_live``. The next commit writes the deletion."""
         if self._writable:
             self._below.delete_range(b"", _ID.pack(first_live))
 
@@ -95,12 +95,12 @@ def split_id(key: bytes) -> tuple[int, bytes]:
     Raises
     ------
     InconsistentStateError
-        There is no id.
+        The key does not begin with an id.
     """
     number: int = _ID.unpack_from(key)[0] if len(key) >= _ID.size else -1
     if number < 0:
         raise InconsistentStateError(
-            f"the key {key!r} has no segment before it, so these are not the rows of a window or "
-            "session store; open it as the kind of store that it is"
+            f"the key {key!r} does not begin with a segment id, so these are not the rows of a "
+            "window or session store; open it as the kind of store that it is"
         )
     return number, key[_ID.size :]

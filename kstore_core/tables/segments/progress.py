@@ -1,4 +1,4 @@
-"""How far each segment is, so that one that has lost the end of its log is noticed.
+"""The last commit of each segment, to detect a segment that has lost the end of its log.
 
 Each database of a store in segments has a write-ahead log of its own, and a power cut or a damaged
 file may take the end of one and leave the others. So commits are numbered. What a commit writes to
@@ -8,11 +8,11 @@ rows.
 
 Two entries of the offsets namespace hold this; Kafka Streams reads past both:
 
-* ``kstore.commit``, in each segment: the number of the last commit that wrote to it, and what that
-  commit said of the store (offsets, position, stream time, notes). A segment that is behind thereby
-  tells which offsets its rows still justify.
-* ``kstore.segments``, in the record: the segments that exist, the number of each, and whether its
-  database was closed cleanly since, after which no log is needed to read it.
+* ``kstore.commit``, in each segment: the number of the last commit that wrote to it, and the record
+  of the store as of that commit (offsets, position, stream time, notes). From a segment that lacks
+  commits, this gives the offsets that its rows still justify.
+* ``kstore.segments``, in the record: the segments, the number of each, and a flag. The flag is set
+  if the database was closed cleanly since, so that no log is needed to read it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Expected(NamedTuple):
     Attributes
     ----------
     commit : int
-        The number of the last commit that wrote to it; 0 where it was written by other software.
+        The number of the last commit that wrote to it; 0 if other software wrote it.
     sealed : bool
         Its database was closed cleanly since, so its rows do not depend on a write-ahead log.
     """
@@ -85,13 +85,13 @@ class SegmentCommit(NamedTuple):
     number : int
     digest : int or None
         CRC-32 of Kafka's entries, where the commit wrote the record of the store beside the rows.
-    told : StoreRecord or None
-        What the commit said of the store, where the record is in another segment.
+    record : StoreRecord or None
+        The record as of the commit; None if the newest segment has it beside the rows.
     """
 
     number: int
     digest: int | None
-    told: StoreRecord | None
+    record: StoreRecord | None
 
 
 @dataclass(slots=True)
@@ -103,11 +103,11 @@ class Progress:
     record : StoreRecord
         The offsets are those that the rows of all segments justify.
     segments : dict of int to Expected
-        By segment id, as the databases are.
+        The segments by id, as the databases are.
     number : int
-        Of the last commit that is known.
+        The number of the last known commit.
     behind : str
-        What a person is told of segments that lack commits; empty where none does.
+        A message about the segments that lack commits; empty if there are none.
     """
 
     record: StoreRecord
@@ -119,7 +119,7 @@ class Progress:
 def with_record(
     entries: Mapping[bytes, bytes | None], number: int, segments: Mapping[int, Expected]
 ) -> dict[bytes, bytes | None]:
-    """The record of a store, to be written to its newest segment by the commit of this number."""
+    """The record of a store, for its newest segment and the commit of this number."""
     kafkas = kafka_digest((key, value) for key, value in entries.items() if value is not None)
     commit = _COMMIT.pack(number, _WITH_RECORD) + _DIGEST.pack(kafkas)
     return {**entries, COMMIT: commit, SEGMENTS: encode_segments(segments)}
@@ -131,7 +131,7 @@ def without_record(entries: Mapping[bytes, bytes | None], number: int) -> bytes:
     Parameters
     ----------
     entries : mapping of bytes to bytes or None
-        The record as this commit leaves it, all of it, in the order of its keys.
+        The whole record as of this commit, in the order of its keys.
     """
     parts = [_COMMIT.pack(number, _WITHOUT_RECORD)]
     for key, value in entries.items():
@@ -141,12 +141,12 @@ def without_record(entries: Mapping[bytes, bytes | None], number: int) -> bytes:
 
 
 def decode_commit(data: bytes) -> SegmentCommit:
-    """The entry ``kstore.commit``.
+    """Decode the entry ``kstore.commit``.
 
     Raises
     ------
     CorruptionError
-        The bytes cannot be one.
+        The bytes are malformed.
     """
     try:
         number, kind = _COMMIT.unpack_from(data)
@@ -174,7 +174,7 @@ def _pairs(data: bytes, at: int) -> Iterable[tuple[bytes, bytes]]:
 
 
 def commit_of(database: Database) -> int:
-    """The number of the last commit that wrote to a segment's database; 0 where there was none."""
+    """The number of the last commit that wrote to a segment's database; 0 if there was none."""
     if OFFSETS not in database.namespaces():
         return 0
     entry = database.namespace(OFFSETS).get(COMMIT)
@@ -182,23 +182,23 @@ def commit_of(database: Database) -> int:
 
 
 def encode_segments(segments: Mapping[int, Expected]) -> bytes:
-    """The entry ``kstore.segments``."""
+    """Encode the entry ``kstore.segments``."""
     return b"".join(_SEGMENT.pack(number, *segments[number]) for number in sorted(segments))
 
 
 def decode_segments(data: bytes) -> dict[int, Expected]:
-    """The entry ``kstore.segments``, by segment id.
+    """Decode the entry ``kstore.segments``, by segment id.
 
     Raises
     ------
     CorruptionError
-        The bytes cannot be one.
+        The bytes are malformed.
     """
     try:
-        found = {number: Expected(*said) for number, *said in _SEGMENT.iter_unpack(data)}
+        found = {number: Expected(*fields) for number, *fields in _SEGMENT.iter_unpack(data)}
     except struct.error as error:
         raise _damaged(SEGMENTS, data) from error
-    if any(number < 0 or said.commit < 0 for number, said in found.items()):
+    if any(number < 0 or expected.commit < 0 for number, expected in found.items()):
         raise _damaged(SEGMENTS, data)
     return found
 
@@ -216,13 +216,13 @@ def find_progress(
     names: Mapping[int, str],
     read: Callable[[int], StoreRecord],
     *,
-    looked_at: int,
+    max_read: int,
     all_segments: bool = False,
 ) -> Progress:
-    """Read what the segments say, and take offsets back where a segment has lost commits.
+    """Read the progress of the segments, and reset the offsets if a segment has lost commits.
 
-    The newest segment that holds a record counts. Each other segment whose database was not closed
-    cleanly is read too.
+    The record is that of the newest segment with one. Each other segment whose database was not
+    closed cleanly is read too.
 
     Parameters
     ----------
@@ -231,22 +231,22 @@ def find_progress(
     names : mapping of int to str
         The names of the segments by their ids.
     read : callable
-        Takes the id of a segment and gives what its offsets namespace says.
-    looked_at : int
-        How many segments are read at most to find the record.
+        Takes the id of a segment and returns the record in its offsets namespace.
+    max_read : int
+        The most segments that are read to find the record.
     all_segments : bool
         Also read those that were closed cleanly. An open leaves that to the first use of each.
 
     Raises
     ------
     InconsistentStateError
-        A segment is missing, or has lost even the entry that tells which commits it has; or one
-        that was closed cleanly lacks commits.
+        A segment is missing or has no entry of its commits, or one that was closed cleanly lacks
+        commits.
     CorruptionError
         An entry is damaged.
     """
     records: dict[int, StoreRecord] = {}
-    for number in sorted(names, reverse=True)[:looked_at]:
+    for number in sorted(names, reverse=True)[:max_read]:
         records[number] = read(number)
         if records[number].spec is not None:
             break
@@ -261,30 +261,30 @@ def find_progress(
     found = Progress(merged, segments, 0 if commit is None else commit.number)
     behind: list[str] = []
     earliest: SegmentCommit | None = None
-    for other, said in segments.items():
-        if other not in names or other == number or not said.commit:
+    for other, expected in segments.items():
+        if other not in names or other == number or not expected.commit:
             continue
-        if said.sealed and not all_segments:
+        if expected.sealed and not all_segments:
             continue
         record = records.get(other) or read(other)
         if record.commit is None:
             raise lost_rows(store, where, f"{names[other]} does not say which commits it has")
         own = decode_commit(record.commit)
-        if own.number >= said.commit:
+        if own.number >= expected.commit:
             continue
-        lacks = f"{names[other]} has commit {own.number} and should have {said.commit}"
-        if said.sealed:  # no log was needed, so it is an older copy, and its first use is refused
+        lacks = f"{names[other]} has commit {own.number} and should have {expected.commit}"
+        if expected.sealed:  # no log was needed, so it is an older copy, and its use is refused
             raise lost_rows(store, where, lacks)
-        if own.told is None:
-            own = own._replace(told=record)
+        if own.record is None:
+            own = own._replace(record=record)
         behind.append(lacks)
         segments[other] = Expected(own.number, sealed=False)
         if earliest is None or own.number < earliest.number:
             earliest = own
-    if earliest is not None and earliest.told is not None:
-        told = earliest.told
+    if earliest is not None and earliest.record is not None:
+        old = earliest.record
         found.record = StoreRecord(
-            told.offsets, told.position, merged.spec, told.stream_time, told.notes
+            old.offsets, old.position, merged.spec, old.stream_time, old.notes
         )
         found.behind = _behind(behind, found.record)
         _warn(str(where), found.behind)
@@ -305,7 +305,7 @@ def _behind(segments: Iterable[str], record: StoreRecord) -> str:
 
 @lru_cache
 def _warn(where: str, text: str) -> None:
-    """Say it once, however often the store is read."""
+    """Log a warning once, however often the store is read."""
     _log.warning("%s: %s", where, text)
 
 
@@ -318,7 +318,7 @@ def _check_present(
     written_by_kafka: bool,
 ) -> None:
     missing = sorted(segments.keys() - names.keys())
-    if written_by_kafka:  # which may have dropped the oldest, and does not say so
+    if written_by_kafka:  # Kafka may have dropped the oldest, without an entry
         missing = [number for number in missing if number > min(names)]
     if missing:
         raise lost_rows(
@@ -327,10 +327,11 @@ def _check_present(
 
 
 def lost_rows(store: str, where: Path, what: str) -> InconsistentStateError:
-    """The error for a store whose rows do not justify its offsets, nor any others that it has."""
-    aside = command("doctor", where.parent, options=f"--set-aside {store}")
+    """The error for a store whose rows do not justify any of its offsets."""
+    set_aside = command("doctor", where.parent, options=f"--set-aside {store}")
     return InconsistentStateError(
         f"the store {store!r} in {where.parent} has lost rows that its offsets count as written: "
         f"{what}. Nothing was changed. Put the files back from a copy; or set the store aside "
-        f"({aside}) and restore it from its changelog, or process its input again from the start"
+        f"({set_aside}) and restore it from its changelog, or process its input again from the "
+        "start"
     )

@@ -12,36 +12,36 @@ cdef unsigned long long _uses = 0
 
 
 cdef class Segment:
-    """One segment and its rows, which are found when somebody first asks for them.
+    """One segment and its rows, which are opened at the first use.
 
     Parameters
     ----------
     number : int
-        Its id: the time of its rows divided by the interval, truncated.
+        The segment id: the time of its rows divided by the interval, truncated.
 
     Attributes
     ----------
     table : Table or None
-        Its rows; None before the first use.
+        The rows; None before the first use.
     used : int
-        When it was last used, as a number that grows with every use of any segment.
+        The number of the last use; it grows with every use of any segment.
     users : int
-        How many calls and scans are in it right now.
+        The number of calls and scans that use the segment now.
     """
 
     def __init__(self, long long number):
         self.id = number
 
     def open(self):
-        """The table of the rows. Called when they are first used, by each thread that does so."""
+        """Open the table of the rows. Several threads may call this at the first use."""
         raise NotImplementedError
 
     def load(self, chunks):
-        """Bulk load ascending rows past the staging; returns how many."""
+        """Bulk load ascending rows past the staging, and return their number."""
         return self._call("load", (chunks,))
 
     cdef int _touch(self) except -1:
-        """Note a use, before which the rows are found if they were not yet."""
+        """Count a use, and open the rows if this is the first one."""
         global _uses
         _uses += 1
         self.used = _uses
@@ -54,8 +54,8 @@ cdef class Segment:
             get, put = table.get, table.put_one
             rows = table.rows if type(table) is NamespaceTable else None
             part = table if type(table) is PrefixedTable else None
-            # Set once, all at once: another thread that had it opened meanwhile may be inside of
-            # what it has set.
+            # Set all attributes once and together: another thread may have opened the rows
+            # meanwhile, and use its attributes now.
             if self._get is None:
                 self.table, self._put, self._rows, self._part = table, put, rows, part
                 self._get = get
@@ -69,8 +69,8 @@ cdef class Segment:
             return self._part.get(key)
         return self._get(key)
 
-    # A segment that has users is not put away. Lookups have no need to be counted: what they meet
-    # when the rows are put away under them brings the rows back.
+    # A segment with users is not closed. Lookups are not counted as users: if the database is
+    # closed meanwhile, its stand-in opens it again.
 
     cdef object _call(self, str method, tuple arguments, dict named=None):
         self.users += 1
@@ -80,9 +80,9 @@ cdef class Segment:
             self.users -= 1
 
     cdef tuple _start(self, bytes lo, bytes hi, bint reverse):
-        """The first chunk of a scan of the rows, or None, and a scan of what follows it, or None.
+        """The first chunk of a scan of the rows, or None, and a scan of the rest, or None.
 
-        Whoever ends that takes its user away.
+        The code that closes the rest must decrement ``users``.
         """
         cdef object chunk, rest = None
         self.users += 1

@@ -1,6 +1,6 @@
-"""A database that is closed for the time being: whatever is asked of it opens it again.
+"""A stand-in for a closed database: every use opens the database again.
 
-Staged rows stand on it meanwhile, so that they, and lookups through them, need not know.
+Staged rows are based on it meanwhile, so that they, and lookups through them, work as before.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ __all__ = ["SleepingDatabase"]
 
 
 class Sleeper(Protocol):
-    """Who has the database; while the lock is held it is not closed."""
+    """The owner of a database, which is not closed while the lock is held."""
 
     @property
     def lock(self) -> AbstractContextManager[Any]: ...
 
     def wake(self, *, make: bool = False) -> Database | None:
-        """The database, opened; None where there is none, and none is to be made."""
+        """Open the database and return it; None if it is missing and ``make`` is not set."""
 
 
 class SleepingDatabase(Database):
@@ -55,10 +55,10 @@ class SleepingDatabase(Database):
         return self._made().load(namespace, chunks)
 
     def sync(self) -> None:
-        """What was written was made durable when the database was closed."""
+        """Do nothing: the close of the database made all writes durable."""
 
     def close(self) -> None:
-        """It is closed."""
+        """Do nothing: the database is closed."""
 
     def drop_namespace(self, name: str) -> None:
         self._made().drop_namespace(name)

@@ -1,6 +1,7 @@
-"""What a database holds when it is opened, and which table reads it: Kafka's rules, in one place.
+"""The formats in a database at its open, and the table that reads it: Kafka's rules in one place.
 
-``RocksDBStore.openRocksDB`` and its timestamped and headers kin; docs/upgrade.md has the table.
+The rules are those of ``RocksDBStore.openRocksDB`` and its timestamped and headers variants.
+docs/upgrade.md has a table of them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from kstore_core.tables.upgrade.dual import DualTable
 __all__ = ["DEFAULT", "Layout", "check_namespaces", "drop_empty", "look_at", "open_table"]
 
 DEFAULT = "default"
-"""The namespace that every database has, and that is never dropped."""
+"""The namespace of every database, which is never dropped."""
 
 _log = logging.getLogger("kstore_core")
 
@@ -46,21 +47,21 @@ def look_at(
     shape: str | None = None,
     store: str | None = None,
 ) -> Layout:
-    """The contents of a database, seen as a store of ``value_format``. Changes nothing.
+    """The layout of a database as a store of ``value_format``. Changes nothing.
 
     Parameters
     ----------
     shape : str, optional
-        The store's, as the formats have it; left out, the one that the format was made for.
+        The store's shape; the first shape of the format by default.
     store : str, optional
-        Its name; left out, the database's.
+        The store's name; that of the database by default.
 
     Raises
     ------
     FormatDowngradeError
-        The database holds a format that ``value_format`` is older than.
+        The database has a newer format than ``value_format``.
     InconsistentStateError
-        It holds a namespace that no format of this kind of store has, or two older formats at once.
+        It has a namespace that no format of this kind of store has, or two older formats at once.
     """
     found = check_namespaces(database, value_format, shape)
     present = [f for f in map(by_name, value_format.upgrades) if f.namespace in found]
@@ -68,7 +69,14 @@ def look_at(
     moved = [f for f in present if f.namespace != DEFAULT]
     if len(full) > 1 or (full and full[0].namespace == DEFAULT and moved):
         finish = value_format if value_format.namespace in found else moved[-1]
-        _refuse_two(full, moved, value_format, finish, database, store or database.path.name)
+        rows = " and of ".join(old.name for old in full)
+        beside = "" if len(full) > 1 else f" beside the empty namespace of {moved[0].name}"
+        raise InconsistentStateError(
+            f"inconsistent state: the store at {database.path} holds rows of {rows}{beside} and "
+            f"was opened as {value_format.name!r}: an earlier upgrade was begun and not finished; "
+            "nothing was changed. Finish it with: "
+            + command("upgrade", "PATH", store or database.path.name, options=f"--to {finish.name}")
+        )
     empty = tuple(f.namespace for f in moved if f not in full)
     return Layout(full[0] if full else None, empty)
 
@@ -76,12 +84,12 @@ def look_at(
 def check_namespaces(
     database: Database, value_format: ValueFormat, shape: str | None = None
 ) -> set[str]:
-    """The namespaces that there are, all of which a store of this format may have.
+    """The namespaces of a database, after a check that a store of this format may have them.
 
     Raises
     ------
     FormatDowngradeError, InconsistentStateError
-        There is one of a newer format, or of none.
+        A namespace belongs to a newer format, or to no format of this shape.
     """
     found = set(database.namespaces())
     older = {by_name(name).namespace for name in value_format.upgrades}
@@ -106,25 +114,6 @@ def _refuse(name: str, value_format: ValueFormat, shape: str, database: Database
     )
 
 
-def _refuse_two(
-    full: list[ValueFormat],
-    moved: list[ValueFormat],
-    value_format: ValueFormat,
-    finish: ValueFormat,
-    database: Database,
-    store: str,
-) -> None:
-    """Refuse rows of one older format beside the namespace of another, of which one upgrade is."""
-    rows = " and of ".join(old.name for old in full)
-    beside = "" if len(full) > 1 else f" beside the namespace of {moved[0].name}, which is empty,"
-    raise InconsistentStateError(
-        f"inconsistent state: the store at {database.path} holds rows of {rows}{beside} and was "
-        f"opened as {value_format.name!r}: an earlier upgrade was begun and not finished; nothing "
-        "was changed. Finish it with: "
-        + command("upgrade", "PATH", store, options=f"--to {finish.name}")
-    )
-
-
 def open_table(
     database: Database,
     staging: Staging,
@@ -136,23 +125,23 @@ def open_table(
     store: str | None = None,
     segment_bytes: int = 0,
 ) -> StoredTable:
-    """The table of a store's rows, after a look at what the database holds.
+    """The table of a store's rows, chosen by the layout of the database.
 
-    A writable open drops the empty namespaces of older formats; no other open changes anything.
+    A writable open drops the empty namespaces of older formats; a read-only open changes nothing.
 
     Parameters
     ----------
     migrate_on_read : bool
-        Whether a lookup of a row of an older format moves it.
+        A lookup moves a row of an older format.
     shape, store : str, optional
         As for :func:`look_at`.
     segment_bytes : int
-        How many bytes of a segment's id stand before the key of each row.
+        The size of the segment id in front of each key.
 
     Raises
     ------
     FormatDowngradeError, InconsistentStateError
-        What :func:`look_at` raises.
+        As :func:`look_at` does.
     """
     layout = look_at(database, value_format, shape, store)
     if writable:
@@ -167,9 +156,9 @@ def open_table(
 
 
 def drop_empty(database: Database, layout: Layout) -> None:
-    """Drop the namespaces that the layout says are empty.
+    """Drop the empty namespaces of a layout.
 
-    What emptied them is made durable first, for a namespace is gone at once, power cut or not.
+    The writes that emptied them are made durable first, because a drop survives a power cut.
     """
     if layout.empty:
         database.sync()
@@ -179,7 +168,7 @@ def drop_empty(database: Database, layout: Layout) -> None:
 
 
 def _mode(value_format: ValueFormat, layout: Layout) -> str:
-    """How a store opens, in the words of Kafka's log, which people search for."""
+    """The mode of an open, in the words of Kafka's log, so that a search finds both."""
     if layout.older is None:
         return "regular headers-aware mode" if value_format.headers else "regular mode"
     if not value_format.headers:

@@ -1,11 +1,10 @@
 # cython: language_level=3
 """A store in the middle of an upgrade: rows of a newer format over those of an older one.
 
-New rows lie in a namespace of their own. A row of the old one is converted when it is read, and
-moved by a write or, where reads migrate, by the read itself. The rules are Kafka's
-(``DualColumnFamilyAccessor``); docs/upgrade.md tells them, and what is held here beyond them: a row
-and the removal of its older self are staged together, and a read neither fails nor writes because
-there is no room to move what it found.
+New rows lie in a namespace of their own. A read converts a row of the old namespace; a write moves
+it, and so does a lookup if reads migrate. The rules are Kafka's (``DualColumnFamilyAccessor``); see
+docs/upgrade.md. Two rules go beyond them: a row and the removal of its old row are staged together,
+and a read without room to move a row neither fails nor spills.
 """
 
 from kstore_core.engine import Rows
@@ -16,7 +15,7 @@ from kstore_core.tables.staging cimport StagedNamespace
 __all__ = ["DualTable"]
 
 cdef enum:
-    REMOVED_ROWS = 10_000       # that one batch removes after a load
+    REMOVED_ROWS = 10_000       # the rows that one batch removes after a load
 
 
 cdef class DualTable(PointTable):
@@ -25,18 +24,18 @@ cdef class DualTable(PointTable):
     Parameters
     ----------
     old, new : StagedNamespace
-        Of the same database and the same budget. A row of both is the new one's.
+        Of the same database and the same budget. If both have a key, the new row counts.
     convert : callable
-        From key and value of an old row to the value of its new one.
+        Converts the key and value of an old row to the value of its new row.
     migrate_on_read : bool
-        Whether a lookup of an old row moves it. False for a table that is not written to.
+        A lookup moves an old row. Ignored if the table is read-only.
 
     Attributes
     ----------
     rows : StagedNamespace
-        The new one, whose closing ends scans.
+        The new namespace, whose close ends scans.
     namespaces : tuple of StagedNamespace
-        Both; their staged rows belong into one batch.
+        Both; their staged rows belong in one batch.
     """
 
     def __cinit__(
@@ -67,11 +66,11 @@ cdef class DualTable(PointTable):
     cdef object set_row(self, bytes key, bytes value):
         return self.put_one(key, value)
 
-    # A write counts itself. Whoever looked into the new namespace, then into the old one, and finds
-    # that a write came in between, looks again: the row may have moved past it.
+    # Writes are counted. A lookup reads the new namespace, then the old one, and starts again if a
+    # write came in between, because the write may have moved the row.
 
     cpdef object get(self, bytes key):
-        """The value of ``key``, converted and moved where it is an old one; or None."""
+        """The value of ``key``, or None. An old row is converted and moved."""
         cdef unsigned long long writes
         cdef object value
         while True:
@@ -90,7 +89,7 @@ cdef class DualTable(PointTable):
         return value
 
     cdef int _move(self, bytes key, bytes value, unsigned long long writes) except -1:
-        """Move an old row, unless something was written since it was found or there is no room."""
+        """Move an old row, unless a write came since it was found or there is no room."""
         cdef long long removal, growth
         if self._writes != writes:
             return 0
@@ -103,7 +102,7 @@ cdef class DualTable(PointTable):
         return 0
 
     def get_many(self, list keys not None):
-        """The values of ``keys``, in their order; old ones converted and moved."""
+        """The values of ``keys``, in their order. Old rows are converted and moved."""
         cdef unsigned long long writes = self._writes
         cdef list values = self.rows.get_many(keys)
         cdef list missing, olds
@@ -154,8 +153,8 @@ cdef class DualTable(PointTable):
         self._old.delete_range(lo, hi)
         self.rows.delete_range(lo, hi)
 
-    # What reads a moment takes the old namespace's first: a row that moves in between is then seen
-    # twice, which is no harm, and never missed.
+    # Scans read the old namespace first: a row that moves in between is then read twice, which the
+    # merge resolves, and never missed.
 
     def scan(self, bounds):
         """Chunks of rows in key order, old ones converted, as of this call. Nothing is moved."""
@@ -166,11 +165,11 @@ cdef class DualTable(PointTable):
             new = self.rows.scan(bounds.lo, bounds.hi, reverse=bounds.reverse)
             if takes == self._old._takes:
                 return MergedScan(new, old, (), bounds.reverse, self._convert)
-            close_chunks(old)  # a commit began in between: a key may be deleted in the one only
+            close_chunks(old)  # a commit began in between: a key may be deleted in one of them only
             close_chunks(new)
 
     def first(self, bytes lo=None, bytes hi=None, *, bint reverse=False):
-        """The first row of a scan, or None where it is empty."""
+        """The first row of a scan, or None if it is empty."""
         old = self._old.first(lo, hi, reverse=reverse)
         new = self.rows.first(lo, hi, reverse=reverse)
         if old is None:
@@ -180,7 +179,7 @@ cdef class DualTable(PointTable):
         return old[0], self._convert(old[0], old[1])
 
     def approximate_count(self):
-        """How many rows there are, about: the sum of both."""
+        """The approximate number of rows: the sum of both namespaces."""
         return self.rows.approximate_count() + self._old.approximate_count()
 
     def load(self, chunks):
@@ -196,7 +195,7 @@ cdef class DualTable(PointTable):
         self.rows._check_writable()
         if self._old.base.first() is None:
             return self.rows.load(chunks)
-        self._migrates = False  # or what a read stages meanwhile would lie above what is loaded
+        self._migrates = False  # or a row that a read stages meanwhile would hide a loaded row
         try:
             count = self.rows.load(self._noting(chunks, replaced))
         finally:
@@ -208,7 +207,7 @@ cdef class DualTable(PointTable):
         return count
 
     def _noting(self, chunks, list replaced):
-        """Pass chunks on, noting which of their keys have an old row."""
+        """Pass chunks on, and collect their keys that have an old row."""
         for keys, values in chunks:
             olds = self._old.base.get_many(keys)
             replaced += [key for key, old in zip(keys, olds) if old is not None]

@@ -29,7 +29,7 @@ _XERIAL_HEAD = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
 
 _SNAPPY_MOST = 22
-"""How many bytes one of snappy stands for at most: 64 in 3."""
+"""The most bytes for one byte of snappy: 64 for 3."""
 
 _size = struct.Struct(">i")
 
@@ -140,7 +140,7 @@ def _from_snappy(data: bytes, snappy: Any) -> bytes:
 
 
 def _from_block(block: bytes, snappy: Any) -> bytes:
-    # The size that a block says it has is allocated at once, and what cannot be ends the process.
+    # The stated size of a block is allocated at once, and a failure of that ends the process.
     size = snappy.decompress_raw_len(block)
     if size > _SNAPPY_MOST * len(block):
         raise FormatError(f"snappy: {len(block)} bytes cannot hold the {size} that they announce")

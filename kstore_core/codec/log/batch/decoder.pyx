@@ -15,28 +15,12 @@ from kstore_core.codec.primitives.buffers cimport View, address, close_view, cop
 from kstore_core.codec.primitives.faults cimport describe
 from kstore_core.codec.log.batch.finding cimport batch_size, checked_body
 from kstore_core.codec.log.batch.layout cimport (
-    CODEC_MASK,
-    CONTROL,
-    LOG_APPEND_TIME,
-    RECORD_LEAST,
-    SUMMED_BYTES,
-    Head,
-    load_head,
+    CODEC_MASK, CONTROL, LOG_APPEND_TIME, RECORD_LEAST, SUMMED_BYTES, Head, load_head,
 )
 from kstore_core.codec.log.columns cimport RecordColumns, Slot
 from kstore_core.codec.primitives.wire cimport (
-    SOUND,
-    TRAILING_BYTES,
-    TRUNCATED_FIELD,
-    Fault,
-    Reader,
-    open_reader,
-    read_count,
-    read_header,
-    read_size,
-    read_unsigned,
-    read_varint,
-    unzigzag,
+    SOUND, TRAILING_BYTES, TRUNCATED_FIELD, Fault, Reader, open_reader, read_count, read_header,
+    read_size, read_unsigned, read_varint, unzigzag,
 )
 
 from kstore_core.codec.log.batch.compression import CODECS as _CODECS
@@ -225,14 +209,14 @@ def decode_record_columns(buf, *, from_offset=None, min_offset=0, int64_t positi
     from_offset : int, optional
         Earlier records are left out, and batches of such alone not even checked.
     min_offset : int, default 0
-        Where the batches before these end: a lower base offset is damage.
+        The end of the batches before these: a lower base offset is damage.
     position : int, default 0
-        Where in a file `buf` begins; errors count bytes from the start of the file.
+        The position of `buf` in a file; errors count bytes from the start of the file.
 
     Returns
     -------
     RecordColumns
-        ``stopped_at`` says how many bytes of `buf` whole batches took.
+        ``stopped_at`` is the number of bytes of `buf` in whole batches.
 
     Raises
     ------

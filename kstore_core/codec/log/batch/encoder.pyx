@@ -7,17 +7,8 @@ from libc.stdint cimport INT32_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_
 from kstore_core.codec.primitives.buffers cimport address, new_bytes, put
 from kstore_core.codec.primitives.integers cimport as_i32, as_i64
 from kstore_core.codec.log.batch.layout cimport (
-    BATCH_BYTES,
-    CODEC_MASK,
-    DELETE_HORIZON,
-    LENGTH_END,
-    LOG_APPEND_TIME,
-    SUMMED_BYTES,
-    SUMMED_FROM,
-    TRANSACTIONAL,
-    Head,
-    store_frame,
-    store_summed,
+    BATCH_BYTES, CODEC_MASK, DELETE_HORIZON, LENGTH_END, LOG_APPEND_TIME, SUMMED_BYTES, SUMMED_FROM,
+    TRANSACTIONAL, Head, store_frame, store_summed,
 )
 from kstore_core.codec.log.columns cimport RecordColumns, Slot
 from kstore_core.codec.primitives.wire cimport store_varint, varint_size
@@ -68,7 +59,7 @@ cdef inline uint8_t *write_record(uint8_t *here, const Slot *slot, const Head *h
 cdef Py_ssize_t fitting(
     RecordColumns columns, Py_ssize_t begin, Head *head, int64_t most, int64_t *total
 ) noexcept nogil:
-    """Where a batch from `begin` on ends that takes at most `most` bytes, or has one record.
+    """The end of a batch from `begin` that takes at most `most` bytes, or has one record.
 
     Fills in the maximum timestamp, and in `total` the bytes of its records.
     """
@@ -93,7 +84,7 @@ cdef Py_ssize_t fitting(
 # ---------------------------------------------------------------- batches
 
 cdef class _Options:
-    """What is the same in every batch of a call."""
+    """The fields common to all batches of a call."""
 
     cdef Head head
     cdef int codec
@@ -143,7 +134,7 @@ cdef Py_ssize_t encode_one(
     elif begin < columns.length:
         head.base_timestamp = columns.slots[begin].timestamp
     head.max_timestamp = INT64_MIN if begin < columns.length else -1
-    end = fitting(columns, begin, &head, most, &total)  # with the GIL: nobody appends meanwhile
+    end = fitting(columns, begin, &head, most, &total)  # with the GIL: no appends meanwhile
     if head.attributes & LOG_APPEND_TIME:
         head.max_timestamp = options.log_append_time
     if BATCH_BYTES + total > INT32_MAX:

@@ -1,23 +1,13 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""What stands in front of the records of a batch, and whether the batch is whole and sound."""
+"""The head of a batch, and checks that the batch is whole and sound."""
 
 from libc.stdint cimport int64_t, uint8_t
 
 from kstore_core.codec.primitives.buffers cimport View, close_view, copy_bytes, open_view
 from kstore_core.codec.log.batch.layout cimport (
-    BATCH_BYTES,
-    CODEC_MASK,
-    CONTROL,
-    DELETE_HORIZON,
-    LENGTH_END,
-    LOG_APPEND_TIME,
-    MAGIC_AT,
-    OLD_LEAST,
-    SUMMED_FROM,
-    TRANSACTIONAL,
-    Head,
-    load_head,
+    BATCH_BYTES, CODEC_MASK, CONTROL, DELETE_HORIZON, LENGTH_END, LOG_APPEND_TIME, MAGIC_AT,
+    OLD_LEAST, SUMMED_FROM, TRANSACTIONAL, Head, load_head,
 )
 from kstore_core.codec.primitives.wire cimport load_i32
 
@@ -30,7 +20,7 @@ from kstore_core.errors import CorruptionError, UnsupportedError
 cdef Py_ssize_t batch_size(
     const uint8_t *data, Py_ssize_t size, Py_ssize_t at, int64_t position
 ) except -1:
-    """How many bytes the batch at `at` takes; 0 where they are not all there.
+    """The size of the batch at `at` in bytes; 0 if the batch is not whole.
 
     Here and in all that follows, `position` is where the data begins, for messages.
     """
@@ -76,9 +66,9 @@ def read_batch_head(buf, Py_ssize_t at=0, *, bint verify=False, int64_t position
     buf : bytes-like
     at : int, default 0
     verify : bool, default False
-        Whether to check the batch against its checksum.
+        Check the batch against its checksum.
     position : int, default 0
-        Where in a file `buf` begins; the head and errors count from the start of the file.
+        The position of `buf` in a file; the head and errors count from the start of the file.
 
     Returns
     -------
@@ -133,16 +123,16 @@ cdef object described(int64_t at, Py_ssize_t size, const Head *head):
 
 
 def find_batch(buf, Py_ssize_t at=0, *, min_offset=0):
-    """Where a whole batch that passes its checksum begins, from byte `at` on.
+    """The position of the first whole batch with a valid checksum, from byte `at` on.
 
-    Tells a torn tail, behind which there is none, from damage in front of batches that are sound.
+    There is none behind a torn tail, but there is one behind damage in front of sound batches.
 
     Parameters
     ----------
     buf : bytes-like
     at : int, default 0
     min_offset : int, default 0
-        What its base offset is at least.
+        The least base offset of the batch.
 
     Returns
     -------

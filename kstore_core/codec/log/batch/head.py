@@ -13,7 +13,7 @@ class BatchHead(NamedTuple):
     Attributes
     ----------
     at, size : int
-        Where in the bytes or the file the batch begins, and how many it takes.
+        The position in the bytes or the file, and the size in bytes.
     base_offset, last_offset : int
         Of the records that it was written with, both inclusive; compaction may have taken them.
     max_timestamp : int
@@ -21,13 +21,13 @@ class BatchHead(NamedTuple):
     compression : str
         One of `kstore_core.codec.log.batch.compression.CODECS`.
     log_append_time : bool
-        Whether `max_timestamp` is the timestamp of every record.
+        `max_timestamp` is the timestamp of every record.
     transactional, control : bool
-        Whether the batch is part of a transaction, and whether it only marks its end.
+        The batch is part of a transaction, and it only marks the end of one.
     delete_horizon_ms : int or None
-        When its tombstones may go; None before compaction has met them.
+        The time from which its tombstones may be removed; None before the first compaction.
     record_count : int
-        How many records it holds.
+        The number of its records.
     """
 
     at: int
