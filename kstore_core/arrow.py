@@ -1,6 +1,6 @@
-"""Columns of serialised keys and values, as columns of the type that their serde names.
+"""Convert columns of serialised keys and values to columns of their serde's Arrow type, and back.
 
-Needs pyarrow (``pip install 'pyarrow>=18'``), which is imported when a function is called.
+The functions need pyarrow (``pip install 'pyarrow>=18'``) and import it when called.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HEADERS_FIELDS = ("key", "value")
 """The fields of a header in a headers column."""
 
 _NUMBERS = {"int32": "i", "int64": "q", "float64": "d"}
-"""The codes of :mod:`array`, which swaps bytes without numpy: pyarrow does not need it, either."""
+"""The type codes of :mod:`array`, which swaps bytes without numpy."""
 
 
 def headers_type() -> pa.DataType:
@@ -41,7 +41,7 @@ def to_typed(serde: Serde[Any], column: pa.Array) -> pa.Array:
     Raises
     ------
     FormatError
-        A value is not what the serde writes.
+        The serde cannot read a value.
     """
     import pyarrow as pa
 
@@ -68,13 +68,13 @@ def _to_numbers(column: pa.Array, code: str, serde: Serde[Any]) -> pa.Array:
     size = array(code).itemsize
     filled = pc.fill_null(column, b"\0" * size) if column.null_count else column
     if len(filled) and not pc.all(pc.equal(pc.binary_length(filled), size)).as_py():
-        raise FormatError(f"serdes.{serde.name.upper()} reads {size} bytes a value")
+        raise FormatError(f"each value of serdes.{serde.name.upper()} must have {size} bytes")
     numbers = _swapped(filled.cast(pa.binary(size)), code, serde.arrow_type)
     return pc.if_else(pc.is_null(column), None, numbers) if column.null_count else numbers
 
 
 def _swapped(column: pa.Array, code: str, to: pa.DataType) -> pa.Array:
-    """A column without nulls whose values have a fixed size, big-endian for native or back."""
+    """Swap a column of numbers without nulls from big-endian to native order, or back."""
     import pyarrow as pa
 
     numbers = array(code)
@@ -93,7 +93,7 @@ def to_binary(serde: Serde[Any], column: pa.Array) -> pa.Array:
     Raises
     ------
     TypeError, ValueError
-        A value is not what the serde takes.
+        The serde does not take a value.
     """
     import pyarrow as pa
 
@@ -101,7 +101,7 @@ def to_binary(serde: Serde[Any], column: pa.Array) -> pa.Array:
         return _to_binary(serde, column)
     except pa.ArrowNotImplementedError as error:
         raise TypeError(
-            f"a column of {column.type} is not what the serde {serde.name!r} takes: {error}"
+            f"the serde {serde.name!r} does not take a column of {column.type}: {error}"
         ) from error
 
 
@@ -138,7 +138,7 @@ def _check_json(text: str) -> None:
     try:
         json.loads(text)
     except ValueError as error:
-        raise ValueError(f"a column of JSON holds {text[:50]!r}, which is none: {error}") from error
+        raise ValueError(f"{text[:50]!r} in a column of JSON is no JSON: {error}") from error
 
 
 def _from_numbers(column: pa.Array, code: str) -> pa.Array:

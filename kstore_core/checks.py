@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from kstore_core.errors import SpecError
 
-__all__ = ["check_choice"]
+__all__ = ["check_choice", "find_by_name"]
+
+_Found = TypeVar("_Found")
 
 
 def check_choice(name: str, given: object, choices: Iterable[str]) -> None:
-    """Refuse an argument that is none of its choices.
+    """Refuse an argument that is not one of its choices.
 
     Raises
     ------
@@ -21,3 +24,16 @@ def check_choice(name: str, given: object, choices: Iterable[str]) -> None:
         *most, last = map(repr, known)
         listed = f"{', '.join(most)} or {last}" if most else last
         raise SpecError(f"{name} must be {listed}, not {given!r}")
+
+
+def find_by_name(kind: str, name: str, known: Mapping[str, _Found]) -> _Found:
+    """The entry of this name; `kind` begins the error of an unknown one.
+
+    Raises
+    ------
+    SpecError
+    """
+    try:
+        return known[name]
+    except KeyError:
+        raise SpecError(f"no {kind} {name!r}; there are: {', '.join(known)}") from None

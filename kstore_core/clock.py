@@ -1,6 +1,6 @@
-"""Times in milliseconds, and stream time: the greatest seen, and what is too late because of it.
+"""Times in milliseconds, and the stream time of a store: the greatest time seen.
 
-A store's clock is read in one place, its typed edge, in arrival order: what is refused there never
+Only the typed store reads its clock, in the order of arrival. A late record that it refuses never
 reaches a layer, a log or the engine.
 """
 
@@ -28,9 +28,9 @@ def to_millis(time: Time) -> int:
     Raises
     ------
     ValueError
-        A naive datetime; a number beyond 64 bits.
+        The datetime is naive, or the number does not fit 64 bits.
     TypeError
-        Neither an integer nor a datetime.
+        The time is neither an integer nor a datetime.
     """
     if isinstance(time, datetime):
         if time.utcoffset() is None:
@@ -38,7 +38,7 @@ def to_millis(time: Time) -> int:
                 f"{time!r} is naive, so its instant is not known; give it a tzinfo, such as "
                 "datetime.UTC"
             )
-        return (time - _EPOCH) // _MILLISECOND  # a datetime's years fit 64 bits by far
+        return (time - _EPOCH) // _MILLISECOND  # every datetime fits 64 bits
     if isinstance(time, bool):
         raise TypeError("a time is int milliseconds or an aware datetime, not bool")
     try:
@@ -53,7 +53,7 @@ def to_millis(time: Time) -> int:
 
 
 def segment_id(timestamp: int, interval_ms: int) -> int:
-    """The segment of a time in ms. Division truncates toward zero, as Kafka's does."""
+    """The id of a time's segment. The division truncates toward zero, as Kafka's does."""
     return timestamp // interval_ms if timestamp >= 0 else -(-timestamp // interval_ms)
 
 
@@ -63,20 +63,20 @@ class StreamClock:
     Parameters
     ----------
     retention_ms : int
-        How long a record is accepted after stream time has passed it; the bound is inclusive.
+        The greatest lateness of an accepted record, inclusive.
 
     Attributes
     ----------
     observed : int
-        Greatest time seen, ms since the epoch; -1 before the first.
+        The greatest time seen, ms since the epoch; -1 before the first record.
     horizon : int
         ``observed - retention_ms``: the oldest time that is not too late.
     held : bool
-        The horizon stays where it is; see :meth:`hold`.
+        True if the horizon is fixed; see :meth:`hold`.
     turn : RLock
-        Of the thread that looks at the times above and then writes, or moves them on.
+        Held by a thread while it reads the times above and then writes or changes them.
     dropped_late : int
-        Records refused since the store was opened.
+        The number of records refused since the store was opened.
     """
 
     __slots__ = ("dropped_late", "held", "horizon", "observed", "retention_ms", "turn")
@@ -90,38 +90,38 @@ class StreamClock:
         self.dropped_late = 0
 
     def hold(self) -> None:
-        """Judge all that comes by the horizon of now, until the store is closed.
+        """Fix the horizon at its present time, until the store is closed.
 
-        For records that are worked on together, and not in the order of their arrival: what is late
-        must not hang on which one comes first. Stream time goes on, and is what is committed.
+        For records that are processed together and not in the order of their arrival: their
+        lateness must not depend on their order. Stream time still advances, and is committed.
         """
         self.held = True
 
     def advance(self, timestamp: int) -> None:
-        """Move stream time forward; a time before it changes nothing."""
+        """Move stream time forward; an earlier time changes nothing."""
         if timestamp > self.observed:
             self.observed = timestamp
             if not self.held:
                 self.horizon = timestamp - self.retention_ms
 
     def rewind(self, observed: int) -> None:
-        """Take back an advance whose record was refused below."""
+        """Undo an advance whose record a lower layer refused."""
         self.observed = observed
         if not self.held:
             self.horizon = observed - self.retention_ms
 
     def accepts(self, timestamp: int) -> bool:
-        """Return True if a record of this time is in time; one that is not is counted."""
+        """Return True if a record of this time is not late; count it otherwise."""
         if timestamp < self.horizon:
             self.dropped_late += 1
             return False
         return True
 
     def accepts_segment(self, timestamp: int, interval_ms: int) -> bool:
-        """Return True if the segment of this time is live; a record of one that is not is counted.
+        """Return True if the segment of this time is live; count the record otherwise.
 
-        Window and session stores refuse by segment, as Kafka's do: what is older than the horizon
-        in the segment of the horizon is stored, though no read shows it.
+        Window and session stores refuse records by segment, as Kafka's do. A record older than the
+        horizon, but in the segment of the horizon, is stored, though no read returns it.
         """
         if timestamp >= self.horizon:
             return True

@@ -1,33 +1,33 @@
-"""Every error that kstore raises of its own accord: one tree, so that one ``except`` catches it.
+"""The errors of kstore: one tree, so one ``except KStoreError`` catches all of them.
 
 ::
 
     KStoreError
-    ├── EngineError                  something went wrong below the tables
-    │   ├── EngineUnavailableError   the engine is known, its library cannot be loaded
+    ├── EngineError                  a storage engine failed
+    │   ├── EngineUnavailableError   the engine's library cannot be loaded
     │   ├── EngineLockedError        another process or handle holds the directory (``.pid``)
     │   ├── CorruptionError          bytes on disk are not what was written
-    │   ├── StoreClosedError         used after close
-    │   ├── ForkedHandleError        an open handle was carried over a fork
+    │   ├── StoreClosedError         use after close
+    │   ├── ForkedHandleError        an open handle was used after a fork
     │   ├── StorageFullError         no space left
     │   ├── StorageUnavailableError  an object store does not answer, or denies access
-    │   └── KeyTooLongError          the engine cannot hold a key of this length
+    │   └── KeyTooLongError          the engine cannot store a key of this length
     ├── FormatError                  bytes that no format allows (``.offset``; also ValueError)
     ├── StateError                   a state directory that cannot be used as asked
     │   ├── FormatDowngradeError     the directory holds a newer format
-    │   ├── InconsistentStateError   the directory holds what cannot be true at once
+    │   ├── InconsistentStateError   the contents of the directory contradict each other
     │   └── UncommittedLimitError    a transaction outgrew ``uncommitted_max_bytes``
-    ├── SerdeError                   a serde refused a key or value (also what the serde raised)
+    ├── SerdeError                   a serde refused a key or value (also the serde's error type)
     ├── SpecError                    a store description that is wrong (also ValueError)
     ├── UnknownEngineError           no engine of this name is installed (also LookupError)
-    ├── PluginError                  a plug-in is missing, cannot be loaded or breaks its promise
-    ├── RetentionExceededError       a read before the history that is kept
+    ├── PluginError                  a plug-in is missing, cannot be loaded or breaks its contract
+    ├── RetentionExceededError       a read before the retained history
     ├── UnsupportedError             the engine or shape cannot do this
     ├── QueryError                   a query has no result (``.reason``)
     ├── ReadOnlyHeadersError         a change to headers that a store handed out (also TypeError)
     └── CommitConflictError          another writer published this version first
 
-A message says what happened, where, why, and what to do next.
+A message states what failed, where and why, and what to do next.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class EngineError(KStoreError):
 
 
 class EngineUnavailableError(EngineError):
-    """The engine's plug-in is installed, the library that it needs is not."""
+    """The engine's plug-in is installed, but its library is not."""
 
 
 class EngineLockedError(EngineError):
@@ -78,7 +78,7 @@ class EngineLockedError(EngineError):
     Attributes
     ----------
     pid : int or None
-        The holder, where it could be found out.
+        The holder; None if it is unknown.
     """
 
     def __init__(self, message: str, *, pid: int | None = None) -> None:
@@ -99,15 +99,15 @@ class ForkedHandleError(EngineError):
 
 
 class StorageFullError(EngineError):
-    """The disk or the engine's map is full; what was committed before is intact."""
+    """The disk or the engine's map is full; committed data is intact."""
 
 
 class StorageUnavailableError(EngineError):
-    """A disk or an object store does not answer, or denies access; what was committed is intact."""
+    """A disk or an object store does not answer, or denies access; committed data is intact."""
 
 
 class KeyTooLongError(EngineError):
-    """A key exceeds what the engine can hold; nothing of its batch was written."""
+    """A key is too long for the engine; nothing of its batch was written."""
 
 
 class FormatError(KStoreError, ValueError):
@@ -116,7 +116,7 @@ class FormatError(KStoreError, ValueError):
     Attributes
     ----------
     offset : int or None
-        Where in the input the fault was found, in bytes from its start.
+        The place of the fault, in bytes from the start of the input.
     """
 
     def __init__(self, message: str, *, offset: int | None = None) -> None:
@@ -134,8 +134,8 @@ def _format_error(message: str, offset: int | None) -> FormatError:
 class SerdeError(KStoreError):
     """A serde refused a key or a value; nothing of it was written.
 
-    The error is also what the serde raised: a TypeError, a ValueError, a UnicodeEncodeError or, for
-    stored bytes, a FormatError. Other errors of a serde are passed on as they are, with a note.
+    The error is also of the serde's type: a TypeError, a ValueError, a UnicodeEncodeError or, for
+    stored bytes, a FormatError. Other errors of a serde are raised unchanged, with a note.
     """
 
 
@@ -144,19 +144,19 @@ class StateError(KStoreError):
 
 
 class FormatDowngradeError(StateError):
-    """The store on disk is of a newer format than the one it is opened as."""
+    """The store on disk has a newer format than the spec that it is opened with."""
 
 
 class InconsistentStateError(StateError):
-    """A state directory contradicts itself; nothing in it was changed."""
+    """The contents of a state directory contradict each other; nothing was changed."""
 
 
 class UncommittedLimitError(StateError):
-    """A transactional state directory holds more uncommitted bytes than it may."""
+    """A transactional state directory has more uncommitted bytes than its limit."""
 
 
 class SpecError(KStoreError, ValueError):
-    """A store description is invalid, or differs from what the directory holds."""
+    """A store description is invalid, or differs from the one in the directory."""
 
 
 class UnknownEngineError(KStoreError, LookupError):
@@ -164,15 +164,15 @@ class UnknownEngineError(KStoreError, LookupError):
 
 
 class PluginError(KStoreError):
-    """A plug-in of ``kstore.plugins`` is missing, cannot be loaded, or breaks a promise."""
+    """A plug-in of ``kstore.plugins`` is missing, cannot be loaded, or breaks its contract."""
 
 
 class RetentionExceededError(KStoreError):
-    """A read as of a time before the history that the store keeps."""
+    """A read as of a time before the store's retained history."""
 
 
 class UnsupportedError(KStoreError):
-    """An operation that this engine or this shape of store does not offer."""
+    """An operation that this engine or this shape of store does not support."""
 
 
 class QueryError(KStoreError):
@@ -190,8 +190,8 @@ class QueryError(KStoreError):
 
 
 class ReadOnlyHeadersError(KStoreError, TypeError):
-    """Headers that a store handed out are read-only; ``headers.copy()`` is not."""
+    """A change of headers that a store returned; change ``headers.copy()`` instead."""
 
 
 class CommitConflictError(KStoreError):
-    """A version of this number was published by another writer in the meantime."""
+    """Another writer has published a version of this number meanwhile."""

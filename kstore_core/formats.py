@@ -1,8 +1,8 @@
-"""Value formats: what a stored value is made of, and the namespace that holds it.
+"""Value formats: the parts of a stored value, and the namespace of its rows.
 
-A format is a constant. Its namespace is the column family in which Kafka Streams keeps the same
-bytes; the layouts stand in docs/formats.md. It names the older formats that a store may be upgraded
-from, and what becomes of their rows: docs/upgrade.md.
+A format is a constant. Its namespace is the column family in which Kafka Streams stores the same
+bytes; docs/formats.md has the layouts. A format names the older formats that a store may be
+upgraded from, and the conversion of their rows; see docs/upgrade.md.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from kstore_core.checks import find_by_name
 from kstore_core.codec.conversions.upgrades import (
     Prefix,
     ordered_plain_to_session_headers,
@@ -42,8 +43,8 @@ __all__ = [
 
 
 Convert = Callable[[bytes, bytes], bytes]
-"""From the key and value of a row of an older format to its value in a newer one; a row that it
-cannot convert is a FormatError."""
+"""A conversion: from the key and the value of a row of an older format to the value in a newer one.
+It raises FormatError for a row that it cannot convert."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +54,19 @@ class ValueFormat:
     Attributes
     ----------
     name : str
-        Kept in the stored spec; a format is pickled by it.
+        Part of the stored spec; a format is pickled by its name.
     namespace : str
-        Where rows of this format are kept.
+        The namespace of rows of this format.
     timestamped, headers : bool
-        Whether a time and headers are stored with the value.
+        True if a timestamp, or headers, are stored with the value.
     versioned : bool
-        Whether a key has a history.
+        True if a key has a history.
     shapes : tuple of str
-        The shapes of the stores that keep their rows in it: ``"time_ordered_window"`` and
-        ``"time_ordered_session"`` are shapes of their own here.
+        The shapes of the stores that use this format. ``"time_ordered_window"`` and
+        ``"time_ordered_session"`` are separate shapes here.
     upgrades : mapping of str to Convert
-        Older formats that a store of this one may be opened over, oldest first, and how their rows
-        are converted.
+        The older formats that this one can upgrade, oldest first, with the conversion of their
+        rows.
     """
 
     name: str
@@ -87,9 +88,9 @@ class ValueFormat:
         Parameters
         ----------
         older : str
-            Its name.
+            The name of the older format.
         segment_bytes : int
-            How many bytes of a segment's id stand before the key of each row.
+            The number of bytes of a segment's id before the key of each row.
         """
         convert = self.upgrades[older]
         return convert.behind(segment_bytes) if isinstance(convert, Prefix) else convert
@@ -135,8 +136,8 @@ SESSION_HEADERS = ValueFormat(
     shapes=("session",),
     upgrades={"plain": plain_to_session_headers},
 )
-# Kafka keeps the timestamped rows of time-ordered windows in the namespace of plain ones, so that
-# neither can be told from the other, and no upgrade leads from plain ones anywhere.
+# Kafka stores the timestamped rows of time-ordered windows in the namespace of plain ones. The two
+# cannot be distinguished, so there is no upgrade from plain ones.
 ORDERED_TIMESTAMPED = ValueFormat(
     "ordered_timestamped", "default", timestamped=True, shapes=("time_ordered_window",)
 )
@@ -178,43 +179,39 @@ def by_name(name: str) -> ValueFormat:
     Raises
     ------
     SpecError
-        There is none.
+        No format has this name.
     """
-    try:
-        return FORMATS[name]
-    except KeyError:
-        raise SpecError(f"no value format {name!r}; there are: {', '.join(FORMATS)}") from None
+    return find_by_name("value format", name, FORMATS)
 
 
 def of_shape(shape: str) -> list[ValueFormat]:
-    """The formats that a store of this shape may have, oldest first."""
+    """The possible formats of a store of this shape, oldest first."""
     return [value_format for value_format in FORMATS.values() if shape in value_format.shapes]
 
 
 def named(name: str, shape: str) -> ValueFormat:
-    """The format of a store of this shape by its own name or by a short one.
+    """The format of a store of this shape, by its full or its short name.
 
     Parameters
     ----------
     name : str
-        A format's name, or what it keeps beside the value: ``"plain"`` (nothing),
-        ``"timestamped"``, ``"headers"``.
+        The full name, or the short one: ``"plain"``, ``"timestamped"`` or ``"headers"``.
     shape : str
-        ``"key_value"``, ``"versioned"``, ``"window"`` or ``"session"``, the latter two also
-        with ``"time_ordered_"`` before them.
+        ``"key_value"``, ``"versioned"``, ``"window"``, ``"session"``, ``"time_ordered_window"`` or
+        ``"time_ordered_session"``.
 
     Raises
     ------
     SpecError
-        No store of that shape has such a format.
+        No store of this shape has such a format.
     """
-    kin = of_shape(shape)
-    for value_format in kin:
+    candidates = of_shape(shape)
+    for value_format in candidates:
         if name in (value_format.name, _short_name(value_format)):
             return value_format
     raise SpecError(
         f"there is no {shape.replace('_', '-')} store of the format {name}; there are: "
-        f"{', '.join(map(_short_name, kin))}"
+        f"{', '.join(map(_short_name, candidates))}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Record headers (KIP-82): the pair `Header`, and the list `Headers`, decoded when looked at."""
+"""Record headers (KIP-82): the pair `Header`, and the list `Headers`, decoded at first access."""
 
 from __future__ import annotations
 

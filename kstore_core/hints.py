@@ -1,7 +1,7 @@
-"""Commands that messages tell the reader to run: kstore's own, and what installs what is missing.
+"""Commands in messages: those of kstore, and those that install missing distributions.
 
-``kstore`` is installed from a clone, not from a package index. So a hint names the distributions
-that are missing, with the versions of ``pyproject.toml``.
+``kstore`` is installed from a clone, not from a package index. So a hint names the missing
+distributions, with the versions of ``pyproject.toml``.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ EXTRAS["demo"] = (
     *(one for extra in ("cli", "plots", "rocksdb", "spark") for one in EXTRAS[extra]),
     "CurrencyConverter==0.18.23",
 )
-"""The extras of ``pyproject.toml`` that a message may ask for, and what each installs."""
+"""The extras of ``pyproject.toml`` that messages name, with their requirements."""
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _MODULES = {"opentelemetry": "opentelemetry-api", "currency_converter": "currencyconverter"}
-"""Modules that are not named as their distributions are."""
+"""Modules whose names differ from those of their distributions."""
 
 
 def install(*extras: str) -> str:
-    """The command that installs what these extras need."""
+    """The command that installs the requirements of these extras."""
     wanted = dict.fromkeys(one for extra in extras for one in EXTRAS[extra])
     return f"pip install {' '.join(map(repr, wanted))}"
 
 
 def install_module(module: str | None) -> str:
-    """The command that installs what a missing module comes with; empty where that is not known."""
+    """The command that installs a missing module's distribution; empty if that is unknown."""
     top = (module or "").partition(".")[0].lower()
     name = _MODULES.get(top, top.replace("_", "-"))
     for requirement in (one for wanted in EXTRAS.values() for one in wanted):
@@ -54,15 +54,15 @@ def install_module(module: str | None) -> str:
 
 
 def command(name: str, *arguments: str | PathLike[str], options: str = "") -> str:
-    """``kstore <name>`` with its arguments, to be run as it stands.
+    """The command ``kstore <name>`` with its arguments, quoted for a shell.
 
     Parameters
     ----------
     name : str
     arguments : str or path-like
-        PATH, and what follows it. Where one begins with ``-``, they stand behind a ``--``.
+        The positional arguments. If one begins with ``-``, they follow a ``--``.
     options : str
-        As a shell takes them.
+        The options, already quoted.
     """
     quoted = [shlex.quote(str(argument)) for argument in arguments]
     if any(str(argument).startswith("-") for argument in arguments):

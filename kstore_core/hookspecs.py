@@ -1,7 +1,7 @@
-"""The hooks that a plug-in may implement. Called when something is opened, never per record.
+"""The hooks that a plug-in may implement. They are called at an open, never per record.
 
-A plug-in is a module, or an object in one, that an entry point names. Which hooks are asked of it
-depends on the entry point's group; see docs/extending/hooks.md.
+A plug-in is a module, or an object in one, that an entry point names. The entry point's group
+decides which hooks are called; see docs/extending/hooks.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["ENGINES", "HOOKS", "PLUGINS", "CommandRegistrar", "EngineRegistrar",
 PROJECT = "kstore"
 
 ENGINES = "kstore.engines"
-"""The entry-point group of engines. An entry is named like its engine, and imported for it only."""
+"""The entry-point group of engines. An entry is named like its engine, and imported alone."""
 
 PLUGINS = "kstore.plugins"
 """The entry-point group of all other plug-ins. Its entries are imported when a store is opened."""
@@ -32,7 +32,7 @@ HOOKS = {
     ENGINES: ("kstore_register_engines",),
     PLUGINS: ("kstore_add_commands", "kstore_wrap_table"),
 }
-"""The hooks that are asked of the plug-ins of each group."""
+"""The hooks that are called for each group."""
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
@@ -43,12 +43,12 @@ class EngineRegistrar(Protocol):
     """The registrar of a plug-in's engines."""
 
     def add(self, engine: type[Engine]) -> None:
-        """Make ``engine`` known under ``engine.name``.
+        """Register ``engine`` under ``engine.name``.
 
         Raises
         ------
         TypeError
-            It is no complete subclass of ``Engine``, or has no name or capabilities.
+            The class is no complete subclass of ``Engine``, or has no name or capabilities.
         """
 
 
@@ -61,9 +61,9 @@ class CommandRegistrar(Protocol):
         Raises
         ------
         TypeError
-            It is no click command, or has no name.
+            The object is no click command, or has no name.
         PluginError
-            kstore or another plug-in has a command of this name.
+            kstore or another plug-in already has a command of this name.
         """
 
 
@@ -71,36 +71,35 @@ class CommandRegistrar(Protocol):
 def kstore_register_engines(registrar: EngineRegistrar) -> None:
     """Add this plug-in's engine classes to ``registrar``.
 
-    Asked of the plug-ins of the group ``kstore.engines``, when an engine of the entry point's name
-    is wanted.
+    Called for the group ``kstore.engines``, when an engine of the entry point's name is opened.
 
     Parameters
     ----------
     registrar : EngineRegistrar
-        ``registrar.add(engine)`` takes a subclass of ``kstore_core.engine.Engine``.
+        Its ``add(engine)`` takes a subclass of ``kstore_core.engine.Engine``.
     """
 
 
 @hookspec(firstresult=True)
 def kstore_wrap_table(table: Table, spec: StoreSpec) -> Table | None:
-    """Put a table of this plug-in's own in front of a store's.
+    """Wrap the table of a store in one of this plug-in's own.
 
-    Asked of the plug-ins of the group ``kstore.plugins``, once each time that a store is opened,
-    read-only or not. Plug-ins are asked in the order of their names, and each is given what the one
-    before it returned: the last one is nearest to the store's user.
+    Called for the group ``kstore.plugins``, once at each open of a store, read-only or not.
+    Plug-ins are called in the order of their names. Each gets the table that the one before it
+    returned, so the last plug-in is nearest to the store's user.
 
     Parameters
     ----------
     table : Table
-        The rows of the store, encoded as its format says. A layer is best made as a subclass of
+        The rows of the store, encoded in its format. Write a layer as a subclass of
         ``kstore_core.tables.Layer``.
     spec : StoreSpec
-        What the store was opened as.
+        The spec that the store is opened with.
 
     Returns
     -------
     Table or None
-        The table to use in place of ``table``; None to leave this store as it is.
+        The table to use in place of ``table``; None to leave this store unchanged.
     """
 
 
@@ -108,11 +107,11 @@ def kstore_wrap_table(table: Table, spec: StoreSpec) -> Table | None:
 def kstore_add_commands(registrar: CommandRegistrar) -> None:
     """Add this plug-in's commands to the command line.
 
-    Asked of the plug-ins of the group ``kstore.plugins``, when ``kstore`` lists its commands or is
-    given one that is not its own. Import what is heavy inside the command.
+    Called for the group ``kstore.plugins``, when ``kstore`` lists its commands or is given a
+    command that is not its own. Import heavy modules inside the command.
 
     Parameters
     ----------
     registrar : CommandRegistrar
-        ``registrar.add(command)`` takes a ``click.Command``.
+        Its ``add(command)`` takes a ``click.Command``.
     """

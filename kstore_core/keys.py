@@ -1,8 +1,8 @@
-"""Key schemas: how rows of window and session stores are keyed, and which of them a fetch reads.
+"""Key schemas: the row keys of window and session stores, and the rows that a fetch reads.
 
-A schema is a constant; the layouts stand in docs/formats.md, Keys. Rows are kept by segment, which
-a schema tells by one time of the row: a window's start, a session's end. That time is the *segment
-time* here. Every end is inclusive, as in the public reads.
+A schema is a constant; docs/formats.md, Keys, has the layouts. Rows are stored by segment. The
+*segment time* of a row decides its segment: a window's start, or a session's end. All ends of
+ranges are inclusive, as in the public reads.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from kstore_core.checks import find_by_name
 from kstore_core.clock import segment_id
 from kstore_core.codec import (
     session_key,
@@ -22,7 +23,6 @@ from kstore_core.codec import (
 from kstore_core.codec.keys.ranges import KeyFilter, KeyLayout, last_row_of
 from kstore_core.codec.keys.row_pairs import RowPairs
 from kstore_core.engine import Chunk
-from kstore_core.errors import SpecError
 
 __all__ = [
     "MAX_TIME",
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 MAX_TIME = 2**63 - 1
-"""The last time that there is, ms."""
+"""The greatest time, ms."""
 
 _MAX_NUMBER = 2**31 - 1
 _NO_PREFIX, _TIME_FIRST, _KEY_FIRST = -1, 0, 1
@@ -55,13 +55,13 @@ _time = struct.Struct(">q").pack
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The rows that a scan reads: ``lo <= key < hi``, None leaving an end open; and its direction.
+    """The rows that a scan reads, ``lo <= key < hi``, None for an open end; and its direction.
 
     Attributes
     ----------
     segment_lo, segment_hi : int or None
-        Of a segmented table only: the first and the last segment that is read, both inclusive.
-        Within each of them ``lo`` and ``hi`` hold.
+        For segmented tables: the first and the last segment to read, both inclusive. ``lo`` and
+        ``hi`` apply within each segment.
     """
 
     lo: bytes | None = None
@@ -72,7 +72,7 @@ class Bounds:
 
 
 class _Scanned(Protocol):
-    """A table that rows are fetched from."""
+    """A table that can be scanned."""
 
     def scan(self, bounds: Bounds, /) -> Iterator[Chunk]: ...
 
@@ -84,13 +84,13 @@ class Fetch(NamedTuple):
     rows: KeyFilter
 
     def scan(self, table: _Scanned) -> Iterator[Chunk]:
-        """The chunks of exactly the rows that are asked for, as of this call."""
+        """The chunks of exactly the requested rows, as of this call."""
         return self.rows.chunks(table.scan(self.bounds))
 
 
 @dataclass(frozen=True, slots=True)
 class IndexBounds(Bounds):
-    """Bounds of index rows, and which of those within are asked for: each costs a lookup."""
+    """Bounds of index rows, with a filter of the requested ones: each index row costs a lookup."""
 
     rows: KeyFilter | None = None
 
@@ -102,21 +102,20 @@ class KeySchema:
     Attributes
     ----------
     name : str
-        A schema is pickled by it.
+        A schema is pickled by its name.
     session : bool
-        The times are a session's end and start; otherwise a window's start and the sequence number
-        that tells duplicates apart.
+        True: a key has a session's end and start. False: it has a window's start and the sequence
+        number that distinguishes duplicates.
     prefix : int
-        The first byte of a row: 0 where the times come first, 1 where the key does (the rows and
-        the index of Kafka's time-ordered stores); -1 without one.
+        The first byte of a row's key: 0 if the times come first, 1 if the user's key does (the rows
+        and the index of Kafka's time-ordered stores); -1 for no prefix.
     segment_time : callable
-        The segment time (ms) of a row's key, ``segment_time(key)``; bytes that are no such key are
-        a FormatError.
+        ``segment_time(key)`` is the segment time (ms) of a row's key; FormatError for other bytes.
     split : callable
         ``split(key)`` is ``(the user's key, window start, sequence number)`` or ``(the user's key,
         session end, session start)``.
     layout : KeyLayout
-        Where the key and the times stand.
+        The places of the user's key and the times.
     """
 
     name: str
@@ -148,13 +147,13 @@ class KeySchema:
         Parameters
         ----------
         interval_ms : int
-            Width of a segment.
+            The width of a segment.
         key_from, key_to : bytes or None
-            The user's keys; None leaves an end open.
+            The range of the user's keys; None for an open end.
         earliest, latest : int
-            Of the segment time, ms; not negative, and not the wrong way round.
+            The range of segment times, ms; not negative, ``earliest <= latest``.
         latest_start : int
-            Of a session's start, ms; not negative.
+            The greatest start of a session, ms; not negative.
         """
         lo, hi = self._byte_bounds(key_from, key_to, earliest, latest, latest_start)
         segments = segment_id(earliest, interval_ms), segment_id(latest, interval_ms)
@@ -171,7 +170,7 @@ class KeySchema:
         latest: int,
         latest_start: int,
     ) -> tuple[bytes | None, bytes | None]:
-        """The half-open range of bytes in which all such rows lie, and strangers too."""
+        """The half-open range of bytes with all requested rows; it may contain other rows."""
         if self.session:
             last_times = _session_times(latest, latest_start)
             first_times = _session_times(earliest, 0)
@@ -197,7 +196,7 @@ class KeySchema:
         latest: int,
         last_times: bytes,
     ) -> tuple[bytes, bytes]:
-        """The range where times come first: keys only bound the rows of the first and last time."""
+        """The range if times come first: keys bound only rows of the first and the last time."""
         lo = b"\0" + _time(earliest)
         if self.session:
             lo += _time(0)
@@ -238,33 +237,30 @@ def by_name(name: str) -> KeySchema:
     Raises
     ------
     SpecError
-        There is none.
+        No schema has this name.
     """
-    try:
-        return SCHEMAS[name]
-    except KeyError:
-        raise SpecError(f"no key schema {name!r}; there are: {', '.join(SCHEMAS)}") from None
+    return find_by_name("key schema", name, SCHEMAS)
 
 
 @dataclass(frozen=True, slots=True)
 class RowKeys:
-    """The keys of a window or session store's rows, in one of the orders that there are.
+    """The layout of the row keys of a window or session store.
 
     Attributes
     ----------
     schema : KeySchema
-        Of the rows; by these a fetch over all keys goes.
+        The schema of the rows; a fetch over all keys uses it.
     by_key : KeySchema
-        By which a fetch of some keys goes: that of the index where there is one.
+        The schema for a fetch of some keys: that of the index, if there is one.
     make : callable
         ``make(key, window start, number=0)`` or ``make(key, session start, session end)``: the key
         of a row.
     segment_time, split : callable
-        Those of a schema, for rows and index rows alike.
+        As in :class:`KeySchema`, for rows and for index rows.
     pairs : RowPairs or None
-        Makes index rows of rows; None where there is no index.
+        Makes index rows from rows; None without an index.
     hidden : int
-        How many milliseconds from the horizon of the store's clock on are not seen: 1, but 0 for
+        The number of milliseconds from the store's horizon on that reads skip: 1, but 0 for
         time-ordered windows, as in Kafka Streams.
     """
 
@@ -284,9 +280,9 @@ def rows_of(shape: str, *, time_ordered: bool = False, indexed: bool = False) ->
     ----------
     shape : {"window", "session"}
     time_ordered : bool
-        Whether the times come first.
+        True if the times come first.
     indexed : bool
-        Whether there is an index by key beside them.
+        True if there is an index by key.
     """
     session = shape == "session"
     if not time_ordered:

@@ -1,7 +1,7 @@
-"""Metrics under Kafka Streams' names: what is measured, and the registry that exporters read.
+"""Metrics with Kafka Streams' names: their catalogue, and the registry that exporters read.
 
-Figures are numbers, and tags say which store of which directory they are of; neither keys nor
-values nor headers are ever among them. docs/metrics.md lists them all.
+Values are numbers; tags name the store and its directory. Keys, values and headers of records are
+never part of a metric. docs/metrics.md lists all metrics.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STORES, CACHES, TASKS = (
 )
 
 _WINDOW_S = 60.0
-_LEAST_S = 30.0  # over less than that, as in Kafka Streams, a rate would say nothing
+_LEAST_S = 30.0  # the least window of a rate, as in Kafka Streams: shorter ones are noise
 _OPERATIONS = (
     "put", "put-if-absent", "put-all", "get", "all", "range", "prefix-scan", "delete", "fetch",
     "remove", "commit", "restore",
@@ -37,12 +37,12 @@ class Kind:
     Attributes
     ----------
     group : str
-        Kafka's.
+        Kafka's group.
     unit : str
-        By the rules of UCUM: ``"ns"``, ``"ms"``, ``"By"``, ``"1/s"``, or ``"1"`` for plain numbers.
+        A UCUM unit: ``"ns"``, ``"ms"``, ``"By"``, ``"1/s"``, or ``"1"`` for plain numbers.
     description : str
     counter : bool
-        It only grows; otherwise it is a gauge.
+        True for a counter, which only grows; False for a gauge.
     """
 
     group: str
@@ -52,7 +52,7 @@ class Kind:
 
 
 class Metric(NamedTuple):
-    """One figure at one time.
+    """One value of a metric at one time.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ def _catalogue() -> Iterator[tuple[str, Kind]]:
 
 
 CATALOGUE: Mapping[str, Kind] = dict(_catalogue())
-"""Every name that there is."""
+"""All metrics, by name."""
 
 
 class Rate:
@@ -110,7 +110,7 @@ class Rate:
     Parameters
     ----------
     clock : callable
-        Seconds; monotonic.
+        The time in seconds; monotonic.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -119,20 +119,20 @@ class Rate:
         self._readings = deque([(clock(), 0)])
 
     def read(self, count: int) -> float:
-        """Growth in a second, now that the count is this."""
+        """The growth per second, now that the count is `count`."""
         with self._lock:
             now = self._clock()
             readings = self._readings
             while len(readings) > 1 and readings[1][0] <= now - _WINDOW_S:
                 readings.popleft()
             since, before = readings[0]
-            if now - readings[-1][0] >= 1:  # who reads more often does not make it longer
+            if now - readings[-1][0] >= 1:  # at most one reading a second
                 readings.append((now, count))
         return (count - before) / max(now - since, _LEAST_S)
 
 
 class Window:
-    """The figures that were read in the last minute: their mean, the greatest, the least."""
+    """The mean, the greatest and the least of the figures read in the last minute."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -140,7 +140,7 @@ class Window:
         self._readings: deque[tuple[float, float]] = deque()
 
     def read(self, figure: float | None) -> tuple[float, float, float] | None:
-        """With this one, if it is one; None where there is none."""
+        """Add a figure, unless it is None; returns the three results, or None without a figure."""
         with self._lock:
             now = self._clock()
             if figure is not None:
@@ -157,7 +157,7 @@ class Source(Protocol):
     """A source of metrics, such as a state directory."""
 
     def measure(self) -> Iterable[Metric]:
-        """Its figures, as they are now."""
+        """The present values of its metrics."""
 
 
 class MetricsRegistry:
@@ -165,31 +165,31 @@ class MetricsRegistry:
 
     def __init__(self) -> None:
         self._sources: list[ref[Source]] = []
-        self._lock = RLock()  # the collector may close a directory within
+        self._lock = RLock()  # reentrant: the garbage collector may close a directory meanwhile
 
     def add(self, source: Source) -> None:
-        """Read this source too, by a weak reference."""
+        """Add a source, by a weak reference."""
         with self._lock:
             self._sources.append(ref(source))
 
     def remove(self, source: Source) -> None:
-        """Read it no more. Removing twice is fine."""
+        """Remove a source. A second call does nothing."""
         with self._lock:
-            self._sources = [kept for kept in self._sources if kept() not in (None, source)]
+            self._sources = [known for known in self._sources if known() not in (None, source)]
 
     def collect(self) -> list[Metric]:
-        """All figures, as they are now."""
-        with self._lock:  # one reader at a time: rates are over what has been read before
+        """The present values of all metrics."""
+        with self._lock:  # one reader at a time: rates depend on earlier readings
             alive = [source() for source in self._sources]
             return [metric for source in alive if source is not None for metric in source.measure()]
 
     def value(self, name: str, **tags: str) -> float:
-        """The sum of a metric over all that has it and these tags, ``_`` standing for ``-``.
+        """The sum of a metric over all sources with these tags; ``_`` in a tag's name means ``-``.
 
         Raises
         ------
         KeyError
-            Nothing has it.
+            No source has this metric with these tags.
         """
         wanted = {tag.replace("_", "-"): value for tag, value in tags.items()}.items()
         found = [m.value for m in self.collect() if m.name == name and wanted <= m.tags.items()]
@@ -199,4 +199,4 @@ class MetricsRegistry:
 
 
 REGISTRY = MetricsRegistry()
-"""The process's, which state directories use that are given no other."""
+"""The default registry of this process's state directories."""

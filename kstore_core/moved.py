@@ -1,4 +1,4 @@
-"""Earlier paths of modules that have moved: importing one gives the module at its new path."""
+"""The earlier paths of moved modules: an import of one returns the module at its new path."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ MOVED = {
     "verify": "maintenance.verify",
     "versioned": "tables.versioned",
 }
-"""Below kstore_core: the paths that the documentation of 0.1 names, and those of today."""
+"""Earlier to present paths below kstore_core, for the paths in the documentation of 0.1."""
 
 
 class _Finder:
-    """Finds the earlier paths, and those below them, ahead of the finders of files."""
+    """Finds earlier paths and the paths below them, before the finders of files."""
 
     @classmethod
     def find_spec(
@@ -47,19 +47,19 @@ class _Finder:
 
 
 class _Loader:
-    """Puts the module of another path in the place of the one that is loaded."""
+    """Loads the module of another path."""
 
     def __init__(self, path: str) -> None:
         self._path = path
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """Let the import system make a module; nobody sees it."""
+        """Let the import system make a module, which exec_module replaces."""
 
     def exec_module(self, module: ModuleType) -> None:
         sys.modules[module.__name__] = import_module(self._path)
 
 
 def install() -> None:
-    """Let earlier paths be imported. A second call changes nothing."""
+    """Make the earlier paths importable. A second call changes nothing."""
     if _Finder not in sys.meta_path:
         sys.meta_path.insert(0, _Finder)

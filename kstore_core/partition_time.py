@@ -1,14 +1,14 @@
-"""Partition time: how far its partition had come, told by a record in a header (KIP-472).
+"""Partition time: the greatest record time of a partition, in a header of each record (KIP-472).
 
-A stage of a pipeline that removes records removes their times too, so that the next one takes late
-records for timely ones. What it lets pass can carry the time along, in a header that one stage
-writes and the next honours: ``open_state(…, partition_time=True)``.
+A stage of a pipeline that removes records removes their times too, so the next stage may accept
+late records. A stage can add the partition time to the records that it passes on, and the next one
+uses it with ``open_state(…, partition_time=True)``.
 
-The header is ``partition-time``, 8 bytes big-endian, as the proposal has it. It tells the greatest
-record time of the partition when the record was read, itself included. Where records behind it were
-removed that raised the time, the header is there twice, and the last one tells the time that the
-partition had reached when the next record was sent, or the batch was over. The first one is what
-the record itself is judged by; the last one is what those after it are judged by.
+The header is ``partition-time``, 8 bytes big-endian, as in the proposal. It is the greatest record
+time of the partition when the record was read, itself included. If later records that raised the
+time were removed, the header is there twice. The last one is then the partition's time before the
+next record that was passed on, or at the end of the batch. The first one decides whether the record
+itself is late, the last one whether later records are.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class PartitionTime(NamedTuple):
     read : int
         The greatest time up to this record, itself included.
     sent : int
-        The greatest time before the next record that was let pass.
+        The greatest time before the next record that was passed on.
     """
 
     read: int
@@ -43,7 +43,7 @@ class PartitionTime(NamedTuple):
 
 
 def with_partition_time(headers: Any, read: int, sent: int | None = None) -> Headers:
-    """A copy of headers that tells a partition's time instead of any that they told.
+    """A copy of headers with this partition time in place of any other.
 
     Parameters
     ----------
@@ -51,15 +51,15 @@ def with_partition_time(headers: Any, read: int, sent: int | None = None) -> Hea
     read : int
         The greatest time up to this record, itself included, ms.
     sent : int, optional
-        The greatest time before the next record; left out, ``read``.
+        The greatest time before the next record. Default: ``read``.
 
     Raises
     ------
     ValueError
-        ``sent`` lies before ``read``, or a time is beyond 64 bits.
+        ``sent`` is before ``read``, or a time does not fit 64 bits.
     """
     if sent is not None and sent < read:
-        raise ValueError(f"a partition cannot have gone back from {read} to {sent}")
+        raise ValueError(f"sent must not be before read, {read}, but is {sent}")
     made = Headers(headers).copy().remove(HEADER)
     try:
         made.add(HEADER, _LONG.pack(read))
@@ -74,7 +74,7 @@ def partition_time(headers: Headers) -> PartitionTime | None:
     Raises
     ------
     FormatError
-        A header of this name has not 8 bytes.
+        A header of this name does not have 8 bytes.
     """
     found = headers.all(HEADER)
     return PartitionTime(_time(found[0].value), _time(found[-1].value)) if found else None
@@ -84,8 +84,8 @@ def _time(value: bytes | None) -> int:
     if value is None or len(value) != _LONG.size:
         size = "no value" if value is None else f"{len(value)} bytes"
         raise FormatError(
-            f"the header {HEADER!r} has {size}, not 8 bytes; whoever sends it means something else "
-            "by it. Remove it from the record, or open the state without partition_time"
+            f"the header {HEADER!r} has {size}, not 8 bytes; its sender uses it for "
+            "something else. Remove it from the record, or open the state without partition_time"
         )
     time: int = _LONG.unpack(value)[0]
     return time

@@ -1,4 +1,4 @@
-"""Serdes: how keys and values become bytes. The built-in ones write what Kafka's own write."""
+"""Serdes, which convert keys and values to bytes. The built-in ones write the bytes of Kafka's."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
+from kstore_core.checks import find_by_name
 from kstore_core.codec import Headers
-from kstore_core.errors import FormatError, SpecError
+from kstore_core.errors import FormatError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,14 +36,14 @@ V = TypeVar("V")
 
 @runtime_checkable
 class Serde(Protocol[T]):
-    """Turns values of one type into bytes and back.
+    """Converts values of one type to bytes and back.
 
     Attributes
     ----------
     name : str
-        Kept with the store's spec.
+        Part of the stored spec.
     arrow_type : pyarrow.DataType
-        The type of a column of such values.
+        The type of a column of these values.
     """
 
     name: str
@@ -51,9 +52,9 @@ class Serde(Protocol[T]):
     def arrow_type(self) -> pa.DataType: ...
 
     def serialize(self, value: T, headers: Headers) -> bytes | None:
-        """The bytes of ``value``; None means that there is nothing to store.
+        """The bytes of ``value``; None if there is nothing to store.
 
-        Headers that are added here are stored with the record.
+        Headers that this call adds are stored with the record.
         """
 
     def deserialize(self, data: bytes, headers: Headers) -> T | None:
@@ -61,7 +62,7 @@ class Serde(Protocol[T]):
 
 
 class BuiltInSerde(Generic[T]):
-    """A serde of :mod:`kstore_core.serdes`: pickled by name, and blind to headers.
+    """A serde of :mod:`kstore_core.serdes`, which is pickled by name and ignores headers.
 
     ``encode`` and ``decode`` are the plain functions behind ``serialize`` and ``deserialize``.
     """
@@ -150,7 +151,7 @@ def _number(name: str, form: str) -> tuple[Callable[[Any], bytes], Callable[[byt
 
 
 BYTES: BuiltInSerde[bytes] = BuiltInSerde("bytes", "binary", _bytes, _bytes)
-"""Bytes as they are."""
+"""Bytes, unchanged."""
 UTF8: BuiltInSerde[str] = BuiltInSerde("utf8", "string", _utf8, _from_utf8)
 """Text; Kafka's StringSerializer."""
 JSON: BuiltInSerde[Any] = BuiltInSerde("json", "string", _json, _from_json)
@@ -173,12 +174,9 @@ def by_name(name: str) -> BuiltInSerde[Any]:
     Raises
     ------
     SpecError
-        There is none.
+        No built-in serde has this name.
     """
-    try:
-        return BUILT_IN[name]
-    except KeyError:
-        raise SpecError(f"no built-in serde {name!r}; there are: {', '.join(BUILT_IN)}") from None
+    return find_by_name("built-in serde", name, BUILT_IN)
 
 
 class StateSerdes(Generic[K, V]):
@@ -194,19 +192,19 @@ class StateSerdes(Generic[K, V]):
         self.value = value
 
     def raw_key(self, key: K, headers: Headers | None = None) -> bytes | None:
-        """The bytes of a key. Without headers: deprecated, an empty list is passed on."""
+        """The bytes of a key. A call without headers is deprecated; it passes an empty list."""
         return self.key.serialize(key, _given(headers, "raw_key"))
 
     def raw_value(self, value: V, headers: Headers | None = None) -> bytes | None:
-        """The bytes of a value. Without headers: deprecated, an empty list is passed on."""
+        """The bytes of a value. A call without headers is deprecated; it passes an empty list."""
         return self.value.serialize(value, _given(headers, "raw_value"))
 
     def key_from(self, data: bytes, headers: Headers | None = None) -> K | None:
-        """The key of bytes. Without headers: deprecated, an empty list is passed on."""
+        """The key of bytes. A call without headers is deprecated; it passes an empty list."""
         return self.key.deserialize(data, _given(headers, "key_from"))
 
     def value_from(self, data: bytes, headers: Headers | None = None) -> V | None:
-        """The value of bytes. Without headers: deprecated, an empty list is passed on."""
+        """The value of bytes. A call without headers is deprecated; it passes an empty list."""
         return self.value.deserialize(data, _given(headers, "value_from"))
 
 

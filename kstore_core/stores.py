@@ -1,4 +1,4 @@
-"""The factories: a description of each kind of store, checked when it is made."""
+"""The factories of store specs; each spec is checked when it is made."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kstore_core import formats, serdes
 from kstore_core.errors import SpecError
 from kstore_core.formats import ValueFormat
 from kstore_core.serdes import Serde
-from kstore_core.spec import StoreSpec
+from kstore_core.spec import Shape, StoreSpec
 
 __all__ = [
     "StoreSpec",
@@ -36,14 +36,14 @@ def key_value(
 def timestamped_key_value(
     name: str, *, key: Serde[Any] = serdes.BYTES, value: Serde[Any] = serdes.BYTES
 ) -> StoreSpec:
-    """A key-value store of values with their time (KIP-258)."""
+    """A key-value store of values with timestamps (KIP-258)."""
     return StoreSpec(name, "key_value", formats.TIMESTAMPED, key, value)
 
 
 def timestamped_key_value_with_headers(
     name: str, *, key: Serde[Any] = serdes.BYTES, value: Serde[Any] = serdes.BYTES
 ) -> StoreSpec:
-    """A key-value store of values with their time and headers (KIP-1271)."""
+    """A key-value store of values with timestamps and headers (KIP-1271)."""
     return StoreSpec(name, "key_value", formats.TIMESTAMPED_HEADERS, key, value)
 
 
@@ -55,21 +55,21 @@ def versioned_key_value(
     key: Serde[Any] = serdes.BYTES,
     value: Serde[Any] = serdes.BYTES,
 ) -> StoreSpec:
-    """A key-value store that keeps old versions for a time (KIP-889).
+    """A key-value store with a history of versions (KIP-889).
 
     Parameters
     ----------
     history_retention_ms : int
-        How long a version is kept after stream time has passed its end, and how late a record may
-        come; 0 or more.
+        The time, ms, for which a version stays after stream time has passed its end, and the
+        greatest lateness of a record; 0 or more.
     segment_interval_ms : int, optional
-        Width of a segment, in which versions expire together; 1 or more. Kafka's default for the
-        retention where it is left out.
+        The width of a segment, ms, whose versions expire together; 1 or more. Default: Kafka's for
+        the retention.
 
     Raises
     ------
     SpecError
-        A bad name, a negative retention, an interval below 1.
+        The name is bad, the retention is negative, or the interval is below 1.
     """
     return _versioned(
         formats.VERSIONED, name, history_retention_ms, segment_interval_ms, key, value
@@ -86,7 +86,8 @@ def versioned_key_value_with_headers(
 ) -> StoreSpec:
     """A versioned store whose versions keep their headers.
 
-    Kafka Streams has none, so the layout is kstore's own and provisional; see docs/formats.md.
+    Kafka Streams has no such store, so the layout is kstore's own and may change; see
+    docs/formats.md.
     Parameters and errors are those of :func:`versioned_key_value`.
     """
     return _versioned(
@@ -111,30 +112,32 @@ def window(
     Parameters
     ----------
     retention_ms : int
-        How long a window can be read after stream time has passed its start; at least
-        ``window_size_ms``.
+        The time, ms, for which a window can be read after stream time has passed its start; at
+        least ``window_size_ms``.
     window_size_ms : int
-        What is added to a window's start to tell its end; 0 or more.
+        The time, ms, from a window's start to its end; 0 or more.
     retain_duplicates : bool
-        Whether each put of a key and window adds a value, rather than replaces the last.
+        If True, each put of a key and window adds a value. If False, it replaces the earlier one.
     segment_interval_ms : int, optional
-        Width of a segment, in which windows expire together; 1 or more. Where it is left out it is
-        Kafka's default, half the retention, at least a minute.
+        The width of a segment, ms, whose windows expire together; 1 or more. Default: Kafka's, half
+        the retention, at least a minute.
     time_ordered : bool
-        Whether rows lie by start first, by key second, as Kafka Streams keeps them for results that
-        it emits when their window closes: a fetch over all keys then comes by time.
+        If True, rows are sorted by start, then by key, and a fetch over all keys is in the order of
+        time. Kafka Streams does so for results that it emits when their window closes.
     indexed : bool, optional
-        Of a time-ordered store: whether an index finds the windows of a key, which costs a second
-        row for each; without one a fetch of a key reads the windows of all. True if left out.
+        For a time-ordered store: if True, an index finds the windows of a key, at the cost of a
+        second row for each window. If False, a fetch of a key reads the windows of all keys.
+        Default: True.
 
     Raises
     ------
     SpecError
-        A bad name, a negative time, an interval below 1, a retention shorter than the window;
-        ``indexed`` for a store that is not time-ordered.
+        The name is bad, a time is negative, the interval is below 1, or the retention is shorter
+        than the window. Or ``indexed`` is given for a store that is not time-ordered.
     """
-    return _window(formats.PLAIN, name, retention_ms, window_size_ms, retain_duplicates,
-                   segment_interval_ms, time_ordered, indexed, key, value)  # fmt: skip
+    return _segmented("window", formats.PLAIN, name, retention_ms, segment_interval_ms,
+                      time_ordered, indexed, key, value, window_size_ms,
+                      retain_duplicates)  # fmt: skip
 
 
 def timestamped_window(
@@ -149,9 +152,10 @@ def timestamped_window(
     key: Serde[Any] = serdes.BYTES,
     value: Serde[Any] = serdes.BYTES,
 ) -> StoreSpec:
-    """A window store of values with their time (KIP-258). As :func:`window` otherwise."""
-    return _window(formats.TIMESTAMPED, name, retention_ms, window_size_ms, retain_duplicates,
-                   segment_interval_ms, time_ordered, indexed, key, value)  # fmt: skip
+    """A window store of values with timestamps (KIP-258). Otherwise as :func:`window`."""
+    return _segmented("window", formats.TIMESTAMPED, name, retention_ms, segment_interval_ms,
+                      time_ordered, indexed, key, value, window_size_ms,
+                      retain_duplicates)  # fmt: skip
 
 
 def timestamped_window_with_headers(
@@ -166,11 +170,11 @@ def timestamped_window_with_headers(
     key: Serde[Any] = serdes.BYTES,
     value: Serde[Any] = serdes.BYTES,
 ) -> StoreSpec:
-    """A window store of values with their time and headers (KIP-1271). As :func:`window`
-    otherwise."""
-    return _window(formats.TIMESTAMPED_HEADERS, name, retention_ms, window_size_ms,
-                   retain_duplicates, segment_interval_ms, time_ordered, indexed, key,
-                   value)  # fmt: skip
+    """A window store of values with timestamps and headers (KIP-1271). Otherwise as
+    :func:`window`."""
+    return _segmented("window", formats.TIMESTAMPED_HEADERS, name, retention_ms,
+                      segment_interval_ms, time_ordered, indexed, key, value, window_size_ms,
+                      retain_duplicates)  # fmt: skip
 
 
 def session(
@@ -188,22 +192,23 @@ def session(
     Parameters
     ----------
     retention_ms : int
-        How long a session can be read after stream time has passed its end; 0 or more.
+        The time, ms, for which a session can be read after stream time has passed its end; 0 or
+        more.
     segment_interval_ms : int, optional
         As for :func:`window`.
     time_ordered : bool
-        Whether rows lie by end first, start second and key third; else as for :func:`window`.
+        If True, rows are sorted by end, then start, then key; otherwise as for :func:`window`.
     indexed : bool, optional
         As for :func:`window`.
 
     Raises
     ------
     SpecError
-        A bad name, a negative time, an interval below 1; ``indexed`` for a store that is not
-        time-ordered.
+        The name is bad, a time is negative, or the interval is below 1. Or ``indexed`` is given for
+        a store that is not time-ordered.
     """
-    return _session(formats.PLAIN, name, retention_ms, segment_interval_ms, time_ordered, indexed,
-                    key, value)  # fmt: skip
+    return _segmented("session", formats.PLAIN, name, retention_ms, segment_interval_ms,
+                      time_ordered, indexed, key, value)  # fmt: skip
 
 
 def session_with_headers(
@@ -216,9 +221,9 @@ def session_with_headers(
     key: Serde[Any] = serdes.BYTES,
     value: Serde[Any] = serdes.BYTES,
 ) -> StoreSpec:
-    """A session store of aggregates with their headers (KIP-1271). As :func:`session` otherwise."""
-    return _session(formats.SESSION_HEADERS, name, retention_ms, segment_interval_ms, time_ordered,
-                    indexed, key, value)  # fmt: skip
+    """A session store of aggregates with headers (KIP-1271). Otherwise as :func:`session`."""
+    return _segmented("session", formats.SESSION_HEADERS, name, retention_ms, segment_interval_ms,
+                      time_ordered, indexed, key, value)  # fmt: skip
 
 
 def default_segment_interval(history_retention_ms: int) -> int:
@@ -245,40 +250,32 @@ def _versioned(
     return StoreSpec(name, "versioned", value_format, key, value, retention, interval)
 
 
-def _window(
+def _segmented(
+    shape: Shape,
     value_format: ValueFormat,
     name: str,
     retention: int,
-    size: int,
-    duplicates: bool,
     interval: int | None,
     time_ordered: bool,
     indexed: bool | None,
     key: Serde[Any],
     value: Serde[Any],
+    size: int | None = None,
+    duplicates: bool = False,
 ) -> StoreSpec:
+    """The spec of a window or session store."""
+    if interval is None and type(retention) is int:
+        interval = max(retention // 2, 60_000)  # Kafka's default
+    if indexed is not None and not time_ordered:
+        raise SpecError(
+            f"indexed is {indexed!r} for the store {name!r}, which is not time-ordered; leave it "
+            "out, or pass time_ordered=True"
+        )
     return StoreSpec(
-        name, "window", _ordered(value_format, time_ordered), key, value, retention_ms=retention,
-        window_size_ms=size, segment_interval_ms=_segment_interval(retention, interval),
+        name, shape, _ORDERED.get(value_format, value_format) if time_ordered else value_format,
+        key, value, retention_ms=retention, window_size_ms=size, segment_interval_ms=interval,
         retain_duplicates=duplicates, time_ordered=time_ordered,
-        indexed=_indexed(name, time_ordered, indexed),
-    )  # fmt: skip
-
-
-def _session(
-    value_format: ValueFormat,
-    name: str,
-    retention: int,
-    interval: int | None,
-    time_ordered: bool,
-    indexed: bool | None,
-    key: Serde[Any],
-    value: Serde[Any],
-) -> StoreSpec:
-    return StoreSpec(
-        name, "session", _ordered(value_format, time_ordered), key, value, retention_ms=retention,
-        segment_interval_ms=_segment_interval(retention, interval), time_ordered=time_ordered,
-        indexed=_indexed(name, time_ordered, indexed),
+        indexed=time_ordered if indexed is None else indexed,
     )  # fmt: skip
 
 
@@ -287,25 +284,4 @@ _ORDERED = {
     formats.TIMESTAMPED_HEADERS: formats.ORDERED_TIMESTAMPED_HEADERS,
     formats.SESSION_HEADERS: formats.ORDERED_SESSION_HEADERS,
 }
-"""In what a time-ordered store keeps the values of a format, where that is not the same."""
-
-
-def _ordered(value_format: ValueFormat, time_ordered: bool) -> ValueFormat:
-    return _ORDERED.get(value_format, value_format) if time_ordered else value_format
-
-
-def _indexed(name: str, time_ordered: bool, indexed: bool | None) -> bool:
-    """Return True if there is an index, which only a time-ordered store is asked."""
-    if indexed is not None and not time_ordered:
-        raise SpecError(
-            f"indexed is {indexed!r} for the store {name!r}, which is not time-ordered; leave it "
-            "out, or pass time_ordered=True"
-        )
-    return time_ordered if indexed is None else indexed
-
-
-def _segment_interval(retention: int, interval: int | None) -> int | None:
-    """Kafka's interval for window and session stores where none is given."""
-    if interval is None and type(retention) is int:
-        return max(retention // 2, 60_000)
-    return interval
+"""The format in which a time-ordered store keeps the values of another one."""

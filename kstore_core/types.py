@@ -1,6 +1,6 @@
-"""The values that kstore hands in and out.
+"""The types of values that stores take and return.
 
-The record classes are extension types of :mod:`kstore_core.codec`; here they have their home name.
+The record classes are extension types of :mod:`kstore_core.codec`; this module is their public one.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ LATEST = -1
 """The result of a versioned put whose version is the latest."""
 
 NOT_PUT = -(2**63)
-"""The result of a versioned put that came too late and was not stored."""
+"""The result of a versioned put whose record was too late and was not stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordContext:
-    """The input record that is being processed: where it came from, its time and its headers.
+    """The input record that is being processed: its source, its time and its headers.
 
     Attributes
     ----------
     topic : str or None
-        None where the record did not come from a topic; then the position does not move.
+        None if the record is from no topic; the position does not move then.
     partition, offset : int
     timestamp : int or None
         Milliseconds since the epoch.

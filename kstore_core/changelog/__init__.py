@@ -1,4 +1,4 @@
-"""Changelogs: what a store is restored from. See docs/changelogs.md."""
+"""Changelogs, from which stores are restored. See docs/changelogs.md."""
 
 from kstore_core.changelog.files.changelog import FileChangelog
 from kstore_core.changelog.files.directory import ChangelogDirectory, Changelogs

@@ -1,4 +1,4 @@
-"""The records of a log that are not sent yet, in their order: for logs of all kinds."""
+"""The base of all changelogs: the records that wait for a commit, in their order."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ __all__ = ["LogHandle"]
 
 
 class LogHandle(Handle):
-    """A log that is open: base of `FileChangelog` and `KafkaChangelog`.
+    """An open log: the base of `FileChangelog` and `KafkaChangelog`.
 
     Parameters
     ----------
     name : str
-        Which log, for messages.
+        The name of the log in messages.
     read_only : bool
         Send nothing.
     linger_bytes : int
-        Keys, values and headers that wait for a commit; beyond it they are sent before.
+        The limit for keys, values and headers that wait for a commit; more are sent earlier.
     """
 
-    _instead = "what it was opened with"
+    _instead = "the arguments that it was opened with"
 
     def __init__(self, name: str, *, read_only: bool, linger_bytes: int) -> None:
         self._name = name
@@ -51,13 +51,13 @@ class LogHandle(Handle):
 
     @property
     def pending_bytes(self) -> int:
-        """Keys, values and headers that wait for a commit."""
+        """The size of the keys, values and headers that wait for a commit."""
         return self._pending.payload_bytes
 
     def append(
         self, key: bytes, value: bytes | None, timestamp: int, headers: _HeadersLike = None
     ) -> None:
-        """Add a record. It is sent with the next commit, or with more than `linger_bytes`.
+        """Add a record; it is sent with the next commit, or when more than `linger_bytes` wait.
 
         Parameters
         ----------
@@ -71,49 +71,51 @@ class LogHandle(Handle):
         Raises
         ------
         TypeError, FormatError
-            As `encode_headers` does; TypeError without a key.
+            As `encode_headers` raises them; TypeError also if `key` is None.
         StorageFullError, UnsupportedError, EngineError
-            See `commit`. Nothing is lost: what waits still waits.
+            See `commit`. Nothing is lost: the records still wait.
         """
         self._check_writer()
         if key is None:
-            raise TypeError("a changelog's record has a key, not None")
+            raise TypeError("the key of a changelog record must be bytes, not None")
         with self._guard, uninterrupted():
             self._pending.append(self._next_offset(), timestamp, key, value, headers)
             if self._pending.payload_bytes > self._linger_bytes:
                 self._send_pending()
 
     def extend(self, records: RecordColumns) -> None:
-        """Add many records; they get the log's offsets in place of their own. See `append`."""
+        """Add many records; their offsets are replaced by the log's. See `append`."""
         self._check_writer()
         if records.null_keys:
-            raise TypeError(f"{records.null_keys} records have no key; a changelog's have one")
+            raise TypeError(
+                f"{records.null_keys} records have no key; each record of a changelog needs one"
+            )
         with self._guard, uninterrupted():
             self._pending.extend(records, self._next_offset())
             if self._pending.payload_bytes > self._linger_bytes:
                 self._send_pending()
 
     def discard(self) -> None:
-        """Forget what waits."""
+        """Discard the records that wait."""
         self._check_writer()
         with self._guard:
             self._pending = RecordColumns()
 
     def _next_offset(self) -> int:
-        """The offset of the next record that waits, among those that do."""
+        """The offset for the next record that is added."""
         return self._pending.next_offset
 
     @abstractmethod
     def _send_pending(self) -> object:
-        """Send what waits; nothing waits any more."""
+        """Send the records that wait, and empty their queue."""
 
     def _check_reaches(self, offset: int, end: int) -> None:
-        """Refuse to read from an offset that is behind the log's end."""
+        """Refuse to read from an offset after the log's end."""
         if offset > end:
             raise InconsistentStateError(
-                f"{self._name} ends at offset {end}, and is to be read from {offset}: it is the "
-                "log of something else, or has lost its end. Restore the store anew, from a log "
-                "that has all of it"
+                f"{self._name} ends at offset {end}, but is to be read from {offset}: it is the "
+                "log of another store, or has lost its end. Restore the store anew, from a log "
+                "that has all of its records"
             )
 
     def _check(self) -> None:

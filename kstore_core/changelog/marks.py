@@ -1,8 +1,8 @@
-"""Marks in a changelog: where what one commit sent begins, and what the commit contains.
+"""Marks in a changelog: the begin of each commit's rows, and the state at its end.
 
-A mark is a record like others, a tombstone of a key that no store has, and what it says is in its
-header. A restore by Kafka Streams takes it for a delete of nothing: it leaves no row and no header
-behind, in no format. docs/decisions/changelogs/commit-markers.md tells why.
+A mark is a record: a tombstone of a key that no store has, with its content in a header. A restore
+by Kafka Streams treats it as a delete of a missing key, so it leaves no row and no header in any
+format. docs/decisions/changelogs/commit-markers.md has the reasons.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from kstore_core.offsets.position import copy_position
 __all__ = ["MARK_KEY", "Begin", "Commit", "Mark", "append_mark", "is_commit", "marks_in", "parse"]
 
 MARK_KEY = b"\0kstore.commit 8f0c5b1e27d94a63" + bytes(16)
-"""The key of all marks, so that compaction keeps the last one. Its end is that of a window's and of
-a session's key, with the times 0, which move no stream time."""
+"""The key of all marks, so that compaction keeps the last one. It ends like the key of a window or
+of a session with the times 0, which do not move stream time."""
 
 _HEADER = "kstore.commit"
 _BEGIN, _COMMIT = b"B", b"C"
@@ -33,15 +33,15 @@ _NOTHING = -1
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """The mark in front of the rows that are sent at once, of a commit or of a part of one.
+    """The mark before the rows of a commit, or of a part of one that is sent at once.
 
     Attributes
     ----------
     rows : int
-        How many records follow that belong to them.
+        The number of records that follow and belong to these rows.
     without : int or None
-        From which offset on records in front of this mark are void: of a commit that a writer
-        which is gone had begun.
+        The first offset of void records before this mark: those of a commit that an earlier writer
+        began and did not finish.
     """
 
     rows: int
@@ -50,14 +50,14 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The mark behind the rows of a commit: what a store contains that has all records before it.
+    """The mark after the rows of a commit: the state of a store with all records before it.
 
     Attributes
     ----------
     offsets : dict
-        The last offset that is contained, of each input partition.
+        The last contained offset of each input partition.
     position : dict
-        The last offset that was applied, by topic and partition.
+        The last applied offset, by topic and partition.
     stream_time : int or None
         Milliseconds.
     notes : dict
@@ -73,13 +73,13 @@ Mark = Begin | Commit
 
 
 def append_mark(columns: RecordColumns, mark: Mark, timestamp: int) -> None:
-    """Add a mark behind the records that there are."""
+    """Append a mark to records."""
     mark_bytes = _begin_bytes(mark) if isinstance(mark, Begin) else _commit_bytes(mark)
     columns.append(columns.next_offset, timestamp, MARK_KEY, None, [(_HEADER, mark_bytes)])
 
 
 def marks_in(columns: RecordColumns) -> Iterable[tuple[int, bytes]]:
-    """The marks among records, each by its index and its bytes, which `parse` reads."""
+    """The index and the bytes of each mark among records; `parse` reads the bytes."""
     for index in columns.with_key(MARK_KEY):
         record = columns[index]
         if record.value is None and (mark_bytes := record.headers.value(_HEADER)) is not None:
@@ -87,7 +87,7 @@ def marks_in(columns: RecordColumns) -> Iterable[tuple[int, bytes]]:
 
 
 def is_commit(mark_bytes: bytes) -> bool:
-    """Return True if the bytes of a mark are those of a `Commit`."""
+    """Return True if these bytes are a `Commit`."""
     return mark_bytes.startswith(_COMMIT)
 
 
@@ -97,7 +97,7 @@ def parse(mark_bytes: bytes) -> Mark:
     Raises
     ------
     FormatError
-        They are none, or a newer one.
+        They are no mark, or one of a newer kstore.
     """
     try:
         if mark_bytes[:1] == _BEGIN:
@@ -106,12 +106,10 @@ def parse(mark_bytes: bytes) -> Mark:
         if mark_bytes[:1] == _COMMIT:
             return _commit_of(json.loads(mark_bytes[1:]))
     except (struct.error, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise FormatError(
-            f"the mark of a commit {mark_bytes[:60]!r} cannot be read: {error}"
-        ) from error
+        raise FormatError(f"the commit mark {mark_bytes[:60]!r} cannot be read: {error}") from error
     raise FormatError(
-        f"the mark of a commit {mark_bytes[:60]!r} is of a kind that this version does not know; "
-        "a newer kstore wrote the log: upgrade this one"
+        f"the commit mark {mark_bytes[:60]!r} has a kind that this version cannot read; a newer "
+        "kstore wrote the log: upgrade this one"
     )
 
 

@@ -30,16 +30,16 @@ class Changelog(Protocol):
 
     @property
     def start_offset(self) -> int:
-        """The first offset that may be there; what was before it has expired."""
+        """The first offset that may exist; earlier records have expired."""
 
     @property
     def high_watermark(self) -> int:
-        """The offset behind the last record that a reader gets."""
+        """The offset after the last record that a reader gets."""
 
     def append(
         self, key: bytes, value: bytes | None, timestamp: int, headers: _HeadersLike = None
     ) -> None:
-        """Add a record, to be sent with the next commit at the latest.
+        """Add a record; it is sent with the next commit at the latest.
 
         Parameters
         ----------
@@ -52,44 +52,44 @@ class Changelog(Protocol):
         """
 
     def extend(self, records: RecordColumns) -> None:
-        """Add many records; they get the log's offsets in place of their own."""
+        """Add many records; their offsets are replaced by the log's."""
 
     def commit(self) -> int:
-        """Send what was added; returns the high watermark once the log has it.
+        """Send the added records; returns the high watermark once the log has them.
 
-        Where it fails, what was added stays, and a later commit sends it.
+        After a failure the records stay, and a later commit sends them.
         """
 
     def discard(self) -> None:
-        """Forget what was added and is not sent."""
+        """Discard the records that were added and not sent."""
 
     def read(self, from_offset: int | None = None) -> Iterator[RecordColumns]:
         """The records from an offset (inclusive) up to the high watermark as of this call."""
 
     def close(self) -> None:
-        """Close the log; uncommitted records are not sent. Closing twice is fine."""
+        """Close the log without sending uncommitted records. A second close does nothing."""
 
 
 def check_changelog(given: object) -> None:
-    """Refuse to restore from what is no changelog of one partition.
+    """Refuse to restore from an object that is no changelog of one partition.
 
     Raises
     ------
     TypeError
-        It is none; says what is one.
+        The object is no changelog; the text says how to make one.
     SpecError
-        Its partition is negative, or its topic has no name.
+        The partition is negative, or the topic has no name.
     """
     if not all(hasattr(given, name) for name in ("topic", "partition", "read")):
         what = (
             f"{given!r}" if isinstance(given, (str, os.PathLike)) else f"a {type(given).__name__}"
         )
         hint = (
-            "changelog_of(spec, path) gives that of one store"
+            "call its changelog_of(spec, path) for the changelog of one store"
             if hasattr(given, "changelog_of")
             else "open a log in files with FileChangelog(root, topic, partition, read_only=True), "
             "one in Kafka with KafkaChangelog(servers, topic, partition, read_only=True), both of "
-            "kstore_core.changelog; records that are at hand are put into the store"
+            "kstore_core.changelog; put records that are in memory into the store yourself"
         )
         raise TypeError(
             f"a changelog is one partition of a topic, with topic, partition and read(), not "
@@ -100,6 +100,6 @@ def check_changelog(given: object) -> None:
         check_partition(log.topic, log.partition)
     except ValueError as error:
         raise SpecError(
-            f"the changelog {log.topic!r}, partition {log.partition}, is none of a topic: {error}. "
-            "Open it with the topic's name and a partition of 0 or above"
+            f"the changelog {log.topic!r}, partition {log.partition}, has a bad topic or "
+            f"partition: {error}. Open it with the topic's name and a partition of 0 or above"
         ) from error

@@ -11,10 +11,11 @@ versioned              the value              the version's                     
 versioned_headers      the value alone        the version's                       the version's
 =====================  =====================  ==================================  ================
 
-A delete has no value, and in formats with headers those of the input record. The key is the row's:
-of a window store with the window's start and sequence number, of a session store with its times.
-A time-ordered store's formats are logged as the ones that they are named after; its rows begin with
-their times, but the record's key begins with the user's key all the same.
+A delete has no value; in formats with headers it has the headers of the input record. The record's
+key is the row's key. In a window store it includes the window's start and sequence number, in a
+session store the session's times. The format ``ordered_x`` of a time-ordered store is logged like
+the format ``x``. Its row keys begin with their times, but the keys of its records begin with the
+user's key.
 """
 
 from __future__ import annotations
@@ -64,19 +65,19 @@ _LOG_KEYS: dict[KeySchema, tuple[_Convert, _Convert]] = {
         lambda key: time_first_session_key(*split_session_key(key)),
     ),
 }
-"""To the key of a record, and back to that of the row, where they differ."""
+"""For schemas whose row keys differ from record keys: to the record's key, and back."""
 
 
 def _converters(schema: KeySchema | None) -> tuple[_Convert, _Convert] | None:
     if schema in (None, WINDOW, SESSION):
         return None
     if schema not in _LOG_KEYS:
-        raise SpecError(f"rows of {schema.name} are an index, which is not logged")
+        raise SpecError(f"rows of {schema.name} are index rows, which are not logged")
     return _LOG_KEYS[schema]
 
 
 def row_layout(value_format: ValueFormat) -> _RowLayout:
-    """The codec's name for the bytes in front of a row's value; of a version without its time."""
+    """The codec's name of a format's row layout; a version's time is not part of it."""
     timed = value_format.timestamped and not value_format.versioned
     if value_format.headers:
         return "value_timestamp_headers" if timed else "aggregation_with_headers"
@@ -99,21 +100,21 @@ def to_log(
     ----------
     value_format : ValueFormat
     keys : sequence of bytes
-        As in the table; of a versioned store the user's keys.
+        The keys in the table; for a versioned store the user's keys.
     rows : sequence of bytes or None
-        As in the table; of a versioned store what its ``put`` is given. None is a delete.
+        The values in the table; for a versioned store those passed to ``put``. None is a delete.
     timestamps : sequence of int
-        Milliseconds: of a versioned store the versions', else the input records'.
+        Milliseconds: for a versioned store those of the versions, else those of the input records.
     headers : sequence of headers, optional
-        The input records'. Only deletes are given them.
+        Those of the input records. Only deletes use them.
     schema : KeySchema, optional
-        Of a window or session store: how its rows are keyed.
+        The layout of the row keys of a window or session store.
     first_offset : int, default 0
 
     Raises
     ------
     FormatError
-        A row is not of this format; names the row. A key is not of the schema.
+        A row does not have this format; the text names the row. Or a key does not fit the schema.
     SpecError
         Rows of this schema are not logged.
     """
@@ -132,12 +133,12 @@ def to_log(
 def from_log(
     value_format: ValueFormat, records: RecordColumns, *, schema: KeySchema | None = None
 ) -> tuple[list[bytes], list[bytes | None]]:
-    """The keys and rows that changelog records restore; of a version `records` has the time.
+    """The keys and rows that changelog records restore; the time of a version stays in `records`.
 
     Raises
     ------
     FormatError
-        A record has no key; names its offset. A key is not of the schema.
+        A record has no key; the text names its offset. Or a key does not fit the schema.
     SpecError
         Rows of this schema are not logged.
     """

@@ -1,4 +1,4 @@
-"""The name and the settings of a store's changelog topic: Kafka Streams' own."""
+"""The name and the settings of a store's changelog topic, as in Kafka Streams."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kstore_core.spec import StoreSpec
 __all__ = ["ADDITIONAL_RETENTION_MS", "LogConfig", "changelog_topic", "check_topic", "topic_config"]
 
 ADDITIONAL_RETENTION_MS = 86_400_000
-"""The time that a log keeps history longer than its store, ms: for clocks that do not agree."""
+"""The time, ms, for which a log keeps history longer than its store: clocks may differ."""
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _MAX_MS = 2**63 - 1
@@ -28,22 +28,23 @@ def changelog_topic(application_id: str, store: str) -> str:
     Raises
     ------
     SpecError
-        Kafka would not take the name, or a part of it is empty.
+        Kafka does not allow the name, or a part of it is empty.
     """
     if not application_id or not store:
         raise SpecError(
-            f"no changelog topic of the application {application_id!r}, store {store!r}"
+            f"a changelog topic needs an application and a store, not {application_id!r} and "
+            f"{store!r}"
         )
     return check_topic(f"{application_id}-{store}-changelog")
 
 
 def check_topic(name: str) -> str:
-    """The name, if Kafka would take it for a topic's: 1 to 249 of ``A-Za-z0-9._-``, not dots.
+    """Return the name if Kafka allows it for a topic: 1 to 249 of ``A-Za-z0-9._-``, not dots only.
 
     Raises
     ------
     SpecError
-        It would not.
+        Kafka does not allow it.
     """
     if not _TOPIC.fullmatch(name) or name in (".", ".."):
         raise SpecError(
@@ -64,16 +65,17 @@ def topic_config(
     ----------
     spec : StoreSpec
     overrides : mapping of str to str, optional
-        Settings that win.
+        Settings that replace or add to these.
     additional_retention_ms : int
-        Of window and session stores: Kafka's ``windowstore.changelog.additional.retention.ms``.
+        For window and session stores: Kafka's ``windowstore.changelog.additional.retention.ms``.
 
     Returns
     -------
     dict of str to str
-        By Kafka's names: key-value stores are compacted; versioned ones too, but not before their
-        history and a day are over; of windows and sessions also what is older than that is deleted.
-        A window store that retains duplicates is not compacted, for it has many rows a key.
+        By Kafka's names. Key-value stores are compacted. Versioned stores are compacted, but
+        records younger than the history retention and a day are not. The logs of window and session
+        stores are compacted, and records older than their retention and the additional one are
+        deleted. A window store that retains duplicates is not compacted: it has many rows per key.
     """
     config = {"message.timestamp.type": "CreateTime", "cleanup.policy": "compact"}
     if spec.shape == "versioned":
@@ -90,21 +92,21 @@ def topic_config(
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """The settings of a log in files. The defaults are Kafka's, but for smaller segments.
+    """The settings of a log in files. The defaults are Kafka's, except for smaller segments.
 
     Attributes
     ----------
     compact : bool
-        Whether of records with equal keys only the last is kept.
+        If True, compaction keeps only the last of the records with equal keys.
     retention_ms : int or None
-        How old, by its newest record, a closed segment may get; None for ever.
+        The greatest age of a closed segment, by its newest record; None: no limit.
     min_compaction_lag_ms : int
-        How old a record is at least before compaction may take it.
+        The least age of a record before compaction may remove it.
     delete_retention_ms : int
-        How long a tombstone is kept after compaction has met it first, so that a reader from
-        the start sees it.
+        The time for which a tombstone stays after the first compaction that reads it, so that a
+        reader from the start sees it.
     segment_bytes : int
-        A segment is closed before it gets larger. Only closed ones are compacted or deleted.
+        The largest size of a segment. Only closed segments are compacted or deleted.
     compression : str
         "none", "gzip", "snappy", "lz4" or "zstd".
     """
@@ -126,12 +128,12 @@ class LogConfig:
 
     @classmethod
     def of_topic(cls, config: Mapping[str, str]) -> Self:
-        """The settings that Kafka's names say.
+        """The settings of a topic, given by Kafka's names.
 
         Raises
         ------
         SpecError
-            A setting that files do not know, or a value that it cannot have.
+            A setting that a log in files does not have, or a bad value.
         """
         policy = "compact"
         retention_ms: int | None = None

@@ -1,8 +1,8 @@
-"""The records of a changelog up to the end of a commit: what a store may be restored from.
+"""The records of the whole commits of a changelog, from which a store may be restored.
 
-Rows whose commit has not ended yet are held back until its mark comes. Where none comes, the writer
-was killed before it had sent them all, and they are left out. A log without marks, as Kafka Streams
-writes it, is given as it is.
+Rows of an open commit are buffered until its mark is read. If the log has no mark for them, the
+writer was killed before it had sent all of them, and they are skipped. A log without marks, as
+Kafka Streams writes it, is passed on unchanged.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from kstore_core.codec import RecordColumns
 
 __all__ = ["WholeCommits", "whole_end", "without_marks"]
 
-HELD_BYTES = 24 * 1024 * 1024
-"""Keys, values and headers that wait in memory for the end of their commit. Of a larger commit the
-log is read ahead instead, to see how it ends."""
+BUFFERED_BYTES = 24 * 1024 * 1024
+"""The limit for buffered keys, values and headers. For a larger commit the log is read ahead
+instead, to find its end."""
 
 _Span = tuple[int, int]
 
 
 def without_marks(columns: RecordColumns) -> RecordColumns:
-    """The records that are no marks."""
-    kept = bytearray(b"\1") * len(columns)
+    """The records without the marks among them."""
+    mask = bytearray(b"\1") * len(columns)
     for index, _ in marks_in(columns):
-        kept[index] = 0
-    return columns.chosen(kept) if 0 in kept else columns
+        mask[index] = 0
+    return columns.chosen(mask) if 0 in mask else columns
 
 
 def whole_end(log: Changelog, contained: int) -> int:
-    """The offset behind the last record that a store of `contained` may be restored to."""
+    """The offset after the last whole commit, for a store that contains the offset `contained`."""
     whole = WholeCommits(log, contained + 1, contained + 1)
     for _ in whole:
         pass
@@ -40,7 +40,7 @@ def whole_end(log: Changelog, contained: int) -> int:
 
 
 class WholeCommits:
-    """The records of a log from an offset on, without marks: iterate once.
+    """An iterator, to be used once, of a log's records from an offset on, without marks.
 
     Parameters
     ----------
@@ -48,17 +48,17 @@ class WholeCommits:
     begin : int
         The offset to read from.
     whole_at : int
-        The offset behind the last commit that the store is known to contain: 0 of an empty one.
+        The offset after the last commit that the store contains; 0 for an empty store.
 
     Attributes
     ----------
     next_offset : int
-        Behind what has been given.
+        The offset after the records yielded so far.
     commit : Commit or None
-        What a store contains that has the records given. None where the log does not say it: no
-        mark has come, or records without marks behind it.
+        The state of a store that has the yielded records. None if it is unknown: no mark was read,
+        or records without marks follow the last one.
     left_out : int or None
-        At the end: the offset from which on records were left out, of a commit that has not ended.
+        After the iteration: the first offset of an open commit whose records were skipped.
     """
 
     def __init__(self, log: Changelog, begin: int, whole_at: int) -> None:
@@ -68,19 +68,21 @@ class WholeCommits:
         self._log = log
         self._whole_at = whole_at
         self._ended: bytes | None = None
-        self._since: int | None = None  # where the commit that is open begins
-        self._reach = 0  # the offset behind the rows that its marks speak of
-        # Nothing lies between it and what is known to be whole: without it the store is exactly
-        # that. Else compaction may have taken rows that those of the open commit supersede.
+        self._since: int | None = None  # the begin of the open commit
+        self._reach = 0  # the offset after the rows that its marks count
+        # True if the open commit begins right after the last whole one: without it the store is
+        # whole. Else compaction may have removed rows that rows of the open commit supersede.
         self._is_exact = True
-        self._held: list[RecordColumns] = []
-        self._voids: list[_Span] | None = None  # of the open commit, where the log was read ahead
+        self._buffered: list[RecordColumns] = []
+        self._voids: list[_Span] | None = (
+            None  # void spans of the open commit, if the log was read ahead
+        )
 
     def __iter__(self) -> Iterator[RecordColumns]:
         for columns in self._log.read(self.next_offset):
-            yield from self._given(columns)
+            yield from self._whole_records(columns)
             self.next_offset = columns.next_offset
-        if self._since is not None and self._is_given:
+        if self._since is not None and self._yields_open_commit:
             yield from self._close(None)
         if self._since is not None:
             self.next_offset = self.left_out = self._since
@@ -90,14 +92,16 @@ class WholeCommits:
             self.commit = mark
 
     @property
-    def _is_given(self) -> bool:
-        """True if the rows of a commit that is open at the log's end are given all the same."""
+    def _yields_open_commit(self) -> bool:
+        """True if rows of a commit that is still open at the log's end are yielded anyway."""
         if self._voids is not None:
-            return self._voids != [(self._since, sys.maxsize)]  # it ends behind what was read
+            return self._voids != [
+                (self._since, sys.maxsize)
+            ]  # its end follows the records that were read
         return not self._is_exact
 
-    def _given(self, columns: RecordColumns) -> Iterator[RecordColumns]:
-        """The next records that may be given, behind those that were held back."""
+    def _whole_records(self, columns: RecordColumns) -> Iterator[RecordColumns]:
+        """Yield the buffered records whose commit has ended, then the next whole ones."""
         marks = list(marks_in(columns))
         if not marks and self._since is None:
             self._ended = None
@@ -129,7 +133,7 @@ class WholeCommits:
                 self._is_exact = self._since == self._whole_at
             elif begin.without is not None and self._voids is None:
                 void = (begin.without, offsets[index])
-                self._held = [_outside(held, [void]) for held in self._held]
+                self._buffered = [_outside(some, [void]) for some in self._buffered]
                 for place in range(opened, index):
                     mask[place] = mask[place] and not _is_in([void], offsets[place])
             self._reach = offsets[index] + 1 + begin.rows
@@ -138,27 +142,27 @@ class WholeCommits:
                 yield columns.chosen(mask)
             return
         yield from _up_to(columns, mask, opened)
-        self._hold(columns, mask, opened)
-        if sum(held.payload_bytes for held in self._held) > HELD_BYTES:
+        self._buffer(columns, mask, opened)
+        if sum(some.payload_bytes for some in self._buffered) > BUFFERED_BYTES:
             self._voids = self._read_ahead(columns.next_offset)
-            held, self._held = self._held, []
-            for some in held:
+            buffered, self._buffered = self._buffered, []
+            for some in buffered:
                 if len(given := _outside(some, self._voids)):
                     yield given
 
-    def _hold(self, columns: RecordColumns, mask: bytearray, opened: int) -> None:
-        kept = bytes(opened) + mask[opened:]
-        if any(kept):
-            self._held.append(columns.chosen(kept))
+    def _buffer(self, columns: RecordColumns, mask: bytearray, opened: int) -> None:
+        chosen = bytes(opened) + mask[opened:]
+        if any(chosen):
+            self._buffered.append(columns.chosen(chosen))
 
     def _close(self, mark_bytes: bytes | None) -> Iterator[RecordColumns]:
-        """Give the records held back: their commit has ended, or records without marks follow."""
-        held, self._held = self._held, []
+        """Yield the buffered records: their commit has ended, or records without marks follow."""
+        buffered, self._buffered = self._buffered, []
         self._since, self._voids, self._ended = None, None, mark_bytes
-        yield from (some for some in held if len(some))
+        yield from (some for some in buffered if len(some))
 
     def _read_ahead(self, offset: int) -> list[_Span]:
-        """The spans of the open commit that are not to be given."""
+        """The spans of the open commit that are void."""
         assert self._since is not None
         voids: list[_Span] = []
         reach = self._reach
@@ -192,7 +196,7 @@ def _outside(columns: RecordColumns, spans: list[_Span]) -> RecordColumns:
 
 
 def _up_to(columns: RecordColumns, mask: bytearray, end: int) -> Iterator[RecordColumns]:
-    """The chosen records in front of an index, which say no offset behind it as their next."""
+    """The chosen records before an index, with a ``next_offset`` that is not after it."""
     chosen = columns.chosen(mask[:end] + bytes(len(columns) - end))
     if len(chosen):
         some = RecordColumns()

@@ -1,4 +1,4 @@
-"""The command ``kstore``: a look into state directories, whoever wrote them.
+"""The command ``kstore``: inspect state directories of kstore and of Kafka Streams.
 
 Only ``migrate``, ``restore`` and ``upgrade`` write, and ``doctor --set-aside`` renames.
 """

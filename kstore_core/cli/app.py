@@ -14,33 +14,21 @@ from typing import Any
 import click
 
 from kstore_core.cli.contributed import contributed_commands
-from kstore_core.cli.output.advice import running, spoken
+from kstore_core.cli.output.advice import adapted, running
 from kstore_core.cli.output.exit_codes import CLOSED_PIPE, exit_code
 from kstore_core.cli.output.rendering import json_text, printable
-from kstore_core.discovery import PluginWarning
+from kstore_core.discovery.entry_points import PluginWarning
 from kstore_core.errors import KStoreError
 from kstore_core.hints import install_module
 
 __all__ = ["COMMANDS", "kstore"]
 
-COMMANDS = (
-    "checkpoint",
-    "demo",
-    "doctor",
-    "dump",
-    "engines",
-    "get",
-    "history",
-    "inspect",
-    "migrate",
-    "restore",
-    "upgrade",
-    "verify",
-)
+COMMANDS = ("checkpoint", "demo", "doctor", "dump", "engines", "get", "history", "inspect",
+            "migrate", "restore", "upgrade", "verify")  # fmt: skip
 
 
 class Commands(click.Group):
-    """The group of all commands, each in a module of its own, and those of plug-ins after them."""
+    """The group of all commands: kstore's own, one per module, and then those of plug-ins."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*COMMANDS, *sorted(contributed_commands(COMMANDS))]
@@ -57,16 +45,16 @@ class Commands(click.Group):
             warnings.showwarning = partial(_show_warning, warnings.showwarning, set())
             try:
                 return super().main(*args, **kwargs)
-            except BrokenPipeError:  # of an error message
-                _let_go_of_the_pipe()
+            except BrokenPipeError:  # while an error message was printed
+                _discard_output()
                 sys.exit(CLOSED_PIPE)
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        with _a_closed_pipe_ends_it():
+        with _exit_on_closed_pipe():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _a_closed_pipe_ends_it():
+        with _exit_on_closed_pipe():
             return self._invoke(ctx, [*ctx._protected_args, *ctx.args])
 
     def _invoke(self, ctx: click.Context, typed: list[str]) -> Any:
@@ -95,10 +83,10 @@ class Commands(click.Group):
         return None
 
     def _report(self, error: Exception, message: str, ctx: click.Context, typed: list[str]) -> None:
-        """Say what happened, on stderr, and end with the exit code that it has."""
+        """Print the error on stderr, and exit with its code."""
         name = ctx.invoked_subcommand or ""
         command = self.get_command(ctx, name) if name in COMMANDS else None
-        code, message = exit_code(error), spoken(message, running(name, command, typed[1:]))
+        code, message = exit_code(error), adapted(message, running(name, command, typed[1:]))
         if ctx.meta.get("kstore.json"):
             document = {"error": type(error).__name__, "message": message, "exit_code": code}
             click.echo(json_text(document), err=True)
@@ -108,16 +96,16 @@ class Commands(click.Group):
 
 
 @contextmanager
-def _a_closed_pipe_ends_it() -> Iterator[None]:
+def _exit_on_closed_pipe() -> Iterator[None]:
     """Exit without an error when the reader closes the pipe."""
     try:
         yield
     except BrokenPipeError:
-        _let_go_of_the_pipe()
+        _discard_output()
         raise click.exceptions.Exit(CLOSED_PIPE) from None
 
 
-def _let_go_of_the_pipe() -> None:
+def _discard_output() -> None:
     """Discard further output, including the interpreter's last flush."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
@@ -130,23 +118,23 @@ def _let_go_of_the_pipe() -> None:
 
 
 def _show_warning(
-    usual: Any, shown: set[str], message: Warning | str, category: type[Warning], *where: Any
+    usual: Any, printed: set[str], message: Warning | str, category: type[Warning], *where: Any
 ) -> None:
-    """A plug-in that is left out is one line, once; other warnings look as they always do."""
+    """Print each warning about a plug-in once, on one line; other warnings as usual."""
     if not issubclass(category, PluginWarning):
         usual(message, category, *where)
-    elif str(message) not in shown:
-        shown.add(str(message))
+    elif str(message) not in printed:
+        printed.add(str(message))
         click.echo(f"kstore: {printable(str(message))}", err=True)
 
 
 @click.command(cls=Commands)
 @click.version_option(package_name="kstore", prog_name="kstore")
 def kstore() -> None:
-    """Look into state directories: Kafka Streams' own, and those that kstore wrote.
+    """Inspect state directories of Kafka Streams and of kstore.
 
-    Only migrate, restore and upgrade ever write to them, and doctor --set-aside renames. PATH is a
-    state directory, such as a task directory of Kafka Streams (<state.dir>/<application>/0_0).
+    Only migrate, restore and upgrade write to them, and doctor --set-aside renames. PATH is a state
+    directory, such as a task directory of Kafka Streams (<state.dir>/<application>/0_0).
 
     Exit codes: 0 ok, 1 findings or not found, 2 usage, 3 locked, 4 corrupt.
     """

@@ -8,7 +8,13 @@ from collections.abc import Mapping
 
 import click
 
-from kstore_core.discovery import NOT_A_PLUGINS, Plugin, PluginWarning, reason, usable_plugins
+from kstore_core.discovery.entry_points import (
+    NOT_A_PLUGINS,
+    Plugin,
+    PluginWarning,
+    reason,
+    usable_plugins,
+)
 from kstore_core.errors import PluginError
 
 __all__ = ["contributed_commands", "gather"]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kstore_core import formats, stores
-from kstore_core.cli.looking import Sight, seen_families, seen_format
-from kstore_core.cli.segments import SeenSegment
+from kstore_core.cli.overview import Overview, newest_format, possible_families
+from kstore_core.cli.segments import SegmentOverview
 from kstore_core.clock import segment_id
 from kstore_core.codec import segment_rows
 from kstore_core.errors import FormatError, SpecError
@@ -20,7 +20,7 @@ from kstore_core.tables import OFFSETS
 from kstore_core.tables.segments.prefixes import ID_BYTES
 from kstore_core.tables.versioned import LATEST_PREFIX
 
-__all__ = ["Described", "describe", "described_by_options", "flag", "worded"]
+__all__ = ["Described", "describe", "described_by_options", "flag", "in_words"]
 
 _ORDERED = "time_ordered_"
 _INTERVAL = "segment_interval_ms"
@@ -78,7 +78,7 @@ class Described:
 
 
 def describe(
-    sight: Sight,
+    view: Overview,
     *,
     shape: str | None = None,
     value_format: str | None = None,
@@ -104,10 +104,10 @@ def describe(
     """
     given: dict[str, Any] = {name: ms for name, ms in times.items() if ms is not None}
     if shape is None and value_format is not None:
-        raise SpecError("--format says nothing without --shape")
-    family = _family(sight, shape, time_ordered)
-    known = seen_format(sight, family)
-    chosen = _format(sight, known, value_format, family)
+        raise SpecError("--format needs --shape")
+    family = _family(view, shape, time_ordered)
+    known = newest_format(view, family)
+    chosen = _format(view, known, value_format, family)
     if family == "versioned" and "retention_ms" in given and "history_retention_ms" not in given:
         given["history_retention_ms"] = given.pop("retention_ms")
     flags = {"retain_duplicates": family.endswith("window")} if retain_duplicates else {}
@@ -116,13 +116,13 @@ def describe(
     for name, takes in {**{name: name in times_of for name in given}, **flags}.items():
         if not takes:
             raise SpecError(
-                f"the store {sight.name!r} is a {worded(family)} store, so {flag(name)} says "
-                "nothing" + " without --time-ordered" * (name == "without_index")
+                f"the store {view.name!r} is a {in_words(family)} store, so {flag(name)} does not "
+                "apply" + " without --time-ordered" * (name == "without_index")
             )
-    stored = sight.record.spec
+    stored = view.record.spec
     if stored is None:
         spec = _spec(
-            sight, family, chosen, given, duplicates=retain_duplicates, indexed=not without_index
+            view, family, chosen, given, duplicates=retain_duplicates, indexed=not without_index
         )
         source = "options" if known is None else "namespaces"
         key_serde, value_serde = key_serde or "bytes", value_serde or "bytes"
@@ -133,15 +133,15 @@ def describe(
         for name, value in said.items():
             if value != getattr(stored, name):
                 raise SpecError(
-                    f"the store {sight.name!r} has {name}={getattr(stored, name)}, by its stored "
+                    f"the store {view.name!r} has {name}={getattr(stored, name)}, by its stored "
                     f"spec; leave {flag(name)} out"
                 )
         of_bytes = replace(stored, key="bytes", value="bytes", format=chosen)
         spec, source = replace(of_bytes.spec(), **given), "spec"
         key_serde, value_serde = key_serde or stored.key, value_serde or stored.value
-    older = tuple(sight.older_rows(chosen))
+    older = tuple(view.older_rows(chosen))
     described = Described(spec, key_serde, value_serde, source, older)
-    return described if stored is not None else _with_rows(described, sight)
+    return described if stored is not None else _with_rows(described, view)
 
 
 def described_by_options(store: str, options: Mapping[str, Any]) -> StoreSpec:
@@ -155,32 +155,32 @@ def described_by_options(store: str, options: Mapping[str, Any]) -> StoreSpec:
     shape = options["shape"]
     segments = () if shape in _IN_SEGMENTS else None
     if options["time_ordered"] and segments is None:
-        raise SpecError(f"a {shape} store has no order of time; leave out --time-ordered")
+        raise SpecError(f"a {shape} store is never time-ordered; leave out --time-ordered")
     if options["without_index"] and not options["time_ordered"]:
-        raise SpecError("--without-index says nothing without --time-ordered")
+        raise SpecError("--without-index does not apply without --time-ordered")
     given = {name for name, value in options.items() if value is not None}
     given |= {"history_retention_ms"} if "retention_ms" in given else set()
     wanted = [name for name in _TAKES[shape.replace("-", "_")] if name != _INTERVAL]
     missing = " and a ".join(flag(name) for name in wanted if name not in given)
     if missing:
         raise SpecError(f"a {shape} store has a {missing}; add it, such as 30d")
-    return describe(Sight(store, {}, StoreRecord(), segments=segments), **options).spec
+    return describe(Overview(store, {}, StoreRecord(), segments=segments), **options).spec
 
 
 def flag(name: str) -> str:
     """The option of the command line for a field of a spec."""
     return {"value_format": "--format", "indexed": "--without-index"}.get(
-        name, f"--{worded(name.removesuffix('_ms'))}"
+        name, f"--{in_words(name.removesuffix('_ms'))}"
     )
 
 
-def worded(family: str) -> str:
+def in_words(family: str) -> str:
     """A shape, or the name of an option, in words."""
     return family.replace(_ORDERED, "time-ordered ").replace("_", "-")
 
 
-def _family(sight: Sight, shape: str | None, time_ordered: bool) -> str:
-    able = seen_families(sight)
+def _family(view: Overview, shape: str | None, time_ordered: bool) -> str:
+    able = possible_families(view)
     asked = [
         family
         for family in able
@@ -190,41 +190,43 @@ def _family(sight: Sight, shape: str | None, time_ordered: bool) -> str:
     if not time_ordered:
         asked = [family for family in asked if not family.startswith(_ORDERED)] or asked
     if not asked:
-        source = "namespaces" if sight.record.spec is None else "stored spec"
+        source = "namespaces" if view.record.spec is None else "stored spec"
         raise SpecError(
-            f"the store {sight.name!r} is a {worded(able[0])} store, by its {source}; leave "
+            f"the store {view.name!r} is a {in_words(able[0])} store, by its {source}; leave "
             "--shape, --format and --time-ordered out"
         )
     if len(asked) == 1:
         return asked[0]
-    first, *others = map(worded, asked)
+    first, *others = map(in_words, asked)
     kinds = ", of a ".join(others[:-1])
     also = f", of a {kinds}" * bool(kinds) + f" and of a {others[-1]} one"
-    plain = "" if seen_format(sight, asked[0]) else "plain "
+    plain = "" if newest_format(view, asked[0]) else "plain "
     choices = ", or ".join(_CHOICES[family.removeprefix(_ORDERED)] for family in asked)
     raise SpecError(
-        f"the store {sight.name!r} keeps no spec, and its namespaces ({', '.join(sight.namespaces)}"
+        f"the store {view.name!r} keeps no spec, and its namespaces ({', '.join(view.namespaces)}"
         f") are those of a {plain}{first} store{also}: add {choices} that it was written with, "
         "such as 60s"
     )
 
 
-def _format(sight: Sight, known: ValueFormat | None, asked: str | None, family: str) -> ValueFormat:
+def _format(
+    view: Overview, known: ValueFormat | None, asked: str | None, family: str
+) -> ValueFormat:
     if known is None or asked is not None:
         wanted = named(asked or "plain", family)
     else:
         wanted = known
     if known is not None and wanted != known:
         raise SpecError(
-            f"the store {sight.name!r} is {known.name}, by its "
-            f"{'namespaces' if sight.record.spec is None else 'stored spec'}; leave --shape and "
+            f"the store {view.name!r} is {known.name}, by its "
+            f"{'namespaces' if view.record.spec is None else 'stored spec'}; leave --shape and "
             "--format out"
         )
     return wanted
 
 
 def _spec(
-    sight: Sight,
+    view: Overview,
     family: str,
     value_format: ValueFormat,
     times: Mapping[str, Any],
@@ -237,51 +239,51 @@ def _spec(
     missing = [flag(name) for name in _TAKES[shape] if name not in {*times, _INTERVAL}]
     if missing:
         raise SpecError(
-            f"the {worded(family)} store {sight.name!r} keeps no spec: add "
+            f"the {in_words(family)} store {view.name!r} keeps no spec: add "
             f"{' and '.join(missing)} as it was written with, such as 60s or 30d, and "
             "--segment-interval if that was not Kafka's default"
         )
     order: dict[str, Any] = {"time_ordered": True, "indexed": indexed} if ordered else {}
     order |= {"retain_duplicates": True} if duplicates else {}
-    spec = replace(_MAKE[shape](sight.name, **times, **order), format=value_format)
+    spec = replace(_MAKE[shape](view.name, **times, **order), format=value_format)
     interval = spec.segment_interval_ms
-    if shape == "versioned" and not _fits(sight, interval):
+    if shape == "versioned" and not _fits(view, interval):
         raise SpecError(
-            f"the rows of {sight.name!r} are not those of a versioned store with segments of "
+            f"the rows of {view.name!r} are not those of a versioned store with segments of "
             f"{interval} ms: --shape or --segment-interval is not what it was written with"
         )
-    for segment in _segments(sight, shape, interval):
+    for segment in _segments(view, shape, interval):
         assert interval is not None
         schema = rows_of(shape, time_ordered=ordered).schema
-        if not segment.lies_at(interval, sight.name):
+        if not segment.lies_at(interval, view.name):
             raise SpecError(
                 f"the segment {segment.name!r} does not begin at a multiple of {interval} ms: add "
                 "the --segment-interval that the store was written with"
             )
         if not segment.holds(schema, interval):
             raise SpecError(
-                f"the rows of the segment {segment.name!r} are not those of a {worded(family)} "
+                f"the rows of the segment {segment.name!r} are not those of a {in_words(family)} "
                 "store: --shape, --time-ordered or --segment-interval is not what it was written "
                 "with"
             )
     return spec
 
 
-def _segments(sight: Sight, shape: str, interval_ms: int | None) -> tuple[SeenSegment, ...]:
+def _segments(view: Overview, shape: str, interval_ms: int | None) -> tuple[SegmentOverview, ...]:
     """The segments that were seen; where they share a database, the first one of each namespace."""
-    if sight.segments or shape not in _IN_SEGMENTS:
-        return sight.segments or ()
+    if view.segments or shape not in _IN_SEGMENTS:
+        return view.segments or ()
     assert interval_ms is not None
     found = []
-    for space, key in sight.first.items():
+    for space, key in view.first.items():
         if space != OFFSETS:
             start = int.from_bytes(key[:ID_BYTES], "big", signed=True) * interval_ms
-            last = sight.last.get(space, b"")[ID_BYTES:]
-            found.append(SeenSegment(start, 1, space, key[ID_BYTES:], last))
+            last = view.last.get(space, b"")[ID_BYTES:]
+            found.append(SegmentOverview(start, 1, space, key[ID_BYTES:], last))
     return tuple(found)
 
 
-def _with_rows(described: Described, sight: Sight) -> Described:
+def _with_rows(described: Described, view: Overview) -> Described:
     """Add facts from rows to those from namespaces and options.
 
     Raises
@@ -290,14 +292,14 @@ def _with_rows(described: Described, sight: Sight) -> Described:
         There is an index, and the options deny it.
     """
     spec = described.spec
-    segments = [one for one in _segments(sight, spec.shape, spec.segment_interval_ms) if one.first]
+    segments = [one for one in _segments(view, spec.shape, spec.segment_interval_ms) if one.first]
     if not segments:
         return described
     split = rows_of(spec.shape, time_ordered=spec.time_ordered).schema.split
     numbered = spec.shape == "window" and any(split(one.first or b"")[2] > 0 for one in segments)
     has_index = any((one.last or b"").startswith(_INDEX) for one in segments)
     if spec.time_ordered and has_index and not spec.indexed:
-        raise SpecError(f"the store {sight.name!r} has an index by key; leave --without-index out")
+        raise SpecError(f"the store {view.name!r} has an index by key; leave --without-index out")
     return replace(
         described,
         numbered=numbered and not spec.retain_duplicates,
@@ -305,11 +307,11 @@ def _with_rows(described: Described, sight: Sight) -> Described:
     )
 
 
-def _fits(sight: Sight, interval_ms: int | None) -> bool:
+def _fits(view: Overview, interval_ms: int | None) -> bool:
     """Return True if the first row of versions lies in the segment of its end time."""
     assert interval_ms is not None
     for one in formats.of_shape("versioned"):
-        key, row = sight.first.get(one.namespace), sight.first_rows.get(one.namespace)
+        key, row = view.first.get(one.namespace), view.first_rows.get(one.namespace)
         if key is None or row is None or key.startswith(LATEST_PREFIX):
             continue
         try:

@@ -11,16 +11,16 @@ from typing import Any, cast
 import click
 
 from kstore_core import serdes
-from kstore_core.cli.describing import Described, describe, worded
-from kstore_core.cli.looking import look, open_to_read
+from kstore_core.cli.describing import Described, describe, in_words
 from kstore_core.cli.output.rendering import (
     decoded,
+    format_headers,
+    format_time,
+    format_value,
     json_headers,
     json_value,
-    shown_headers,
-    shown_time,
-    shown_value,
 )
+from kstore_core.cli.overview import open_to_read, read_overview
 from kstore_core.serdes import BuiltInSerde
 from kstore_core.spec import StoreSpec
 from kstore_core.typed import Scan
@@ -66,17 +66,17 @@ class Reader:
         """A row as text, in the order of :func:`titles`."""
         raw, times = _parts(key)
         row = [
-            shown_value(decoded(raw, self.key)),
-            *map(shown_time, times),
-            shown_value(decoded(self._raw(record), self.value)),
+            format_value(decoded(raw, self.key)),
+            *map(format_time, times),
+            format_value(decoded(self._raw(record), self.value)),
         ]
         value_format = self.spec.format
         if value_format.timestamped:
-            row.append(shown_time(record.timestamp))
+            row.append(format_time(record.timestamp))
         if value_format.versioned:
-            row.append(shown_time(record.valid_to))
+            row.append(format_time(record.valid_to))
         if value_format.headers:
-            row.append(shown_headers(record.headers))
+            row.append(format_headers(record.headers))
         return row
 
     def fields(self, key: bytes | Windowed[bytes], record: Any) -> list[tuple[str, str]]:
@@ -84,7 +84,7 @@ class Reader:
         fields = list(zip(titles(self.spec), self.cells(key, record), strict=True))
         if self.spec.format.headers:
             fields.pop()
-            fields += [("header", shown_headers([header])) for header in record.headers]
+            fields += [("header", format_headers([header])) for header in record.headers]
         return fields
 
     def in_time(
@@ -140,7 +140,7 @@ def opened(root: Path, store: str, options: Mapping[str, Any]) -> Iterator[Reade
     """
     told = dict(options)
     with open_to_read(root, told.pop("engine")) as state:
-        described = describe(look(state, store), **told)
+        described = describe(read_overview(state, store), **told)
         if described.known_from == "namespaces":
             click.echo(f"kstore: reading {store!r} as {_kind(described)}", err=True)
         for older in described.older:
@@ -161,7 +161,7 @@ def opened(root: Path, store: str, options: Mapping[str, Any]) -> Iterator[Reade
 
 def _kind(described: Described) -> str:
     spec = described.spec
-    return f"a {worded(spec.family)} store of the format {spec.format.name}, by its namespaces"
+    return f"a {in_words(spec.family)} store of the format {spec.format.name}, by its namespaces"
 
 
 def _serde(name: str) -> BuiltInSerde[Any]:

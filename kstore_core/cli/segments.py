@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from kstore_core.cli.output.advice import spoken
+from kstore_core.cli.output.advice import adapted
 from kstore_core.clock import segment_id
 from kstore_core.engine import Database
 from kstore_core.errors import FormatError
@@ -17,11 +17,11 @@ from kstore_core.tables.segments import PrefixedSegments
 from kstore_core.tables.segments.names import is_dated
 from kstore_core.tables.staging import StagedNamespace, Staging
 
-__all__ = ["SeenSegment", "documents", "shared_segments"]
+__all__ = ["SegmentOverview", "documents", "shared_segments"]
 
 
 @dataclass(frozen=True, slots=True)
-class SeenSegment:
+class SegmentOverview:
     """A segment.
 
     Attributes
@@ -59,7 +59,7 @@ class SeenSegment:
         return segment_id(time, interval_ms) == segment_id(self.start, interval_ms)
 
 
-def shared_segments(database: Database, interval_ms: int) -> tuple[SeenSegment, ...]:
+def shared_segments(database: Database, interval_ms: int) -> tuple[SegmentOverview, ...]:
     """Those that lie in one database, by a count of its rows.
 
     Raises
@@ -74,11 +74,11 @@ def shared_segments(database: Database, interval_ms: int) -> tuple[SeenSegment, 
         with closing(StagedNamespace(Staging(0), database, name, False)) as namespace:
             for segment in PrefixedSegments(NamespaceTable(namespace), writable=False).segments():
                 rows[segment.id] = rows.get(segment.id, 0) + segment.open().approximate_count()
-    return tuple(SeenSegment(number * interval_ms, rows[number]) for number in sorted(rows))
+    return tuple(SegmentOverview(number * interval_ms, rows[number]) for number in sorted(rows))
 
 
 def documents(
-    segments: tuple[SeenSegment, ...], spec: StoredSpec | None, stream_time: int | None
+    segments: tuple[SegmentOverview, ...], spec: StoredSpec | None, stream_time: int | None
 ) -> list[dict[str, Any]]:
     """What is known of each segment; where the store says nothing of itself, when it begins."""
     interval = None if spec is None else spec.segment_interval_ms
@@ -92,6 +92,6 @@ def documents(
             row["end"] = segment.start + interval
             if retention is not None and stream_time is not None:
                 row["expired"] = row["id"] < segment_id(stream_time - retention, interval)
-        row["damage"] = segment.damage and spoken(segment.damage)
+        row["damage"] = segment.damage and adapted(segment.damage)
         found.append(row)
     return found

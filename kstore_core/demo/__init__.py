@@ -1,5 +1,5 @@
-"""The main job on real data: 27 years of exchange rates, restored by Spark and joined as of time.
+"""The demo: 27 years of real exchange rates, restored by Spark and joined as of time.
 
-``kstore demo`` runs it. Read :mod:`kstore_core.demo.job` to see how it is done with kstore's public
-names; the other modules here prepare its input, check its result and show it.
+``kstore demo`` runs it. :mod:`kstore_core.demo.job` uses only kstore's public names, as a user's
+job would. The other modules prepare its input, check its result and print it.
 """

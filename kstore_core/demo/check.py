@@ -1,4 +1,4 @@
-"""Joined rows held against the raw file: no store, no Spark, one bisection a row."""
+"""The comparison of joined rows with the raw file, without a store and without Spark."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class JoinedRow:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """How many rows were looked up in the raw file, and the ones that differ from it."""
+    """The number of rows that were compared with the raw file, and their differences."""
 
     rows: int
     without_rate: int

@@ -1,6 +1,6 @@
-"""The job: a changelog restored by Spark, transactions joined with it as of their own time.
+"""The job: Spark restores a changelog, and joins transactions with it as of their own time.
 
-What a user's own job would do stands in :func:`restore`, :func:`join` and :func:`totals`.
+:func:`restore`, :func:`join` and :func:`totals` show the code of a user's own job.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ RATES = stores.versioned_key_value_with_headers(
     key=serdes.UTF8,
     value=serdes.FLOAT64,
 )
-"""Currency to rate, every version of it since the euro began, with its headers."""
+"""Every exchange rate since the start of the euro by currency, with headers."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """A step, how many rows went through it, and how long that took."""
+    """The name, the number of rows and the duration of a step."""
 
     name: str
     rows: int
@@ -64,11 +64,11 @@ class Total:
     ----------
     currency : str
     transactions, without_rate : int
-        How many there are, and how many of them fall where the currency had no rate.
+        All transactions, and those at a time without a rate.
     euro : float
-        Each at the rate of its own time.
+        The sum at the rates of the transaction times.
     euro_at_latest : float
-        Each at the latest rate; 0 where the currency has none any more.
+        The sum at the latest rate; 0 if the currency has ended.
     """
 
     currency: str
@@ -80,7 +80,7 @@ class Total:
 
 @dataclass(slots=True)
 class Result:
-    """The results of a run; ``moment`` is when ``currency`` moved most, in ms."""
+    """The results of a run; ``moment`` is the time of the largest move of ``currency``, ms."""
 
     out: Path
     root: Path
@@ -134,12 +134,12 @@ def run(
     partitions: int = 4,
     currency: str = "CHF",
 ) -> Result:
-    """Do all of it below the directory ``out``.
+    """Run the demo, and write all files below the directory ``out``.
 
     Raises
     ------
     StateError
-        ``out`` holds something that is not an earlier run's.
+        ``out`` has files that no earlier run has written.
     SpecError
         There are no rates of ``currency``.
     EngineUnavailableError
@@ -191,14 +191,14 @@ def run(
 
 
 def restore(spark: SparkSession, log: Path, root: Path, partitions: int) -> None:
-    """Read the changelog, and build a store of it, a shard a partition."""
+    """Read the changelog, and build a store of it with one shard per partition."""
     from kstore_core.spark import write_store
 
     write_store(spark.read.parquet(str(log)), root, RATES, partitions=partitions)
 
 
 def join(spark: SparkSession, transactions: Path, root: Path) -> DataFrame:
-    """Each transaction with the rate that was valid at its time, and with that rate's headers."""
+    """Join each transaction with the rate that was valid at its time, and with its headers."""
     from kstore_core.spark import temporal_join
 
     rows = spark.read.parquet(str(transactions))
@@ -206,7 +206,7 @@ def join(spark: SparkSession, transactions: Path, root: Path) -> DataFrame:
 
 
 def totals(spark: SparkSession, joined: Path, root: Path) -> list[Total]:
-    """Euro by currency: at the rates of the time, and at the latest rates only."""
+    """The totals in euro by currency, at the rates of the time and at the latest rates."""
     from pyspark.sql import functions
 
     rows = spark.read.parquet(str(joined))
@@ -223,14 +223,14 @@ def totals(spark: SparkSession, joined: Path, root: Path) -> list[Total]:
 
 
 def history(root: Path, currency: str, partitions: int) -> list[VersionedRecordWithHeaders[float]]:
-    """Every version of a currency's rate, from the one shard that has it; no Spark needed."""
+    """Every version of a currency's rate, read from its shard without Spark."""
     shard = shard_directory(root, currency, partitions)
     with open_state(shard, read_only=True) as state:
         return list(state.open(RATES).history(currency))
 
 
 def shard_directory(root: Path, currency: str, partitions: int) -> Path:
-    """The state directory in which the store keeps a currency."""
+    """The state directory of the shard with a currency."""
     from kstore_core.spark.root.root import Root
 
     shard = Root.at(root).load().shards[partition(serdes.UTF8.encode(currency), partitions)]
@@ -240,10 +240,10 @@ def shard_directory(root: Path, currency: str, partitions: int) -> Path:
 
 
 def _clear(out: Path) -> None:
-    """Make ``out`` an empty directory, if what it holds was made by this demo."""
+    """Make ``out`` an empty directory; only files of an earlier run are deleted."""
     if out.exists() and any(out.iterdir()):
         if not (out / _MARK).exists():
-            raise StateError(f"{out} is not empty and not the demo's; give another one: --out DIR")
+            raise StateError(f"{out} has files of other programs; give another one: --out DIR")
         shutil.rmtree(out)
     out.mkdir(parents=True, exist_ok=True)
     (out / _MARK).touch()
@@ -266,7 +266,7 @@ def _describe(result: Result, file: RateFile, log: pa.Table) -> None:
 
 
 def _write(table: pa.Table, directory: Path, *, files: int) -> None:
-    """The table in so many files, so that Spark reads it in so many tasks."""
+    """Write the table to this number of files, which Spark reads in as many tasks."""
     directory.mkdir()
     size = -(-len(table) // files)
     for number in range(files):
@@ -281,7 +281,7 @@ def _sample(joined: pa.Table) -> pa.Table:
 
 
 def _examples(joined: pa.Table) -> pa.Table:
-    """A few rows to show: currencies that are there, that ended, and one without a rate."""
+    """Example rows: current currencies, ended ones, and a row without a rate."""
     rows = joined.sort_by("id")
     found = [
         rows.filter(pc.and_(pc.equal(rows["currency"], name), pc.is_valid(rows["rate_value"])))[:1]

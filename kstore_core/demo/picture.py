@@ -51,7 +51,7 @@ def draw(
 ) -> None:
     """Write the picture to ``target`` as PNG.
 
-    Above, the whole history; below, the days around its largest move.
+    The upper part shows the whole history, the lower part the days around its largest move.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class _Picture:
         axes.scatter(times, rates, color=self.palette.spot, label=label, **look)
 
     def _latest(self, whole: Axes, zoom: Axes, rate: float) -> None:
-        """A dashed line at the one rate that a store without history would have."""
+        """Draw a dashed line at the latest rate, the only one in a store without history."""
         for axes in (whole, zoom):
             axes.axhline(
                 rate, color=self.palette.quiet, linewidth=1, linestyle=(0, (4, 3)), zorder=1
@@ -164,7 +164,7 @@ class _Picture:
         )
 
     def _zoom(self, whole: Axes, zoom: Axes) -> None:
-        """Show the days around the largest move, where single steps can be seen."""
+        """Draw the days around the largest move, with visible single steps."""
         centre = int(days(largest_move(self.steps)))
         lo, hi = centre - _ZOOM_DAYS, centre + _ZOOM_DAYS
         points = [*((step.timestamp, step.value) for step in self.steps), *self.transactions]

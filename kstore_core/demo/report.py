@@ -22,7 +22,7 @@ _TIME = "%Y-%m-%dT%H:%MZ"
 
 
 def print_report(console: Console, result: Result) -> None:
-    """Totals, joined rows, speed, the check, the picture, and what to try next."""
+    """Print totals, joined rows, speed, the check, the page, and commands to try next."""
     records = result.steps[0].rows
     console.print(
         f"\n[bold]{result.currencies} currencies on {result.days:,} days[/]: {records:,} records, "
@@ -44,7 +44,7 @@ def print_report(console: Console, result: Result) -> None:
 
 
 def _print(console: Console, table: Table) -> None:
-    """A table, or where it is wider than the console each of its rows as names and values."""
+    """Print a table; if it is wider than the console, print each row as names and values."""
     needed = console.measure(table, options=console.options.update(width=_ANY_WIDTH)).maximum
     if needed <= console.width:
         console.print(table)
@@ -61,7 +61,7 @@ def _print(console: Console, table: Table) -> None:
 
 
 def commands(result: Result) -> list[str]:
-    """Commands that work as they stand: the days around the picture's own."""
+    """Commands that can be run as printed, for the days of the picture."""
     kstore, root, currency = _kstore(), result.root, result.currency
     moment = datetime.fromtimestamp(result.moment / 1000, UTC)
     before, after = (moment + timedelta(days=days) for days in (-4, 4))
@@ -74,7 +74,7 @@ def commands(result: Result) -> list[str]:
 
 
 def _kstore() -> str:
-    """The command as it was called, where the shell would not find that one by its name."""
+    """The name of the command, or its path if the shell would not find it by its name."""
     called = Path(sys.argv[0])
     found = shutil.which("kstore")
     if called.name != "kstore" or (found is not None and Path(found).samefile(called)):
@@ -115,7 +115,7 @@ def _totals(totals: Sequence[Total]) -> Table:
 
 
 def _off(console: Console, result: Result) -> None:
-    """How wrong the totals would be without history."""
+    """Print the error of the totals without history."""
     of_moved, of_ended = result.misjudged
     ended = sum(not total.euro_at_latest for total in result.totals)
     console.print(

@@ -1,4 +1,4 @@
-"""The demo's input as Arrow tables: a changelog as Kafka would hold it, and the transactions."""
+"""The demo's input as Arrow tables: a changelog in the form of Kafka, and the transactions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kstore_core.demo.transactions import Transactions
 __all__ = ["TOPIC", "changelog_table", "transactions_table"]
 
 TOPIC = "ecb-reference-rates"
-"""The name of the topic that the changelog pretends to come from."""
+"""The topic name in the changelog."""
 
 _TIME = pa.timestamp("us", tz="UTC")
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -25,7 +25,7 @@ _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 def changelog_table(quotes: Iterable[Quote], *, source: str, partitions: int) -> pa.Table:
     """The records with the columns of Spark's Kafka source, in the order of publication.
 
-    Keys are distributed as Kafka's own producer does it. A record has three headers: ``source``,
+    Kafka's partitioner assigns the keys to partitions. A record has three headers: ``source``,
     ``publication-date`` and ``currency``.
     """
     records = list(quotes)

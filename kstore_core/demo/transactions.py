@@ -1,4 +1,4 @@
-"""200,000 made-up transactions, the same every time, in no order at all."""
+"""200,000 generated transactions: equal in every run, and in random order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STRAYS = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
-    """Columns of equal length, a transaction a row, shuffled.
+    """Columns of equal length with one transaction per row, in random order.
 
     Attributes
     ----------
@@ -37,10 +37,10 @@ class Transactions:
 
 
 def make_transactions(file: RateFile, count: int = 200_000, *, seed: int = 1999) -> Transactions:
-    """Transactions spread over each currency's life, worth some hundred euro each.
+    """Generate transactions over the lifetime of each currency, of some hundred euro each.
 
-    A currency gets transactions in proportion to the days on which it was quoted. A few of them
-    (0.5 %) are dated anywhere in the file's span, whether or not their currency existed then.
+    The transactions of a currency are proportional to its quoted days. Some of all transactions
+    (0.5 %) have random dates, also dates without a rate of their currency.
     """
     random = np.random.default_rng(seed)
     names = np.array(list(file.rates))

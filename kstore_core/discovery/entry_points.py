@@ -1,4 +1,4 @@
-"""Plug-ins: what distributions announce by entry point, loaded and checked each on its own."""
+"""Plug-ins that distributions announce by entry point; each is loaded and checked alone."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ __all__ = [
 
 
 NOT_A_PLUGINS = (KeyboardInterrupt, MemoryError)
-"""What may be raised while a plug-in's code runs and is no fault of it."""
+"""Exceptions that are no fault of a plug-in, though they are raised while its code runs."""
 
 
 class PluginWarning(UserWarning):
-    """A plug-in of the group ``kstore.plugins`` is left out."""
+    """A plug-in of the group ``kstore.plugins`` is skipped, because it cannot be used."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -49,11 +49,11 @@ class Announced:
     Attributes
     ----------
     name : str
-        The plug-in's; of an engine, what ``open_state(engine=…)`` takes.
+        The plug-in's name; for an engine, the value of ``open_state(engine=…)``.
     module : str
-        Where the plug-in is: ``"package.module"`` or ``"package.module:object"``.
+        The plug-in's place: ``"package.module"`` or ``"package.module:object"``.
     distribution, version : str
-        Who provides it.
+        The distribution that provides it.
     """
 
     name: str
@@ -73,9 +73,9 @@ class Plugin:
     ----------
     announced : Announced
     hook : pluggy.HookRelay or None
-        Calls this plug-in alone; None where it cannot be used.
+        Calls this plug-in only; None if it cannot be used.
     error : str or None
-        Why it cannot be used.
+        The reason why it cannot be used.
     """
 
     announced: Announced
@@ -84,7 +84,7 @@ class Plugin:
 
     @property
     def hooks(self) -> list[str]:
-        """The hooks that it implements, sorted."""
+        """The names of the implemented hooks, sorted."""
         if self.hook is None:
             return []
         return [name for name in HOOKS[PLUGINS] if getattr(self.hook, name).get_hookimpls()]
@@ -96,7 +96,7 @@ def announced(group: str) -> list[Announced]:
     Raises
     ------
     EngineUnavailableError
-        They cannot be listed, such as with too many open files.
+        They cannot be listed, for example because too many files are open.
     """
     try:
         _check_files()
@@ -109,7 +109,7 @@ def announced(group: str) -> list[Announced]:
 
 
 def _check_files() -> None:
-    """Raise where no file can be opened: importlib takes what it cannot list for empty."""
+    """Raise if no file can be opened: importlib treats a directory that it cannot list as empty."""
     os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
 
 
@@ -129,13 +129,13 @@ def _announced(group: str) -> list[Announced]:
 
 
 def claims(candidates: list[Announced]) -> str:
-    """Who claims one name, for a message that refuses them all."""
+    """The distributions that claim one name, for the error that refuses all of them."""
     who = " and ".join(f"{c.distribution} {c.version} ({c.module})" for c in candidates)
     return f"is claimed by {who}; uninstall all of them but one"
 
 
 def advice(otherwise: str) -> str:
-    """The next step where a plug-in could not be imported: `otherwise`, if files can be opened."""
+    """The remedy for a failed import: `otherwise`, unless too many files are open."""
     try:
         _check_files()
     except OSError as error:
@@ -144,13 +144,13 @@ def advice(otherwise: str) -> str:
 
 
 def load_hooks(group: str, found: Announced) -> pluggy.HookRelay:
-    """Import a plug-in and hold it against the hook specifications; the result calls it alone.
+    """Import a plug-in and check it against the hook specifications; the result calls only it.
 
     Raises
     ------
     BaseException
-        Whatever its import raises; pluggy's ``PluginValidationError`` for a hook or an argument
-        that does not exist.
+        Any error of its import; pluggy's ``PluginValidationError`` for a hook or an argument that
+        does not exist.
     PluginError
         It implements no hook of its group.
     """
@@ -170,18 +170,18 @@ def load_hooks(group: str, found: Announced) -> pluggy.HookRelay:
 def reason(error: BaseException) -> str:
     """An error in one line, even if its ``__str__`` raises."""
     try:
-        said = str(error)
-    except Exception as failed:  # noqa: BLE001 - an error class of a plug-in's
-        said = f"(no text: its __str__ raises {type(failed).__name__})"
-    return f"{type(error).__name__}: {' '.join(said.split())}"
+        text = str(error)
+    except Exception as failed:  # noqa: BLE001 - the error class may be a plug-in's
+        text = f"(no text: its __str__ raises {type(failed).__name__})"
+    return f"{type(error).__name__}: {' '.join(text.split())}"
 
 
 @functools.cache
 def installed_plugins() -> tuple[Plugin, ...]:
     """All plug-ins of the group ``kstore.plugins``, by name; imported once in a process.
 
-    Neither imports that fail nor names that two claim are errors here; each plug-in says why it
-    cannot be used.
+    A failed import or a name that two distributions claim is no error here: ``error`` of the
+    plug-in has the reason.
     """
     found = announced(PLUGINS)
     return tuple(_load(one, [other for other in found if other.name == one.name]) for one in found)
@@ -194,12 +194,12 @@ def _load(found: Announced, candidates: list[Announced]) -> Plugin:
         return Plugin(found, load_hooks(PLUGINS, found))
     except NOT_A_PLUGINS:
         raise
-    except BaseException as error:  # noqa: BLE001 - whatever its import raises
+    except BaseException as error:  # noqa: BLE001 - its import may raise anything
         return Plugin(found, error=f"the plug-in {found} cannot be loaded: {reason(error)}")
 
 
 def usable_plugins() -> Iterator[Plugin]:
-    """The plug-ins that can be used, by name, with a :class:`PluginWarning` for each other one."""
+    """The usable plug-ins, by name; a :class:`PluginWarning` names each other one."""
     for plugin in installed_plugins():
         if plugin.error is None:
             yield plugin
@@ -208,17 +208,17 @@ def usable_plugins() -> Iterator[Plugin]:
 
 
 def require(*names: str) -> None:
-    """Make sure that plug-ins are there, before a store is opened that must not be without them.
+    """Check that plug-ins can be used, before opening a store that needs them.
 
     Parameters
     ----------
     names : str
-        Of entry points of the group ``kstore.plugins``.
+        Names of entry points of the group ``kstore.plugins``.
 
     Raises
     ------
     PluginError
-        One is not installed or cannot be used.
+        A plug-in is not installed or cannot be used.
     """
     known = {plugin.announced.name: plugin for plugin in installed_plugins()}
     for name in names:
@@ -232,12 +232,13 @@ def require(*names: str) -> None:
 
 
 def wrap_table(table: Table, spec: StoreSpec) -> Table:
-    """The table that a store uses: ``table``, behind what plug-ins put in front of it.
+    """The table that a store uses: ``table``, wrapped by each plug-in that wants to.
 
     Raises
     ------
     PluginError
-        A plug-in raised, or returned what is no table. The store must not be opened without it.
+        A plug-in raised an error, or returned something other than a table. The store must not be
+        opened without it.
     """
     for plugin in usable_plugins():
         assert plugin.hook is not None
@@ -253,7 +254,7 @@ def wrap_table(table: Table, spec: StoreSpec) -> Table:
             if missing:
                 raise PluginError(
                     f"{refused}, which was not opened: it returned {front!r}, which is no "
-                    f"kstore_core.tables.Table without {', '.join(missing)}"
+                    f"kstore_core.tables.Table: it has no {', '.join(missing)}"
                 )
             table = front
     return table

@@ -1,4 +1,4 @@
-"""Finding engines: by entry point, loaded by name, only the one asked for."""
+"""Find engines by entry point; load one by name, and no other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from kstore_core.discovery import (
+from kstore_core.discovery.entry_points import (
     NOT_A_PLUGINS,
     Announced,
     advice,
@@ -25,7 +25,7 @@ __all__ = ["engine_class", "installed_engines", "make_engine"]
 
 
 class _Registrar:
-    """The engines that one plug-in hands over."""
+    """The registrar that one plug-in adds its engines to."""
 
     def __init__(self) -> None:
         self.engines: dict[str, type[Engine]] = {}
@@ -45,7 +45,7 @@ class _Registrar:
 
 
 def _check_types(engine: str, can: Capabilities) -> None:
-    """Refuse capabilities whose fields hold what their types do not allow."""
+    """Refuse capabilities with a field of a wrong type."""
     for field in dataclasses.fields(can):
         value = getattr(can, field.name)
         if field.name == "durability":
@@ -68,15 +68,15 @@ def installed_engines() -> list[Announced]:
 
 
 def engine_class(name: str) -> type[Engine]:
-    """The engine of this name; its plug-in, and no other, is imported.
+    """The engine of this name; only its plug-in is imported.
 
     Raises
     ------
     UnknownEngineError
-        No distribution announces it. The text lists what is installed.
+        No distribution announces the engine. The text lists the installed ones.
     EngineUnavailableError
         Two distributions announce it; or its plug-in cannot be imported, or does not register an
-        engine of that name.
+        engine of this name.
     """
     if name in _loaded:
         return _loaded[name]
@@ -113,7 +113,7 @@ def engine_class(name: str) -> type[Engine]:
 def make_engine(
     engine: str | Engine, options: Mapping[str, Any] | EngineOptions | None = None
 ) -> Engine:
-    """An engine from its name and options; an instance is passed through."""
+    """An engine made from its name and options; an instance is returned unchanged."""
     if isinstance(engine, Engine):
         if options is not None:
             raise TypeError("options belong to the engine's constructor when an instance is given")

@@ -1,1 +1,1 @@
-"""Values in notebooks and pictures: short, escaped, in a table."""
+"""The display of values in notebooks and pictures: shortened and escaped."""

@@ -1,6 +1,6 @@
-"""Small pieces of HTML for notebooks: everything escaped, everything shortened.
+"""Escaped and shortened HTML for notebooks.
 
-Stored data are untrusted: all text is escaped, and no value is read further than it is shown.
+Stored data is untrusted: all text is escaped, and only the displayed part of a value is read.
 """
 
 from __future__ import annotations
@@ -13,31 +13,17 @@ from html import escape
 from itertools import islice
 from typing import Any
 
-__all__ = [
-    "CELL_CHARACTERS",
-    "NESTING",
-    "ROWS",
-    "Markup",
-    "cell",
-    "duration",
-    "facts",
-    "guarded",
-    "moment",
-    "page",
-    "quiet",
-    "rows",
-    "short",
-    "words",
-]
+__all__ = ["CELL_CHARACTERS", "NESTING", "ROWS", "Markup", "cell", "duration", "facts", "guarded",
+           "moment", "page", "quiet", "rows", "short", "words"]  # fmt: skip
 
 ROWS = 10
-"""The most rows of a table before it says that there are more."""
+"""The most rows of a table; a last line then indicates further rows."""
 
 CELL_CHARACTERS = 120
 """The most characters of a value."""
 
 NESTING = 3
-"""The depth to which lists and mappings are shown."""
+"""The displayed depth of lists and mappings."""
 
 _WORDS = 500
 _ITEMS = 6
@@ -54,12 +40,12 @@ class Markup(str):
 
 
 def page(title: str, *parts: Markup) -> Markup:
-    """A title above what belongs to it."""
+    """A title above its parts."""
     return Markup(f'<div class="kstore"><strong>{escape(title)}</strong>{"".join(parts)}</div>')
 
 
 def facts(pairs: Mapping[str, Any]) -> Markup:
-    """A name and a value a line."""
+    """A table with a name and a value per line."""
     lines = (
         f"<tr><th{_LEFT}>{escape(k)}</th><td{_LEFT}>{cell(v)}</td></tr>" for k, v in pairs.items()
     )
@@ -67,7 +53,7 @@ def facts(pairs: Mapping[str, Any]) -> Markup:
 
 
 def rows(columns: Sequence[str], found: Iterable[Sequence[Any]], *, most: int = ROWS) -> Markup:
-    """A table of the first ``most`` rows; one more is asked for, to tell whether there are more."""
+    """A table of the first ``most`` rows; one more row is read, to see if there are more."""
     iterator = iter(found)
     head = "".join(f"<th{_LEFT}>{escape(name)}</th>" for name in columns)
     body = "".join(
@@ -85,17 +71,17 @@ def cell(value: Any) -> str:
 
 
 def words(text: object) -> Markup:
-    """Words of kstore's own, without quotes."""
+    """A text of kstore itself, without quotes."""
     return text if isinstance(text, Markup) else Markup(escape(cut(str(text), _WORDS)))
 
 
 def quiet(text: str) -> Markup:
-    """A remark."""
+    """A remark in a faint colour."""
     return Markup(f"<span{_QUIET}>{escape(cut(text, _WORDS))}</span>")
 
 
 def moment(milliseconds: int | None, otherwise: str) -> Markup:
-    """A time, with its milliseconds since the epoch; ``otherwise`` where there is none."""
+    """A time with its milliseconds since the epoch, or ``otherwise`` for None."""
     if milliseconds is None:
         return quiet(otherwise)
     try:
@@ -116,7 +102,7 @@ def duration(milliseconds: int) -> Markup:
 
 
 def short(value: Any, depth: int = NESTING) -> str:
-    """A value as Python writes it, as far as there is room; the rest of it is not looked at."""
+    """The shortened repr of a value; the omitted part of the value is not read."""
     match value:
         case None | bool() | float():
             return repr(value)
@@ -150,7 +136,7 @@ def cut(text: str, most: int = CELL_CHARACTERS) -> str:
 
 
 def guarded(show: Callable[[Any], Markup]) -> Callable[[Any], Markup]:
-    """``show``, but for a thing that cannot be shown its type and what went wrong instead."""
+    """Wrap ``show``: if it fails, the result is the type of the value and the error."""
 
     @wraps(show)
     def guarded_show(thing: Any) -> Markup:

@@ -37,7 +37,7 @@ _TIMES = {
 
 @guarded
 def record_html(record: Any) -> Markup:
-    """A record, or a windowed key: its fields, times spelled out."""
+    """The fields of a record or a windowed key, with readable times."""
     return page(type(record).__name__, facts(_fields(record)))
 
 
@@ -55,7 +55,7 @@ def spec_html(spec: Any) -> Markup:
 
 @guarded
 def store_html(store: Any) -> Markup:
-    """A store: its description, how far it has read and, while it is open, its first rows."""
+    """A store: its description, its offsets and, while it is open, its first rows."""
     known = _described(store.spec)
     is_open = store.parts.context.open
     known["open"] = (
@@ -74,7 +74,7 @@ def store_html(store: Any) -> Markup:
 
 @guarded
 def state_html(state: Any) -> Markup:
-    """A state directory: where it is, on which engine, and its stores."""
+    """A state directory: its path, its engine, and its stores."""
     known = {
         "path": str(state.path),
         "engine": state.engine.name,
@@ -95,7 +95,7 @@ def state_html(state: Any) -> Markup:
 
 @guarded
 def manifest_html(manifest: Any) -> Markup:
-    """A version of a partitioned store: what it is, and its shards."""
+    """A version of a partitioned store: its description and its shards."""
     spec: Mapping[str, Any] = manifest.spec
     known = {
         "store": str(spec.get("name", "")),
@@ -141,7 +141,7 @@ def _header_rows(headers: Any) -> Markup:
 
 @guarded
 def _contents(store: Any) -> Markup:
-    """The first rows of a store; of a versioned one the latest versions."""
+    """The first rows of a store; in a versioned store the latest versions."""
     everything = getattr(store, "all", None)
     scan = store.find_sessions_between(None, None) if everything is None else everything()
     with closing(scan):
@@ -154,7 +154,7 @@ def _contents(store: Any) -> Markup:
 
 
 def _columns(thing: Any) -> tuple[str, ...]:
-    """The fields of a record or a windowed key; of a plain value, none."""
+    """The fields of a record or a windowed key; none for a plain value."""
     kstores = type(thing).__module__.startswith("kstore_core.")
     return tuple(getattr(thing, "__match_args__", ())) if kstores else ()
 
@@ -168,7 +168,7 @@ def _parts(thing: Any, names: tuple[str, ...], otherwise: str) -> Iterator[Any]:
 
 
 def _inline(headers: Any) -> Markup:
-    """Headers within a row: the first few, on a line each."""
+    """The first headers of a row, one per line."""
     try:
         first = [f"{cell(h.key)} {cell(h.value)}" for h in islice(iter(headers), 3)]
     except FormatError as error:

@@ -12,9 +12,23 @@ from pathlib import Path
 from typing import Literal, NoReturn, Protocol
 from weakref import WeakSet
 
-from kstore_core.errors import EngineError, StoreClosedError
+from kstore_core.errors import EngineError, StoreClosedError, UnsupportedError
 
-__all__ = ["OpenDatabases", "Reason", "Translating", "closed", "dropped", "leak", "lock_holder"]
+__all__ = [
+    "DEFAULT",
+    "OpenDatabases",
+    "Reason",
+    "Translating",
+    "check_droppable",
+    "closed",
+    "dropped",
+    "holder_name",
+    "leak",
+    "lock_holder",
+]
+
+DEFAULT = "default"
+"""The namespace that every database has."""
 
 Reason = Callable[[], EngineError]
 """The error of a handle that has ended, made anew for each use."""
@@ -134,6 +148,21 @@ def dropped(engine: str, path: Path, name: str) -> Reason:
         f"namespace {name!r} of {engine} database {path} was dropped; "
         f"namespace({name!r}) makes a new one"
     )
+
+
+def check_droppable(name: str) -> None:
+    """Refuse to drop the default namespace."""
+    if name == DEFAULT:
+        raise UnsupportedError(
+            f"the namespace {DEFAULT!r} cannot be dropped; delete its rows instead"
+        )
+
+
+def holder_name(pid: int | None) -> str:
+    """The process that holds a database, for an error."""
+    if pid == os.getpid():
+        return f"this process ({pid}) through another handle"
+    return "another process" if pid is None else f"process {pid}"
 
 
 def lock_holder(status: os.stat_result, kind: Literal["FLOCK", "POSIX"]) -> tuple[bool, int | None]:

@@ -1,5 +1,5 @@
 """Exporters of :mod:`kstore_core.metrics`: Prometheus (extra ``prometheus``) and OpenTelemetry
-(extra ``otel``). What they need is imported when one of them is."""
+(extra ``otel``). Each module imports its own dependencies."""
 
 from __future__ import annotations
 

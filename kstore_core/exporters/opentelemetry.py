@@ -19,14 +19,14 @@ _FRESH_S = 0.5
 def export_to_opentelemetry(
     provider: MeterProvider | None = None, registry: MetricsRegistry = REGISTRY
 ) -> None:
-    """Have a meter provider read every metric, as ``kstore.put-latency-avg`` and the like.
+    """Register every metric with a meter provider, with names such as ``kstore.put-latency-avg``.
 
     Parameters
     ----------
     provider : MeterProvider, optional
-        Left out, the global one.
+        Default: the global provider.
     registry : MetricsRegistry
-        What is exported.
+        The registry to export.
     """
     meter = (get_meter_provider() if provider is None else provider).get_meter("kstore")
     read = _Reading(registry).read
@@ -50,7 +50,7 @@ def _observer(
 
 
 class _Reading:
-    """One reading of a registry for all instruments, which are asked one after the other."""
+    """A cached reading of a registry; the provider reads the instruments one after the other."""
 
     def __init__(self, registry: MetricsRegistry) -> None:
         self._registry = registry

@@ -14,7 +14,7 @@ __all__ = ["PrometheusCollector"]
 
 
 class PrometheusCollector(Collector):
-    """Gives every metric to Prometheus, as ``kstore_put_latency_avg`` and the like.
+    """Exports every metric to Prometheus, with names such as ``kstore_put_latency_avg``.
 
     ::
 
@@ -23,18 +23,18 @@ class PrometheusCollector(Collector):
     Parameters
     ----------
     registry : MetricsRegistry
-        What is exported.
+        The registry to export.
     """
 
     def __init__(self, registry: MetricsRegistry = REGISTRY) -> None:
         self._registry = registry
 
     def describe(self) -> list[GaugeMetricFamily]:
-        """Nothing: what there will be depends on the stores that are opened."""
+        """Return nothing: the metrics depend on the open stores."""
         return []
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-        """The figures as they are now."""
+        """The current values."""
         for name, values in series_of(self._registry.collect()).items():
             kind = CATALOGUE[name]
             family = CounterMetricFamily if kind.counter else GaugeMetricFamily

@@ -1,4 +1,4 @@
-"""Metrics as every exporter has them: the same labels for the same name, each series once."""
+"""The series of all exporters: one set of label names per metric, and each series once."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from kstore_core.metrics import CATALOGUE, Metric
 __all__ = ["Series", "series_of"]
 
 Series = Mapping[str, Mapping[tuple[tuple[str, str], ...], float]]
-"""By the metric's name and by its labels, its value."""
+"""The values by metric name and labels."""
 
 _SCOPED = "-state-id"
 
 
 def series_of(metrics: Iterable[Metric]) -> Series:
-    """Metrics by name and labels.
+    """Return metrics by name and labels.
 
-    Kafka's tag ``<scope>-state-id`` becomes two labels, ``scope`` and ``state-id``, for labels have
-    to be the same for all stores. Where a directory is open twice, what it counts is added up.
+    Kafka's tag ``<scope>-state-id`` becomes two labels, ``scope`` and ``state-id``, so that all
+    stores have the same label names. The counts of a directory that is open twice are added.
     """
     series: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
     for name, tags, value in metrics:

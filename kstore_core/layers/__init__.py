@@ -1,5 +1,5 @@
-"""Layers: what stands between a shape and its table. From the shape down they are metered, cached,
-logged, then what plug-ins put there, then the stored table; docs/layers.md tells why.
+"""The layers between a shape and its stored table. From the shape down they are metered, cached,
+logged and those of plug-ins; docs/layers.md has the reasons.
 """
 
 from kstore_core.layers.cached import Cached

@@ -13,7 +13,7 @@ cdef class Cached(PointTable):
     cdef readonly unsigned long long hits
     cdef readonly unsigned long long misses
     cdef readonly unsigned long long flushes
-    cdef FlushListener _telling
+    cdef FlushListener _flush_listener
     cdef Staging _staging
     cdef CurrentRecord _current_record
     cdef readonly object segment_of
@@ -22,14 +22,14 @@ cdef class Cached(PointTable):
     cdef Py_ssize_t _max_key_bytes
     cdef RowPairs _pairs
     cdef dict _parts
-    cdef Part _whole            # of a table without segments the only one
+    cdef Part _whole            # the only part of a table without segments
     cdef ByUse _by_use
     cdef Py_ssize_t _dirty
     cdef long long _dirty_bytes
     cdef unsigned long long _writes
-    cdef unsigned long long _settles    # how often rows began to be written down
+    cdef unsigned long long _settles    # the number of flushes that were begun
     cdef bint _evicting
-    cdef object _turn                   # of who takes rows from here to below
+    cdef object _turn                   # the lock of a flush
     cdef object _sized_context
     cdef long long _context_bytes
 

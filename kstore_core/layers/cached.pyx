@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""A table that keeps rows in memory, written once for every shape.
+"""A table that caches rows in memory, for every shape.
 
-What is written stays here until it is flushed: at a commit, or when its entry has to make room. So
-of many writes of one key the last goes down, under the record that it came from. docs/caching.md
-tells the rules, which are Kafka's (``ThreadCache``, ``NamedCache``, ``Caching…Store``), and where
-they differ.
+A write stays in the cache until a flush: at a commit, or when the cache exceeds its budget. So only
+the last of many writes of a key reaches the table below, with the input record of that last write.
+docs/caching.md has the rules. They are Kafka's (``ThreadCache``, ``NamedCache``,
+``Caching…Store``), with the differences listed there.
 """
 
 from operator import itemgetter
@@ -30,36 +30,36 @@ from kstore_core.types import RecordContext
 
 __all__ = ["Cached"]
 
-cdef bytes _INDEX = b"\x01"         # with which index rows begin
+cdef bytes _INDEX = b"\x01"         # the first byte of index rows
 cdef object _NO_RECORD = RecordContext()
-cdef object _new_tuple = tuple.__new__  # what Write's own constructor calls, in a frame of Python's
+cdef object _new_tuple = tuple.__new__  # makes a Write without its constructor's Python frame
 cdef enum:
-    ENTRY_BYTES = 24 + 1            # beside key and value, as Kafka Streams counts
+    ENTRY_BYTES = 24 + 1            # besides key and value, as Kafka Streams counts
     CONTEXT_BYTES = 8 + 8 + 4       # timestamp, offset, partition
 
 
 cdef class Cached(PointTable):
-    """A table over a table.
+    """A cache over a table.
 
     Parameters
     ----------
     below : Table
-        Whose rows are cached; it may have segments that expire.
+        The table whose rows are cached; its segments may expire.
     budget : CacheBudget
-        Of this cache, or shared with others. Where it is exceeded, it is this cache that makes room
-        when it is written to.
+        The limit of this cache, or of several. A write to this cache that exceeds it evicts entries
+        of this cache.
     current_record : CurrentRecord
-        The record that a write comes from which does not say so itself.
+        The input record of a write that names none.
     pairs : RowPairs, optional
-        Where ``below`` has an index, which is scanned: what makes its rows. Those of rows that are
-        not below yet are kept here.
+        Makes the index rows, if ``below`` has an index. The cache holds the index rows of rows that
+        are not flushed.
 
     Attributes
     ----------
     hits, misses : int
-        Lookups of one key that were answered here, and that were not.
+        Lookups of one key that the cache answered, and that it did not.
     flushes : int
-        How often rows were written down.
+        The number of flushes that wrote rows.
     """
 
     def __cinit__(
@@ -83,7 +83,7 @@ cdef class Cached(PointTable):
         self._whole = Part.__new__(Part)
         self._parts = {} if self.segment_of is not None else {0: self._whole}
         self._by_use = ByUse.__new__(ByUse)
-        self._telling = FlushListener(current_record)
+        self._flush_listener = FlushListener(current_record)
         self._turn = RLock()
 
     @property
@@ -102,13 +102,13 @@ cdef class Cached(PointTable):
 
     @property
     def dirty_bytes(self):
-        """The keys and values that are not below yet, in bytes."""
+        """The size of the keys and values that are not flushed, in bytes."""
         return self._dirty_bytes
 
-    # Where an entry is.
+    # Lookups of entries.
 
     cdef Part _part(self, bytes key):
-        """The part that an entry of ``key`` is in, or None."""
+        """The part for an entry of ``key``, or None."""
         if self.segment_of is None:
             return self._whole
         return <Part>self._parts.get(self.segment_of(key))
@@ -136,7 +136,7 @@ cdef class Cached(PointTable):
         return entry.value
 
     cdef object _read(self, bytes key):
-        """Look below; what is found there is cached, unless somebody wrote in the meantime."""
+        """Read the table below, and cache the row unless another thread wrote meanwhile."""
         cdef unsigned long long writes = self._writes
         cdef bytes value
         self.misses += 1
@@ -146,7 +146,7 @@ cdef class Cached(PointTable):
         return value
 
     cdef int _keep(self, bytes key, bytes value, unsigned long long writes) except -1:
-        """Cache what was read. A read flushes nothing: it may be in any thread."""
+        """Cache a row that was read. A read may be in any thread, so it never flushes."""
         cdef Entry entry = self._added(key)
         if entry.size:  # another thread has just made it
             return 0
@@ -165,10 +165,10 @@ cdef class Cached(PointTable):
         return 0
 
     cdef Entry _added(self, bytes key):
-        """The entry of ``key``, made where there is none.
+        """The entry of ``key``, added if it is missing.
 
-        It is allocated before anybody looks: an allocation may run the collector, and so another
-        thread, but nothing after it does.
+        The allocation comes before the lookup: it may run the garbage collector, and so another
+        thread. Nothing after it does.
         """
         cdef Entry entry = Entry.__new__(Entry)
         cdef Part part = self._part(key)
@@ -184,7 +184,7 @@ cdef class Cached(PointTable):
         return entry
 
     def get_many(self, list keys not None):
-        """The values of ``keys``, in their order. What is not cached is read, and not cached."""
+        """The values of ``keys``, in their order. Rows that are read from below are not cached."""
         cdef list values = [None] * len(keys), missing = []
         cdef Py_ssize_t index
         cdef Entry entry
@@ -207,7 +207,7 @@ cdef class Cached(PointTable):
         self.rows._check_open()
         if not self._dirty:
             return self.below.scan(bounds)
-        # The cache first: a row that is flushed in between is then seen twice, and never missed.
+        # The cache first: a row that is flushed meanwhile is then read twice, and never missed.
         cdef Part part
         cdef OrderedRows kept
         cdef list dirty = []
@@ -220,7 +220,7 @@ cdef class Cached(PointTable):
             rows = kept.view().scan(bounds.lo, bounds.hi, bounds.reverse)
             dirty.append((number, rows))
         lower = self.below.scan(bounds)
-        if settles != self._settles:  # what was written since may be below, and is not in the views
+        if settles != self._settles:  # newer writes may be below, and are not in the views
             close_chunks(lower)
             return self.scan(bounds)
         if self.segment_of is not None:
@@ -228,7 +228,7 @@ cdef class Cached(PointTable):
         return MergedScan(dirty[0][1], lower, (), bounds.reverse)
 
     cdef list _dirty_parts(self, lo, hi):
-        """The parts with rows that are not below, with their segments, ascending."""
+        """The segments and parts with rows that are not flushed, ascending by segment."""
         cdef Part part
         cdef list found = []
         for number, part in list(self._parts.items()):
@@ -238,7 +238,7 @@ cdef class Cached(PointTable):
         return found
 
     def first(self, lo=None, hi=None, *, reverse=False):
-        """The first row of a scan, or None where it is empty."""
+        """The first row of a scan, or None if it is empty."""
         if not self._dirty:
             return self.below.first(lo, hi, reverse=reverse)
         for keys, values in self.scan(Bounds(lo, hi, reverse)):
@@ -246,7 +246,7 @@ cdef class Cached(PointTable):
         return None
 
     def approximate_count(self):
-        """How many rows there are, about: those below, and what is not below counted as new."""
+        """The approximate number of rows; each row that is not flushed counts as a new one."""
         cdef Part part
         cdef Py_ssize_t count = 0
         for part in list(self._parts.values()):
@@ -254,7 +254,7 @@ cdef class Cached(PointTable):
                 count += value is not None
         return count + self.below.approximate_count()
 
-    # Writes. A row is refused here, not when it is flushed.
+    # Writes. The limits are checked here, not at the flush.
 
     cdef int _check(self, bytes key) except -1:
         self.rows._check_writable()
@@ -268,14 +268,14 @@ cdef class Cached(PointTable):
         return 0
 
     cdef long long _growth(self, Entry entry, bytes key, bytes value) noexcept:
-        """By how many bytes a write changes what is uncommitted; ``entry`` is its key's, if any."""
+        """The change of the uncommitted bytes by a write; ``entry`` is the key's entry or None."""
         cdef long long growth = 0 if value is None else PyBytes_GET_SIZE(value)
         if entry is None or not entry.written:
             return growth + self._keys_of(key)
         return growth if entry.value is None else growth - PyBytes_GET_SIZE(entry.value)
 
     cdef inline long long _keys_of(self, bytes key) noexcept:
-        """The bytes of the key, and of that of its index row, where there is one."""
+        """The size of the key, twice if the row has an index row."""
         return PyBytes_GET_SIZE(key) * (1 if self._pairs is None else 2)
 
     cpdef object put_one(self, bytes key, bytes value):
@@ -314,7 +314,7 @@ cdef class Cached(PointTable):
     cdef int _set(
         self, Entry entry, bytes key, bytes value, object context, long long growth
     ) except -1:
-        """Keep a row for which there is room."""
+        """Cache a written row; its bytes have been checked against the limit."""
         if entry is None:
             entry = self._added(key)
         self._by_use.touch(entry)
@@ -331,7 +331,7 @@ cdef class Cached(PointTable):
         return self._size(entry)
 
     cdef int _size(self, Entry entry) except -1:
-        """Count the entry as large as it has become."""
+        """Update the size of an entry and of the budget."""
         cdef long long size = PyBytes_GET_SIZE(entry.key) + ENTRY_BYTES + CONTEXT_BYTES
         if entry.value is not None:
             size += PyBytes_GET_SIZE(entry.value)
@@ -358,7 +358,7 @@ cdef class Cached(PointTable):
             self.below.delete_range(lo, hi)
 
     def load(self, chunks):
-        """Bulk load ascending rows below; rows that are not flushed stay above them."""
+        """Bulk load ascending rows below; rows that are not flushed still hide them."""
         self.rows._check_writable()
         with self._turn:
             try:
@@ -368,7 +368,7 @@ cdef class Cached(PointTable):
                 self._forget_clean()
 
     def expire(self, long long first_live):
-        """Take the segments before ``first_live`` away, here and below."""
+        """Drop the segments before ``first_live``, here and below."""
         cdef Part part
         cdef Entry entry
         with self._turn:
@@ -381,19 +381,19 @@ cdef class Cached(PointTable):
             self.below.expire(first_live)
 
     def discard(self):
-        """Forget everything, flushed or not: the store is being closed."""
+        """Drop all entries, flushed or not: the store is being closed."""
         cdef Part part
         cdef Entry entry
         self._writes += 1
-        self._telling.forget()
+        self._flush_listener.clear()
         for part in list(self._parts.values()):
             for entry in list(part.entries.values()):
                 self._forget(entry)
 
-    # The end of entries.
+    # Removal of entries.
 
     cdef int _forget(self, Entry entry) except -1:
-        """Let go of an entry, flushed or not."""
+        """Drop an entry, flushed or not."""
         if entry.written:
             self._clean(entry)
         self._by_use.remove(entry)
@@ -402,7 +402,7 @@ cdef class Cached(PointTable):
         return 0
 
     cdef int _clean(self, Entry entry) except -1:
-        """What an entry has is below by now, or is not wanted any more."""
+        """Mark an entry as clean: its value is flushed, or the entry is being dropped."""
         cdef long long size = self._keys_of(entry.key)
         if entry.value is not None:
             size += PyBytes_GET_SIZE(entry.value)
@@ -425,10 +425,10 @@ cdef class Cached(PointTable):
                     self._forget(entry)
 
     cdef int _evict(self) except -1:
-        """Make room, by what was used longest ago. What is not below is written there first."""
+        """Drop the least recently used entries until the budget suffices; flush before that."""
         cdef Entry entry
         cdef bint flushed = False
-        if self._evicting:  # a listener writes: what it makes dirty waits for the next write
+        if self._evicting:  # a listener writes: its dirty entries wait for the next write
             return 0
         self._evicting = True
         try:
@@ -448,23 +448,23 @@ cdef class Cached(PointTable):
         return 0
 
     def flush(self):
-        """Write down what is not below yet, one row a key, in the order of the last writes.
+        """Write the dirty rows to the table below, one per key, in the order of the last writes.
 
-        Then the listener is told. Where it raises, the error is raised here and it is told again,
-        from the same change on, by the next flush; the rows are below.
+        Then call the listener. If it raises, the rows stay flushed, the error is raised here, and
+        the next flush calls the listener again from the same change on.
 
         Returns
         -------
         bool
-            Whether there was anything to write, or there is more to tell.
+            True if rows were written, or if the listener has more changes queued.
         """
         cdef list entries
-        # One thread after the other: else an older row of a key could go down after a newer one.
+        # Under the lock: otherwise an older row of a key could be written after a newer one.
         with self._turn, uninterrupted():
             entries = self._in_write_order()
             if entries:
                 self._settle(entries)
-        return bool(self._telling.tell() or entries)
+        return bool(self._flush_listener.notify() or entries)
 
     cdef list _in_write_order(self):
         cdef Part part
@@ -478,21 +478,21 @@ cdef class Cached(PointTable):
         return order
 
     cdef int _settle(self, list entries) except -1:
-        """Write entries down; they are clean from then on, and tombstones are not kept."""
+        """Write entries to the table below; then they are clean, and tombstones are dropped."""
         cdef Entry entry
-        cdef list writes = [], told = []
+        cdef list writes = [], changes = []
         olds = None
-        if self._telling.listener is not None:
+        if self._flush_listener.listener is not None:
             olds = self.below.get_many([(<Entry>pair[1]).key for pair in entries])
         self._settles += 1
         for index, (_, entry) in enumerate(entries):
             if olds is not None:
                 if entry.value is None and olds[index] is None:
-                    continue  # what came and went between two flushes is nobody's business
+                    continue  # put and deleted between two flushes: no change for the listener
                 context = None if entry.context is _NO_RECORD else entry.context
-                told.append((entry.key, entry.value, olds[index], context))
+                changes.append((entry.key, entry.value, olds[index], context))
             writes.append(_new_tuple(Write, (entry.key, entry.value, entry.context)))
-        # Each row had room when it was put; that it is counted here and below is for this call only.
+        # Each row was checked when it was put; only during this call it counts here and below.
         self._staging.admitted += 1
         try:
             if writes:
@@ -500,9 +500,9 @@ cdef class Cached(PointTable):
         finally:
             self._staging.admitted -= 1
         self.flushes += 1
-        self._telling.add(told)
+        self._flush_listener.add(changes)
         for written, entry in entries:
-            if entry.written == <unsigned long long>written:  # nobody wrote it again meanwhile
+            if entry.written == <unsigned long long>written:  # not written again meanwhile
                 if entry.value is None:
                     self._forget(entry)
                 else:
@@ -510,8 +510,8 @@ cdef class Cached(PointTable):
         return 0
 
     def listen(self, listener):
-        """Have ``listener(key, new, old)`` told of every change that is flushed from now on.
+        """Call ``listener(key, new, old)`` for every later flushed change; None ends it.
 
-        It is called while the record of the change is the current one. None ends it.
+        During a call the current record is the record of the change.
         """
-        self._telling.listen(listener)
+        self._flush_listener.listen(listener)

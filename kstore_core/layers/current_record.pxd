@@ -9,8 +9,8 @@ cdef extern from "Python.h":
 cdef enum Stage:
     FRESH   # not entered yet
     OPEN
-    ENDED   # left where it was entered: only a copy of that context still has it
-    PASSED  # left elsewhere, or beneath a later one: passed over wherever it is found
+    ENDED   # left in its own context: only copies of that context still have it
+    PASSED  # left in another context, or under a later record: lookups skip it
 
 
 cdef class OpenRecord:
@@ -24,13 +24,13 @@ cdef class OpenRecord:
 cdef class CurrentRecord:
     cdef object _var            # ContextVar of OpenRecord or None
     cdef str _where
-    cdef Py_ssize_t _alive      # records that some context may have; without any, none is asked
+    cdef Py_ssize_t _alive      # OpenRecords in memory; at 0 the variable is not read
 
     cdef OpenRecord _top(self)
     cdef object _ended(self, OpenRecord record)
 
     cdef inline object now(self):
-        """The record of the calling task or thread, also one that has ended; or None."""
+        """The record of the calling task or thread, even an ended one; or None."""
         cdef OpenRecord top
         if not self._alive:
             return None
@@ -38,7 +38,7 @@ cdef class CurrentRecord:
         return None if top is None else top._context
 
     cdef inline object of_write(self):
-        """The record that a write comes from, or None; one that has ended is a StateError."""
+        """The input record of a write, or None; an ended record is a StateError."""
         cdef OpenRecord top
         if not self._alive:
             return None

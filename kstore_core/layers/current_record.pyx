@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""The input record that a write comes from: for each task and thread its own.
+"""The input record of a write. Each task and thread has its own.
 
-Records are kept in a context variable, so a task sees those that it works on itself, and those of
-the task or thread that its context was copied from. docs/asyncio.md tells what that means for a
-program, docs/decisions/stores/record-contexts.md why it is made so.
+A context variable holds the records. So a task sees its own record, or the record of the task or
+thread that its context was copied from. docs/asyncio.md shows the effect on a program;
+docs/decisions/stores/record-contexts.md has the reasons.
 """
 
 cimport cython
@@ -16,12 +16,12 @@ __all__ = ["OpenRecord", "CurrentRecord"]
 
 
 cdef class CurrentRecord:
-    """The input records that a state directory's tasks and threads are working on.
+    """The current input records of a state directory's tasks and threads.
 
     Parameters
     ----------
     where : str
-        The state directory, for messages.
+        The state directory, for error messages.
     """
 
     def __cinit__(self, str where="the state directory"):
@@ -30,21 +30,21 @@ cdef class CurrentRecord:
 
     @property
     def current(self):
-        """The record of the calling task or thread, also one that has ended; None without one."""
+        """The record of the calling task or thread, even an ended one; None without one."""
         return self.now()
 
     def of_a_write(self):
-        """The record that a write comes from, to be asked before anything is written; or None.
+        """The input record of a write, or None. Call it before anything is written.
 
         Raises
         ------
         StateError
-            The record has ended, in the task or thread that this one was started by.
+            The record has ended in the task or thread that started this one.
         """
         return self.of_write()
 
     cdef OpenRecord _top(self):
-        """The innermost record of the calling context that is not passed over."""
+        """The innermost record of the calling context whose stage is not PASSED."""
         cdef PyObject *found = NULL
         cdef OpenRecord record
         PyContextVar_Get(self._var, NULL, &found)
@@ -59,23 +59,22 @@ cdef class CurrentRecord:
         name = "" if what.topic is None else f" {what.topic}-{what.partition}@{what.offset}"
         raise StateError(
             f"{self._where}: the record{name} has ended, and this task or thread was started "
-            "within it, so its time and headers may no longer be lent; nothing was written. Await "
-            "what a record starts before its block ends, or write within a state.record(…) of its "
-            "own"
+            "within it, so its time and headers cannot be used; nothing was written. Await the "
+            "task before the record's block ends, or write within a state.record(…) of its own"
         )
 
 
-# Its references are not cleared one by one: the count at the end needs its CurrentRecord.
+# no_gc_clear: __dealloc__ needs the CurrentRecord.
 @cython.final
 @cython.no_gc_clear
 cdef class OpenRecord:
-    """A record that is worked on between :meth:`enter` and :meth:`leave`.
+    """A record that is current between :meth:`enter` and :meth:`leave`.
 
     Parameters
     ----------
     current_record : CurrentRecord
     context : RecordContext or None
-        None stands for no record, whatever record is around it.
+        None for no record, even inside another record's block.
     """
 
     def __cinit__(self, CurrentRecord current_record not None, context):
@@ -87,23 +86,23 @@ cdef class OpenRecord:
         self._current_record._alive -= 1
 
     def enter(self):
-        """Make this the record of the calling task or thread, and of those that it starts."""
+        """Make this the record of the calling task or thread, and of those started from it."""
         self._below = self._current_record._top()
         self._stage = OPEN
         self._token = self._current_record._var.set(self)
 
     def leave(self):
-        """Restore the record around it. One that was never entered may be left, too."""
+        """Restore the outer record. Without an :meth:`enter` it does nothing."""
         cdef object var = self._current_record._var
         cdef OpenRecord last
         if self._stage != OPEN:
             return
         token, self._token = self._token, None
-        self._stage = PASSED  # it stays where it was entered, if that is another context
+        self._stage = PASSED  # if this is another context, the variable there keeps the record
         if var.get() is self:
             try:
                 var.reset(token)
-            except ValueError:  # this context is a copy of the one that it was entered in
+            except ValueError:  # this context is a copy of the one in which it was entered
                 return
             self._stage = ENDED
         last = var.get()

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The queue of flushed changes that a cache's listener has not seen yet."""
+"""A cache's listener, and the queue of flushed changes that it was not called for yet."""
 
 from collections import deque
 
@@ -9,12 +9,12 @@ __all__ = ["FlushListener"]
 
 
 cdef class FlushListener:
-    """A listener's changes, in their order.
+    """Calls a listener for changes in their order.
 
     Parameters
     ----------
     current_record : CurrentRecord
-        Has the record of a change while the listener is called.
+        Set to the record of a change during its call.
 
     Attributes
     ----------
@@ -24,37 +24,37 @@ cdef class FlushListener:
 
     def __cinit__(self, CurrentRecord current_record not None):
         self._current_record = current_record
-        self._untold = deque()
+        self._queue = deque()
 
     def listen(self, listener):
         """Call ``listener(key, new, old)`` for every later change; None ends it."""
         self.listener = listener
         if listener is None:
-            self._untold.clear()
+            self._queue.clear()
 
     cdef int add(self, list changes) except -1:
         """Queue changes: ``(key, new, old, context)``, None for no record."""
-        self._untold.extend(changes)
+        self._queue.extend(changes)
         return 0
 
-    cdef int forget(self) except -1:
+    cdef int clear(self) except -1:
         """Clear the queue."""
-        self._untold.clear()
+        self._queue.clear()
         return 0
 
-    cdef int tell(self) except -1:
+    cdef int notify(self) except -1:
         """Call the listener for the changes queued so far; return 1 if it has queued more.
 
-        Where the listener raises, the change stays queued.
+        If the listener raises, its change stays queued.
         """
-        cdef Py_ssize_t left = len(self._untold)
-        if self._telling:  # the listener writes, and so flushes
+        cdef Py_ssize_t left = len(self._queue)
+        if self._calling:  # the listener writes, and so flushes
             return 0
-        self._telling = True
+        self._calling = True
         try:
-            while left and self._untold:  # its writes may be flushed at once, without an end
+            while left and self._queue:  # changes that the listener's own writes add wait
                 left -= 1
-                change = self._untold.popleft()
+                change = self._queue.popleft()
                 key, new, old, context = change
                 record = OpenRecord(self._current_record, context)
                 try:
@@ -62,10 +62,10 @@ cdef class FlushListener:
                     self.listener(key, new, old)
                 except BaseException:
                     if self.listener is not None:
-                        self._untold.appendleft(change)
+                        self._queue.appendleft(change)
                     raise
                 finally:
                     record.leave()
         finally:
-            self._telling = False
-        return 1 if self._untold else 0
+            self._calling = False
+        return 1 if self._queue else 0

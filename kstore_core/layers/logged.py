@@ -1,9 +1,9 @@
 """The logged layer: a store's writes go to its changelog, as Kafka Streams logs them.
 
-A write is noted once it has been staged, so what is refused is never logged. The notes are sent
-together, before the rows that they tell of are written: a log is never behind its store, and what
-it is ahead by after a crash is restored when the store is opened. Marks say where a commit begins
-and ends there, and what it contains of the input. docs/restore.md tells the rules.
+A write is noted after it has been staged, so a refused write is never logged. All notes are sent
+before their rows are written. So a log is never behind its store, and after a crash the next open
+restores the records that the store lacks. Marks in the log have the begin and end of each commit,
+and the input offsets that it contains. docs/restore.md has the rules.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ __all__ = ["Journal", "Logged", "LoggedVersions"]
 _UNKNOWN_TIME = -1
 
 _LONG_AGO = 1
-"""The time of a mark among versions, ms: a restore by Kafka Streams leaves out what is that old;
-and a log in Kafka has no records of 0."""
+"""The time of a mark among versions, ms. A restore by Kafka Streams leaves out records that old; a
+log in Kafka has no records with the time 0."""
 
 
 class Journal:
@@ -44,14 +44,14 @@ class Journal:
     ----------
     log : Changelog
     value_format : ValueFormat
-        Of the rows.
+        The format of the rows.
     staging : Staging
-        Whose limit holds for what is noted, too: of a row that is written again and again only the
-        last is staged, but all are noted.
+        Its limit also applies to the notes. Staging has only the last write of a row, but the
+        journal has all.
     current_record : CurrentRecord
-        The record that a write comes from which does not say so itself.
+        The input record of a write that names none.
     schema : KeySchema, optional
-        Of a window or session store: how its rows are keyed.
+        The row keys of a window or session store.
 
     Attributes
     ----------
@@ -59,11 +59,11 @@ class Journal:
     current_record : CurrentRecord
     schema : KeySchema or None
     noted_bytes : int
-        Keys and values that wait.
+        The size of the noted keys and values that are not sent.
     next_offset : int
-        Of the log, behind what it has been sent.
+        The log's offset after the last record sent.
     last : Commit or None
-        What the log's last mark says, where that is known.
+        The log's last mark, if it is known.
     """
 
     def __init__(
@@ -86,17 +86,17 @@ class Journal:
         self._is_sent = True
         self._sending = RLock()
         self.last: Commit | None = None
-        self._is_begun = False  # what was sent waits for the mark of its commit
+        self._is_begun = False  # the log has records whose commit has no end mark yet
         self._void_from: int | None = None
         self._mark_time = _LONG_AGO if value_format.versioned else _UNKNOWN_TIME
 
     def make_room(self, size: int) -> None:
-        """Refuse `size` more bytes, or have all stores write what they hold, where it is too much.
+        """Spill all stores if `size` more bytes exceed the limit.
 
         Raises
         ------
         UncommittedLimitError
-            The state is transactional.
+            The state is transactional, so it does not spill.
         """
         if self.noted_bytes + size <= self._max_bytes or self._staging.admitted:
             return
@@ -110,7 +110,7 @@ class Journal:
             self._staging.spill()
 
     def note(self, key: bytes, row: bytes | None, context: RecordContext | None) -> None:
-        """Note a row that was staged; `context` None stands for the current record."""
+        """Note a staged row; by default the write is of the current record."""
         record = context or self.current_record.current
         timestamp = None if record is None else record.timestamp
         self.note_version(key, row, _UNKNOWN_TIME if timestamp is None else timestamp, record)
@@ -118,14 +118,14 @@ class Journal:
     def note_version(
         self, key: bytes, value: bytes | None, timestamp: int, record: RecordContext | None
     ) -> None:
-        """Note a version that was staged, which says its own time."""
+        """Note a staged version with its own time."""
         headers = None
         if value is not None:
             self.noted_bytes += len(key) + len(value)
         else:
             self.noted_bytes += len(key)
             if record is not None and self._format.headers:
-                # A copy: until it is sent, they may change under their owner's hands.
+                # A copy: their owner may change them before they are sent.
                 headers = record.headers.copy()
         self._changes.append((key, value, timestamp, headers))
 
@@ -134,16 +134,16 @@ class Journal:
         self._void_from, self._is_begun = offset, True
 
     def send(self, commit: Commit | None = None) -> int:
-        """Send what is noted; returns `next_offset` once the log has it as durably as it is asked.
+        """Send the notes; returns `next_offset` when the log has them with its durability.
 
-        Where the log fails it keeps what it was given, and a later call sends it.
+        If the log fails, it keeps the records that it got, and a later call sends them.
 
         Parameters
         ----------
         commit : Commit, optional
-            What the store contains with all that was noted. Left out, it is a part of a commit.
+            The mark of the commit that these notes complete. By default they are a part of one.
         """
-        # One thread after the other: the log has changes in their order.
+        # Under the lock, so the log has changes in their order.
         with self._sending, uninterrupted():
             changes, size = self._changes[:], self.noted_bytes
             records = self._records_of(changes, commit)
@@ -152,25 +152,25 @@ class Journal:
                 try:
                     self.log.extend(records)
                 except Exception:
-                    self._forget(len(changes), size)  # it keeps what it could not send
+                    self._forget(len(changes), size)  # the log keeps the records it could not send
                     raise
-                # What is interrupted here is sent again, which restores the same.
+                # After an interrupt here they are sent twice, which restores the same rows.
                 self._forget(len(changes), size)
             if not self._is_sent:
-                with interruptible():  # brokers may be away; what they have not got is sent again
+                with interruptible():  # brokers may be down; a later call sends the rest
                     self.next_offset = self.log.commit()
                 self._is_sent = True
             return self.next_offset
 
     def _forget(self, count: int, size: int) -> None:
-        """Forget the oldest changes: the log has them."""
+        """Remove the oldest changes: the log has them."""
         del self._changes[:count]
         self.noted_bytes -= size
 
     def _records_of(
         self, changes: list[tuple[bytes, bytes | None, int, Any]], commit: Commit | None
     ) -> RecordColumns:
-        """Changes as the log's records, between marks where offsets of the input are known."""
+        """Changes as the log's records, between marks if offsets of the input are known."""
         records, rows = RecordColumns(), RecordColumns()
         if changes:
             columns = map(list, zip(*changes, strict=True))
@@ -197,10 +197,10 @@ class Journal:
         return records
 
     def close(self) -> None:
-        """Forget what the log does not have: it may be another's, who goes on with it."""
+        """Discard the changes that the log does not have; the log's owner may still use it."""
         self._changes.clear()
         if not self._is_sent:
-            with contextlib.suppress(KStoreError):  # closed by its owner, or a fork's
+            with contextlib.suppress(KStoreError):  # its owner closed it, or this is a fork
                 self.log.discard()
 
 
@@ -216,18 +216,18 @@ class Logged(Layer):
     def __init__(self, below: Table, journal: Journal) -> None:
         super().__init__(below)
         self._journal = journal
-        # Bound once: a put takes less than looking them up would.
+        # Bound methods make a put faster.
         self._put_below = below.put_one
         self._make_room = journal.make_room
         self._note = journal.note
-        turn = RLock()  # of a write, for the log has notes in the order of their rows
+        turn = RLock()  # the lock of a write, so notes are in the order of their rows
         self._take_turn, self._end_turn = turn.acquire, turn.release
 
     def __repr__(self) -> str:
         return f"<Logged, {self._journal.noted_bytes} bytes not sent, over {self.below!r}>"
 
     def put_one(self, key: bytes, value: bytes | None) -> None:
-        """Set ``key``; None deletes. The write comes from the current record."""
+        """Set ``key``; None deletes. The write is of the current record."""
         self._make_room(len(key) if value is None else len(key) + len(value))
         if not self._take_turn(False):
             self._wait_for_turn()
@@ -238,7 +238,7 @@ class Logged(Layer):
             self._end_turn()
 
     def write(self, writes: Iterable[Write]) -> None:
-        """Write rows, in their order: all of them, or none where they are refused."""
+        """Write rows in their order; if one is refused, none is written."""
         given = list(writes)
         sizes = (len(key) + (0 if value is None else len(value)) for key, value, _ in given)
         self._journal.make_room(sum(sizes))
@@ -253,17 +253,17 @@ class Logged(Layer):
             self._end_turn()
 
     def _wait_for_turn(self) -> None:
-        self.rows.get_many([])  # raises in a fork, where the owner of the turn may be gone
+        self.rows.get_many([])  # raises in a fork, where the lock may never be released
         self._take_turn()
 
     def delete_range(self, lo: bytes, hi: bytes | None) -> None:
-        """Delete ``lo <= key < hi``, each row by a record of its own."""
+        """Delete ``lo <= key < hi``, with one record per row."""
         for keys, _ in self.below.scan(Bounds(lo, hi)):
             self.write([Write(key, None) for key in keys])
 
 
 class LoggedVersions(VersionedTable):
-    """A versioned table whose puts are noted: a log has the versions, not the rows they lie in."""
+    """A versioned table that notes its puts: a log has versions, not the rows that store them."""
 
     def __init__(
         self, rows: Table, segment_interval_ms: int, clock: StreamClock, journal: Journal
@@ -272,7 +272,7 @@ class LoggedVersions(VersionedTable):
         self._journal = journal
 
     def put(self, key: bytes, value: bytes | None, timestamp: int) -> int:
-        """Put a version; one that is not stored is not noted."""
+        """Put a version, and note it if it is stored."""
         self._journal.make_room(len(key) + (0 if value is None else len(value)))
         code = super().put(key, value, timestamp)
         if code != NOT_PUT:

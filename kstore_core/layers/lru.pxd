@@ -9,9 +9,9 @@ cdef class CacheBudget:
 
 
 cdef class Part:
-    cdef dict entries           # every one, by key
-    cdef OrderedRows dirty      # the values of those that are not below yet
-    cdef OrderedRows dirty_index    # the same by index rows, of a table that has them
+    cdef dict entries           # all entries, by key
+    cdef OrderedRows dirty      # the values that are not flushed
+    cdef OrderedRows dirty_index    # the same by index row, if the table has an index
 
 
 cdef class Entry:
@@ -19,9 +19,9 @@ cdef class Entry:
     cdef bytes value            # None is a tombstone
     cdef object context         # the record of the last write, while the entry is dirty
     cdef Part part
-    cdef unsigned long long written     # when, among the writes of the store; 0 of a clean entry
+    cdef unsigned long long written     # the number of the last write; 0 for a clean entry
     cdef long long size
-    cdef PyObject *older        # neighbours by use; borrowed, for a listed entry is in its part
+    cdef PyObject *older        # neighbours by use; borrowed references, as its part owns them
     cdef PyObject *newer
 
 

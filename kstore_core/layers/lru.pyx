@@ -7,17 +7,17 @@ __all__ = ["CacheBudget"]
 
 
 cdef class CacheBudget:
-    """The bytes that the entries of one cache, or of several, may take together.
+    """The memory limit of one cache, or of several together.
 
     Parameters
     ----------
     max_bytes : int
-        In Kafka Streams' measure, see docs/caching.md; 0 or more.
+        The limit, 0 or more, counted as Kafka Streams counts: see docs/caching.md.
 
     Attributes
     ----------
     used_bytes : int
-        What they take now.
+        The size of all entries now.
     """
 
     def __cinit__(self, long long max_bytes):
@@ -26,7 +26,7 @@ cdef class CacheBudget:
 
 
 cdef class Part:
-    """The entries of one segment; of a table without segments all of them."""
+    """The entries of one segment, or all entries of a table without segments."""
 
     def __cinit__(self):
         self.entries = {}
@@ -37,14 +37,14 @@ cdef class Part:
 @cython.final
 @cython.freelist(256)
 cdef class Entry:
-    """A row that is cached."""
+    """A cached row."""
 
 
 cdef class ByUse:
-    """Entries from the one that was used longest ago on: a list linked through them."""
+    """A linked list of entries, the least recently used first."""
 
     cdef void add(self, Entry entry) noexcept:
-        """Put an entry behind all others."""
+        """Append an entry."""
         entry.older = self.newest
         entry.newer = NULL
         if self.newest is NULL:
@@ -54,7 +54,7 @@ cdef class ByUse:
         self.newest = <PyObject *>entry
 
     cdef void remove(self, Entry entry) noexcept:
-        """Take an entry out."""
+        """Remove an entry."""
         if entry.older is NULL:
             self.oldest = entry.newer
         else:
@@ -65,14 +65,14 @@ cdef class ByUse:
             (<Entry>entry.newer).older = entry.older
 
     cdef void touch(self, Entry entry) noexcept:
-        """Move an entry behind all others: it has just been used."""
+        """Move an entry to the end, after a use."""
         if self.newest is not <PyObject *>entry:
             self.remove(entry)
             self.add(entry)
 
 
 cdef long long context_bytes(object context) except -1:
-    """The bytes of a record's context beside timestamp, offset and partition."""
+    """The size of a record's topic and headers, in bytes."""
     cdef long long size = 0 if context.topic is None else len(context.topic)
     for name, value in context.headers:
         size += len(name) + (0 if value is None else len(value))

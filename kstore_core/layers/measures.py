@@ -1,7 +1,7 @@
-"""The metered layer: a second face of a store, whose methods are counted, and its metrics.
+"""The metered layer: a copy of a store whose methods are counted, and its metrics.
 
-It stands above the shape's methods, where Kafka Streams' metered stores stand, for only there a put
-and a put-if-absent are two things. docs/decisions/stores/metered-calls.md tells more.
+It is above the shape's methods, as in Kafka Streams, because a put and a put-if-absent differ only
+there. docs/decisions/stores/metered-calls.md has the reasons.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CALLS: Mapping[str, Mapping[str, str]] = {
     "window": {"put": "put", "fetch_one": "fetch"},
     "session": {"put": "put", "remove": "remove", "fetch_session": "fetch"},
 }
-"""The operation that a method counts as, by the shape of its store."""
+"""The operation of each counted method, by the shape of its store."""
 
 _SCANS: Mapping[str, Mapping[str, str]] = {
     "key_value": {"all": "all", "range": "range", "prefix_scan": "prefix-scan"},
@@ -46,14 +46,14 @@ _SCANS: Mapping[str, Mapping[str, str]] = {
         "fetch",
     ),
 }
-"""The same of methods that give a scan, whose time is that until its end."""
+"""The same for methods that return a scan; their time lasts until the scan ends."""
 
 _END_TO_END = ("put", "put-if-absent")
 _SCOPES = {"window": "-window", "session": "-session"}
 
 
 def scope_of(engine: str, spec: StoreSpec) -> str:
-    """Kafka Streams' name of the kind of store, for one of its own engines."""
+    """Kafka Streams' scope of a store's metrics, such as ``rocksdb-window``."""
     return ("in-memory" if engine == "memory" else engine) + _SCOPES.get(spec.shape, "")
 
 
@@ -64,16 +64,16 @@ class StoreMeasures:
     ----------
     store : KeyValueStore, VersionedStore, WindowStore or SessionStore
     engine : str
-        Its engine's name.
+        The name of its engine.
     cache : Cached or None
     current_record : CurrentRecord
     tags : mapping of str to str
-        Those of its state directory.
+        The tags of its state directory.
 
     Attributes
     ----------
     restored : int
-        Records that were restored.
+        The number of restored records.
     """
 
     def __init__(
@@ -101,9 +101,9 @@ class StoreMeasures:
         self._rates = {name: Rate() for name in (*self._operations, "restored-records")}
 
     def face(self, store: Any) -> Any:
-        """The same store to its user, counted."""
-        # An instance of the same class: what is not counted finds the same parts, and what is goes
-        # to the store itself, whose own methods then call each other uncounted.
+        """A copy of the store whose methods are counted."""
+        # An instance of the same class: other methods use the same parts, and counted methods are
+        # those of the store itself, which call each other uncounted.
         shape, operations = store.spec.shape, self._operations
         kind: Any = type(store)
         face = kind.__new__(kind)
@@ -117,23 +117,23 @@ class StoreMeasures:
         return face
 
     def queried(self, read: Callable[[], Any], *, scans: bool) -> Any:
-        """Count what answers a query, as a get or a fetch."""
+        """Run the read of a query, counted as a get or a fetch."""
         operation = self._operations[self._query_counts_as]
         if scans:
             return metered_scan(operation, read, self._iterators)()
         return metered(operation, read)()
 
     def committed(self, duration_ns: int) -> None:
-        """A commit was made."""
+        """Add a commit."""
         self._operations["commit"].record(duration_ns)
 
     def restored_records(self, count: int, duration_ns: int) -> None:
-        """A batch of records was restored."""
+        """Add a batch of restored records."""
         self.restored += count
         self._operations["restore"].record(duration_ns)
 
     def read(self) -> Iterator[Metric]:
-        """The figures, as they are now."""
+        """The current metrics."""
         for name, value in self._figures():
             yield Metric(name, self._tags, value)
         if self._cache is not None and (ratios := self._hit_ratios()) is not None:
@@ -162,7 +162,7 @@ class StoreMeasures:
             yield "num-keys", self._count_keys()
 
     def _hit_ratios(self) -> tuple[float, float, float] | None:
-        """Of the lookups between readings; None where there were none."""
+        """The average, maximum and minimum hit ratio; None without lookups."""
         assert self._cache is not None
         hits, misses = self._cache.hits, self._cache.misses
         answered, lookups = hits - self._seen[0], hits + misses - sum(self._seen)

@@ -1,4 +1,4 @@
-"""Cached rows over the rows of a table in segments, read as one in the order of both."""
+"""Merged scans of cached rows and the rows of a table in segments."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def merged_segments(
     Parameters
     ----------
     upper : sequence of (segment, scan)
-        Ascending by segment; the scans in the order asked for.
+        Ascending by segment; each scan in the order of the result.
     lower : iterator of (keys, values)
-        In the order asked for.
+        In the order of the result.
     segment_of : callable
         The segment of a key.
     """
@@ -54,7 +54,7 @@ def _number(pair: tuple[int, object]) -> int:
 def _runs(
     chunks: Iterator[Chunk], segment_of: Callable[[bytes], int]
 ) -> Iterator[tuple[int, Chunk]]:
-    """Chunks behind their segments, cut where one has rows of several."""
+    """Chunks with their segments; a chunk with rows of several segments is split."""
     for keys, values in chunks:
         first = segment_of(keys[0])
         if segment_of(keys[-1]) == first:

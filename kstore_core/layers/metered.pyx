@@ -1,8 +1,7 @@
 # cython: language_level=3
-"""What measures a store: calls are counted, one in so many is timed, iterators are watched.
+"""Measurements of a store: counts of calls, times of sampled calls, and open iterators.
 
-A call is passed on as it came, in the caller's own array of arguments, so that counting costs less
-than making a tuple of them would.
+A call passes on the caller's array of arguments, which is faster than a tuple of them.
 """
 
 from cpython.object cimport PyObject
@@ -25,7 +24,7 @@ cdef extern from "Python.h":
 
 cdef enum:
     SECOND = 1_000_000_000
-    WINDOW = 30         # seconds; figures are of the window that runs and the one before, as Kafka's
+    WINDOW = 30         # seconds; figures cover the current window and the last one, as in Kafka
 
 
 cdef inline long long monotonic() noexcept:
@@ -41,16 +40,16 @@ cdef inline long long wall_millis() noexcept:
 
 
 cdef class Latency:
-    """Durations of the last 30 to 60 seconds: their mean, the greatest and the least.
+    """Durations of the last 30 to 60 seconds: their mean, maximum and minimum.
 
-    Methods take ``now``, nanoseconds of a monotonic clock; left out, it is read.
+    Methods take ``now``, nanoseconds of a monotonic clock; by default they read the clock.
     """
 
     def __cinit__(self):
         self._begun = monotonic()
 
     cdef int _turn(self, long long now) except -1:
-        """Begin a new window where the one that runs is over."""
+        """Begin a new window if the current one is over."""
         cdef long long windows = (now - self._begun) // (<long long>WINDOW * SECOND)
         if windows > 0:
             self._begun += windows * WINDOW * SECOND
@@ -72,11 +71,11 @@ cdef class Latency:
         return 0
 
     def record(self, long long amount, now=None):
-        """Add one."""
+        """Add a duration."""
         self.add(amount, monotonic() if now is None else now)
 
     def read(self, now=None):
-        """The mean, the greatest and the least; None where there is none."""
+        """The mean, the maximum and the minimum; None if there are no durations."""
         cdef long long count
         self._turn(monotonic() if now is None else now)
         count = self._counts[0] + self._counts[1]
@@ -91,19 +90,19 @@ cdef class Latency:
 
 
 cdef class Operation:
-    """The calls of one operation, which may be those of several methods.
+    """The calls of one operation, which one or more methods perform.
 
     Parameters
     ----------
     sample_every : int
-        One call in so many is timed, the first of them first.
+        One call of this many is timed, the first call included.
 
     Attributes
     ----------
     count : int
-        All of them.
+        All calls.
     latency : Latency
-        Of those that were timed, nanoseconds.
+        The durations of the timed calls, nanoseconds.
     """
 
     def __cinit__(self, long long sample_every=1):
@@ -112,18 +111,18 @@ cdef class Operation:
         self.latency = Latency()
 
     def record(self, long long duration_ns):
-        """Add a call that was timed by its caller."""
+        """Add a call that the caller has timed."""
         self.count += 1
         self.latency.add(duration_ns, monotonic())
 
 
 cdef class Lateness:
-    """How long after their records' times writes are made, milliseconds: from end to end.
+    """The end-to-end latency of writes: the time from a record's timestamp to its write, ms.
 
     Parameters
     ----------
     current_record : CurrentRecord
-        Where the record is.
+        The source of the record.
     """
 
     def __cinit__(self, CurrentRecord current_record not None):
@@ -132,7 +131,7 @@ cdef class Lateness:
 
 
 cdef class Call:
-    """A method and the operation that its calls are counted as."""
+    """A method and the operation that counts its calls."""
 
     def __cinit__(self, Operation operation not None, function not None):
         self.operation = operation
@@ -146,7 +145,7 @@ cdef class LateCall(Call):
 
 
 cdef class ScanCall(Call):
-    """A method that gives a scan."""
+    """A method that returns a scan."""
 
     cdef OpenIterators iterators
 
@@ -167,7 +166,7 @@ cdef object call(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObje
 
 
 cdef int sample(Call this, long long begun) except -1:
-    """Time a call that has just ended."""
+    """Record the duration of a call that has just ended."""
     cdef long long now = monotonic()
     cdef Lateness lateness
     this.operation.latency.add(now - begun, now)
@@ -201,14 +200,14 @@ _SCAN.ml_doc = NULL
 
 
 def metered(Operation operation not None, function not None, Lateness lateness=None):
-    """The function, counted: a callable that passes its arguments on.
+    """Count a function: returns a callable that takes the same arguments.
 
     Parameters
     ----------
     operation : Operation
     function : callable
     lateness : Lateness, optional
-        Of a function that writes.
+        Pass it for a function that writes.
     """
     cdef LateCall late
     if lateness is None:
@@ -219,19 +218,19 @@ def metered(Operation operation not None, function not None, Lateness lateness=N
 
 
 def metered_scan(Operation operation not None, function not None, OpenIterators iterators not None):
-    """The function, which gives a Scan, counted; the duration is that until the scan's end."""
+    """Count a function that returns a Scan; the duration lasts until the scan ends."""
     cdef ScanCall this = ScanCall(operation, function)
     this.iterators = iterators
     return PyCFunction_NewEx(&_SCAN, this, None)
 
 
 cdef class OpenIterators:
-    """The iterators that are open.
+    """The open iterators of a store.
 
     Attributes
     ----------
     duration : Latency
-        Of those that have ended, nanoseconds.
+        The durations of the iterators that have ended, nanoseconds.
     """
 
     def __cinit__(self):
@@ -243,12 +242,12 @@ cdef class OpenIterators:
 
     @property
     def oldest_ms(self):
-        """When the oldest one was opened, milliseconds since the epoch; 0 where there is none."""
+        """The time at which the oldest one was opened, ms since the epoch; 0 without one."""
         return next(iter(list(self._since.values())), 0)
 
 
 cdef class OpenIterator:
-    """Lives as long as an iterator is open; the scan that it watches lets go of it."""
+    """Counts an iterator as open until its scan drops this object."""
 
     def __cinit__(self, OpenIterators all not None, Operation operation not None):
         self._all = all

@@ -11,12 +11,7 @@ __all__ = ["check_integer", "check_offsets", "check_partition"]
 
 
 def check_offsets(offsets: Mapping[Partition, int | None] | None) -> None:
-    """Refuse what could not be read back as it was given.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+    """Raise TypeError or ValueError for offsets that could not be stored and read back."""
     if offsets is None:
         return
     if not isinstance(offsets, Mapping):
@@ -33,18 +28,13 @@ def check_offsets(offsets: Mapping[Partition, int | None] | None) -> None:
                 raise ValueError(
                     f"the offset of {partition[0]}-{partition[1]} is {offset}; a committed offset "
                     "is that of the last record that was applied, 0 or more. Leave the partition "
-                    "out where there is none, or pass None to forget one; Kafka's own "
+                    "out if it has none, or pass None to remove its offset; Kafka's own "
                     f"{UNKNOWN} stands for an unknown offset"
                 )
 
 
 def check_partition(topic: object, number: object) -> None:
-    """Refuse what is no topic and partition number.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+    """Raise TypeError or ValueError for an invalid topic or partition number."""
     if not isinstance(topic, str):
         raise TypeError(f"a topic is str, not {type(topic).__name__}")
     if not topic or any("\ud800" <= letter <= "\udfff" for letter in topic):
@@ -53,12 +43,7 @@ def check_partition(topic: object, number: object) -> None:
 
 
 def check_integer(what: str, number: object, least: int, beyond: int) -> None:
-    """Refuse what is no integer in ``[least, beyond)``.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+    """Raise TypeError or ValueError unless ``number`` is an integer in ``[least, beyond)``."""
     if isinstance(number, bool) or not hasattr(number, "__index__"):
         raise TypeError(f"{what} is int, not {type(number).__name__}")
     if not least <= operator.index(number) < beyond:

@@ -1,7 +1,7 @@
 """The offsets namespace: the entries beside a store's rows.
 
-Kafka's entries are the open marker, the position and an offset a changelog partition. kstore adds
-its own under names that begin with ``kstore.``; Kafka reads past them.
+Kafka's entries are the open marker, the position, and one offset per changelog partition. kstore
+adds entries with names that begin with ``kstore.``, which Kafka ignores.
 """
 
 from __future__ import annotations
@@ -77,13 +77,13 @@ class StoreRecord:
     position : dict or None
         The last input offset that was applied, by topic and partition; None before a first commit.
     spec : StoredSpec or None
-        None where Kafka wrote the store.
+        None if Kafka wrote the store.
     stream_time : int or None
-        Milliseconds; None where nothing stored it.
+        Milliseconds; None if it was never stored.
     notes : dict
-        What a program has noted beside the rows, by name.
+        The program's notes, by name.
     commit, segments : bytes or None
-        In a segment: how far it is, and how far the others are.
+        The progress of a segment, and the progress of the others that it stores.
     digest : int
         CRC-32 of the entries that Kafka reads and writes.
     """
@@ -99,24 +99,24 @@ class StoreRecord:
 
     @property
     def known_offsets(self) -> dict[Partition, int]:
-        """The offsets without those that Kafka says it does not know."""
+        """The offsets without those that Kafka marks as unknown."""
         return {at: offset for at, offset in self.offsets.items() if offset != UNKNOWN}
 
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """The entries that a commit writes beside the rows; None leaves one as it is.
+    """The entries that a commit writes beside the rows; an entry of None does not change.
 
     Attributes
     ----------
     offsets : mapping or None
-        An offset of None forgets one; an empty mapping forgets all.
+        An offset of None removes one; an empty mapping removes all.
     position : mapping or None
     stream_time : int or None
         Milliseconds.
     spec : StoreSpec, StoredSpec or None
     notes : mapping or None
-        A note of None removes one; those that are not named stay.
+        A note of None removes one; notes that are not named stay.
     """
 
     offsets: Mapping[Partition, int | None] | None = None
@@ -130,9 +130,9 @@ class Entries:
         return any(entry is not None for entry in given)
 
     def rows(self, record: StoreRecord) -> Rows:
-        """The rows that are written over those of ``record``, sorted.
+        """The rows that replace those of ``record``, sorted.
 
-        An offset of None clears one, empty ``offsets`` clear all, as Kafka's commit does.
+        An offset of None removes one, and empty ``offsets`` remove all, as in Kafka's commit.
         """
         entries: dict[bytes, bytes | None] = {}
         if self.offsets is not None:
@@ -151,7 +151,7 @@ class Entries:
 
     @property
     def forgets(self) -> bool:
-        """True if it takes offsets or notes away."""
+        """True if it removes offsets or notes."""
         given = self.offsets
         if given is not None and (not given or None in given.values()):
             return True
@@ -159,18 +159,18 @@ class Entries:
 
 
 def read_record(namespace: Namespace, where: str = "a store") -> StoreRecord:
-    """Everything that the namespace says.
+    """Read all entries of the offsets namespace.
 
     Parameters
     ----------
     namespace : Namespace
     where : str
-        The store and the path of its database, for an error.
+        The store and the path of its database, for errors.
 
     Raises
     ------
     CorruptionError
-        An entry that cannot be one.
+        An entry is damaged.
     FormatDowngradeError
         A newer kstore described the store.
     """
@@ -203,7 +203,7 @@ def parse_entries(entries: Iterable[tuple[bytes, bytes]], where: str) -> StoreRe
 
 
 def _read_entry(record: StoreRecord, key: bytes, value: bytes) -> None:
-    """Add what an entry says; FormatError or SpecError where it cannot be one."""
+    """Add an entry to the record; FormatError or SpecError if it is damaged."""
     if key == POSITION:
         record.position = decode_position(value)
     elif key == SPEC:
@@ -228,9 +228,9 @@ def kafka_digest(entries: Iterable[tuple[bytes, bytes]], digest: int = 0) -> int
     Parameters
     ----------
     entries : iterable of (key, value)
-        In the order of their keys.
+        The entries in the order of their keys.
     digest : int
-        Of the entries before them.
+        The digest of the entries before them.
     """
     for key, value in entries:
         if key != STATUS and not key.startswith(_OURS):
@@ -244,8 +244,8 @@ def merged_record(records: Iterable[StoreRecord]) -> StoreRecord:
     Parameters
     ----------
     records : iterable of StoreRecord
-        Newest first. Of an offset and a note the newest counts, of stream time and positions the
-        greatest. With a spec a record is the store's own and whole, so none behind it is looked at.
+        Newest first. The newest offset and note win, and the greatest stream time and position. A
+        record with a spec is the store's own and complete, so later records are ignored.
     """
     merged = StoreRecord()
     for record in records:
@@ -289,7 +289,7 @@ def _partition(key: bytes) -> Partition | None:
 
 
 def sorted_rows(entries: Mapping[bytes, bytes | None]) -> Rows:
-    """Entries as they are written."""
+    """Entries as rows, sorted by key."""
     keys = sorted(entries)
     return Rows(keys, [entries[key] for key in keys])
 
@@ -302,9 +302,9 @@ def _offset_key(partition: Partition) -> bytes:
 def common_offsets(records: Mapping[str, StoreRecord]) -> dict[Partition, int]:
     """The least offset of each partition over several stores, by their names.
 
-    What a store does not know it does not contain, so a partition that any of them does not know is
-    not common. A store's own changelog, ``…-<store>-changelog``, counts for that store only. Beside
-    a store that knows no offset at all nothing is common.
+    A store without an offset of a partition does not contain it, so that partition is left out.
+    Only the store itself counts for its own changelog, ``…-<store>-changelog``. The result is empty
+    if a store has no offset at all.
     """
     known = {name: record.known_offsets for name, record in records.items()}
     if not all(known.values()):

@@ -1,7 +1,7 @@
-"""Notes: small values that a program keeps beside a store's rows, committed together with them.
+"""Notes: small values of a program, committed together with a store's rows.
 
-What has to agree with the rows after a crash belongs here: which batches of a stream they contain,
-for instance. In the offsets namespace a note has a name of its own, which Kafka reads past.
+Use a note for a fact that must match the rows after a crash, such as the batches of a stream that
+they contain. The offsets namespace stores each note under its own name, which Kafka ignores.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NAME = re.compile(r"[a-z][a-z_]{0,63}")
 
 
 def note_name(key: bytes) -> str | None:
-    """The name of the note that an entry is; None where it is another entry."""
+    """The name of the note in an entry; None for another kind of entry."""
     return key[len(NOTE) :].decode(errors="replace") if key.startswith(NOTE) else None
 
 
@@ -28,12 +28,7 @@ def note_entries(notes: Mapping[str, bytes | None]) -> dict[bytes, bytes | None]
 
 
 def check_notes(notes: Mapping[str, bytes | None] | None) -> None:
-    """Refuse what is no note.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+    """Raise TypeError or ValueError for invalid notes."""
     if notes is None:
         return
     if not isinstance(notes, Mapping):

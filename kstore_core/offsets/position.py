@@ -1,7 +1,7 @@
-"""Positions: how far a store has read its input topics; and their bytes (Kafka's PositionSerde).
+"""Positions: the last applied offsets of a store's input, and their bytes (Kafka's PositionSerde).
 
-Kafka sizes the buffer in bits and stores all of it, so the value ends in zeros. The same padding is
-written here; any tail is accepted.
+Kafka sizes the buffer in bits and stores all of it, so the value ends in zeros. kstore writes the
+same padding and accepts any tail.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ __all__ = [
 _log = logging.getLogger("kstore_core")
 
 _VERSION, _POSITION = "v", "c"
-"""The headers of a changelog's record that say how far its writer had read (Kafka's
-``ChangelogRecordDeserializationHelper``): the version, a byte, and the position."""
+"""The headers of a changelog's record with its writer's position (Kafka's
+``ChangelogRecordDeserializationHelper``): the version, one byte, and the position."""
 
 _VERSION_BYTES = b"\x02v\x02"
 """The first bytes of a header with that key and a value of one byte."""
@@ -53,7 +53,7 @@ class Position(Mapping[str, Mapping[int, int]]):
     Raises
     ------
     ValueError
-        It is no such mapping, or a number does not fit into Kafka's bytes.
+        It is not such a mapping, or a number does not fit into Kafka's bytes.
     """
 
     __slots__ = ("_offsets",)
@@ -70,7 +70,7 @@ class Position(Mapping[str, Mapping[int, int]]):
 
     @classmethod
     def copied(cls, offsets: _Offsets) -> Self:
-        """A position of what is known to be one, though other threads may add to it."""
+        """Copy offsets without checks; other threads may add to them meanwhile."""
         position = cls.__new__(cls)
         position._offsets = copy_position(offsets)
         return position
@@ -91,18 +91,18 @@ class Position(Mapping[str, Mapping[int, int]]):
         return Position, (self._offsets,)
 
     def with_component(self, topic: str, partition: int, offset: int) -> Position:
-        """This position and one more offset; where there is a greater one, that stays."""
+        """This position with an offset added, unless it has a greater one."""
         return self.merge({topic: {partition: offset}})
 
     def merge(self, other: _Offsets) -> Position:
-        """The further of both, partition by partition."""
+        """The greater offset of both positions, partition by partition."""
         merged = copy_position(self)
         merge_positions(merged, Position(other))
         return Position.copied(merged)
 
 
 def encode_position(position: _Offsets) -> bytes:
-    """The stored form, padded as Kafka pads it; topics and partitions in their given order."""
+    """The stored form, padded as in Kafka; topics and partitions in their given order."""
     parts = [b"\0", _INT.pack(len(position))]
     size = 8 + 32
     for topic, offsets in position.items():
@@ -147,7 +147,7 @@ def decode_position(data: bytes) -> dict[str, dict[int, int]]:
 
 
 def _count(data: bytes, at: int) -> tuple[int, int]:
-    """A count at ``at``, and where it ends."""
+    """The count at ``at``, and the offset after it."""
     (count,) = _INT.unpack_from(data, at)
     if count < 0:
         raise FormatError(f"a negative count of {count} in a position", offset=at)
@@ -160,7 +160,7 @@ def copy_position(position: _Offsets) -> dict[str, dict[int, int]]:
 
 
 def merge_positions(position: dict[str, dict[int, int]], other: _Offsets) -> None:
-    """Move ``position`` on to ``other`` where that is further."""
+    """Advance ``position`` to the greater offsets of ``other``."""
     for topic, offsets in other.items():
         known = position.setdefault(topic, {})
         for partition, offset in offsets.items():
@@ -168,10 +168,10 @@ def merge_positions(position: dict[str, dict[int, int]], other: _Offsets) -> Non
 
 
 class LoggedPositions:
-    """The positions of a changelog's writers, where its records have them.
+    """The positions of the writers of a changelog, read from its records' headers.
 
-    Kafka Streams notes it if it is configured to. Headers of the same names that mean something
-    else are passed over: a position may be behind, never ahead.
+    Kafka Streams writes them if it is configured to. Headers of the same names with other content
+    are ignored: a position may be behind, but never ahead.
     """
 
     def __init__(self) -> None:
@@ -180,7 +180,7 @@ class LoggedPositions:
         self._first = (-1, "")
 
     def note(self, records: RecordColumns) -> None:
-        """Read those of some records, behind those of before."""
+        """Read the positions of the next records."""
         position: dict[str, dict[int, int]] = {}
         for index in records.with_header_bytes(_VERSION_BYTES):
             record = records[index]
@@ -197,14 +197,14 @@ class LoggedPositions:
             self._noted.append((records.next_offset, position))
 
     def until(self, next_offset: int) -> dict[str, dict[int, int]]:
-        """The furthest before an offset, of what has not been asked for yet."""
+        """The greatest position before an offset, of those that no call has returned yet."""
         position: dict[str, dict[int, int]] = {}
         while self._noted and self._noted[0][0] <= next_offset:
             merge_positions(position, self._noted.popleft()[1])
         return position
 
     def warn(self, log: str) -> None:
-        """Log one warning for all that could not be read."""
+        """Log one warning for all unreadable positions."""
         if self._unreadable:
             offset, error = self._first
             _log.warning(

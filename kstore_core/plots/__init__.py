@@ -1,8 +1,8 @@
-"""Pictures of what stores hold: the history of a key, and windows and sessions on a time line.
+"""Pictures of stored data: the history of a key, and windows and sessions on a time line.
 
 >>> from kstore_core.plots import plot_history, plot_windowed
 
-They draw with matplotlib (``pip install 'matplotlib>=3.8'``), imported when something is drawn.
+They need matplotlib (``pip install 'matplotlib>=3.8'``), which is imported on the first call.
 """
 
 from kstore_core.plots.history import plot_history

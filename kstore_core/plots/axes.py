@@ -1,4 +1,4 @@
-"""The axes and colours of pictures, and time as matplotlib counts it."""
+"""The axes and colours of pictures, and times in matplotlib's unit."""
 
 from __future__ import annotations
 
@@ -10,19 +10,8 @@ from kstore_core.hints import install
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "DAY_MS",
-    "FILL",
-    "GRID",
-    "INK",
-    "LINE",
-    "QUIET",
-    "SPOT",
-    "axes_for",
-    "days",
-    "plain",
-    "time_axis",
-]
+__all__ = ["DAY_MS", "FILL", "GRID", "INK", "LINE", "QUIET", "SPOT", "axes_for", "days", "plain",
+           "time_axis"]  # fmt: skip
 
 DAY_MS = 86_400_000
 INK, QUIET, GRID = "#1f2933", "#7b8794", "#e4e7eb"
@@ -30,12 +19,12 @@ LINE, FILL, SPOT = "#1c5d99", "#a9c8e4", "#e4572e"
 
 
 def axes_for(axes: Axes | None, height: float) -> Axes:
-    """The axes that are given, or those of a new figure.
+    """The given axes, or those of a new figure.
 
     Raises
     ------
     EngineUnavailableError
-        matplotlib is missing. The text says what to install.
+        matplotlib is missing.
     """
     if axes is not None:
         return axes
@@ -43,14 +32,14 @@ def axes_for(axes: Axes | None, height: float) -> Axes:
         from matplotlib import pyplot
     except ImportError as error:
         raise EngineUnavailableError(
-            f"pictures are drawn with matplotlib, which is not installed. Try: {install('plots')}"
+            f"pictures need matplotlib, which is not installed. Try: {install('plots')}"
         ) from error
     made: Axes = pyplot.subplots(figsize=(9, height), layout="constrained")[1]
     return made
 
 
 def plain(axes: Axes) -> None:
-    """Take away what draws the eye from the data."""
+    """Hide the decorations of the axes."""
     axes.set_axisbelow(True)
     axes.tick_params(colors=QUIET, labelsize=9, length=0, pad=5)
     for side in ("top", "right", "left"):
@@ -59,7 +48,7 @@ def plain(axes: Axes) -> None:
 
 
 def time_axis(axes: Axes) -> None:
-    """Dates below the picture, as fine as there is room for."""
+    """Put dates below the picture, as many as there is room for."""
     from matplotlib import dates
 
     locator = dates.AutoDateLocator(minticks=3, maxticks=9)
@@ -68,5 +57,5 @@ def time_axis(axes: Axes) -> None:
 
 
 def days(milliseconds: int) -> float:
-    """Milliseconds as days since the epoch, matplotlib's own measure of time."""
+    """Milliseconds as days since the epoch, the time unit of matplotlib."""
     return milliseconds / DAY_MS

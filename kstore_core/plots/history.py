@@ -1,4 +1,4 @@
-"""The versions of a key as steps: each value from its own time until the next one, or its end."""
+"""The versions of a key as steps: each value from its start to its end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OPEN_PART = 20
 
 
 class Version(Protocol):
-    """A version of a number, as ``store.history(key)`` gives them."""
+    """A version of a number, as in ``store.history(key)``."""
 
     @property
     def value(self) -> Any: ...
@@ -38,21 +38,21 @@ def plot_history(
 ) -> Axes:
     """Draw the history of a key whose values are numbers.
 
-    Nothing is drawn where the key had no value. A version that is valid still is drawn until
-    ``until``, and its end left open.
+    The line has gaps while the key had no value. A version that is still valid is drawn until
+    ``until``, with an open end.
 
     Parameters
     ----------
     versions : iterable of VersionedRecord or VersionedRecordWithHeaders
-        In any order: what ``store.history(key)`` gives.
+        The result of ``store.history(key)``, in any order.
     label : str, optional
-        What the legend calls it.
+        The name in the legend.
     points : iterable of (int or datetime, float)
-        Drawn as dots: rows that were joined with the history, by their own time.
+        Dots to draw: the times and values of rows that were joined with the history.
     until : int or datetime, optional
-        Where the picture ends. Left out, shortly after the last version or point.
+        The end of the picture. Default: shortly after the last version or point.
     axes : matplotlib Axes, optional
-        Where to draw. Left out, a figure is made.
+        The axes to draw on. Default: a new figure.
 
     Returns
     -------
@@ -63,7 +63,7 @@ def plot_history(
     ValueError
         There is no version, or ``until`` lies before the last one.
     TypeError
-        A value is no number.
+        A value is not a number.
     EngineUnavailableError
         matplotlib is missing.
     """
@@ -73,8 +73,8 @@ def plot_history(
     wrong = [step for step in steps if not isinstance(step.value, Real)]
     if wrong:
         raise TypeError(
-            f"the version at {wrong[0].timestamp} has a value of {type(wrong[0].value).__name__}, "
-            "which has no height to be drawn at; give versions of numbers"
+            f"the version at {wrong[0].timestamp} has a value of {type(wrong[0].value).__name__}; "
+            "give versions of numbers"
         )
     dots = [(to_millis(time), value) for time, value in points]
     end = _end(steps, [time for time, _ in dots], until)
@@ -105,14 +105,14 @@ def plot_history(
 
 
 def step_line(steps: Sequence[Version], end: int) -> tuple[list[float], list[float]]:
-    """Times (days) and values of a line along the steps, with a gap where there is none.
+    """Times (days) and values of a line along the steps, with gaps between versions.
 
     Parameters
     ----------
     steps : sequence of Version
         Ascending by time.
     end : int
-        Until when a version that is valid still is drawn, ms.
+        The end of a version that is still valid, ms.
     """
     times: list[float] = []
     values: list[float] = []

@@ -1,4 +1,4 @@
-"""Windows and sessions on a time line, a band a key, over the segments that hold them."""
+"""Windows and sessions on a time line, with a band per key and shaded segments."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ def plot_windowed(
     most: int = _MOST,
     axes: Axes | None = None,
 ) -> Axes:
-    """Draw windows or sessions from their start to their end, each key's in a band of its own.
+    """Draw windows or sessions from their start to their end, with a band per key.
 
-    Those of a key that overlap lie above one another. A session of one record, whose start is its
-    end, is a dot.
+    Overlapping windows of a key are drawn in separate lanes. A session of one record, whose start
+    is its end, is a dot.
 
     Parameters
     ----------
     items : iterable of (Windowed, value)
-        What the scans of window and session stores give. No more than ``most`` are taken.
+        The result of a scan of a window or session store.
     segment_interval_ms : int, optional
-        How wide segments are, as ``store.spec.segment_interval_ms`` tells. Every other one is
-        shaded, so that one sees which windows expire together.
+        The width of segments, as in ``store.spec.segment_interval_ms``. Every second segment is
+        shaded: the windows of a segment expire together.
     labels : bool
-        Whether to write the values, as far as they are short.
+        True to write the shortened values.
     most : int
-        How many are drawn; the title tells when there were more.
+        The most windows to draw; the title indicates further ones.
     axes : matplotlib Axes, optional
-        Where to draw. Left out, a figure is made.
+        The axes to draw on. Default: a new figure.
 
     Returns
     -------
@@ -54,18 +54,18 @@ def plot_windowed(
     Raises
     ------
     ValueError
-        There is nothing to draw, a size is not positive, or there are too many segments to shade.
+        There are no items, a size is not positive, or there are too many segments to shade.
     EngineUnavailableError
         matplotlib is missing.
     """
     if most < 1 or (segment_interval_ms is not None and segment_interval_ms < 1):
         raise ValueError(
-            f"most={most}, segment_interval_ms={segment_interval_ms}; both are 1 or more"
+            f"most={most} and segment_interval_ms={segment_interval_ms} must be 1 or more"
         )
     iterator = iter(items)
     found = list(islice(iterator, most))
     if not found:
-        raise ValueError("there are no windows to draw; the scan gave none")
+        raise ValueError("there are no windows to draw; the scan is empty")
     bands: dict[Any, list[tuple[Windowed[Any], Any]]] = {}
     for windowed, value in found:
         bands.setdefault(windowed.key, []).append((windowed, value))
@@ -91,7 +91,7 @@ def plot_windowed(
 
 
 def lanes(spans: Sequence[Windowed[Any]]) -> list[int]:
-    """A lane for each span, the lowest in which it touches no other."""
+    """The lane of each span: the lowest one in which it overlaps no other span."""
     ends: list[int] = []
     found = [0] * len(spans)
     for place in sorted(
@@ -129,13 +129,13 @@ def _draw(axes: Axes, windowed: Windowed[Any], value: Any, lane: int) -> None:
 
 
 def _segments(axes: Axes, spans: Sequence[Windowed[Any]], interval: int) -> None:
-    """Every other segment in grey."""
+    """Shade every second segment."""
     first = min(span.start for span in spans) // interval
     last = max(span.end for span in spans) // interval
     if last - first >= _MOST_SEGMENTS:
         raise ValueError(
-            f"segment_interval_ms={interval} makes {last - first + 1:,} segments of this time, and "
-            f"{_MOST_SEGMENTS} can be told apart; draw less time, or leave it out"
+            f"segment_interval_ms={interval} makes {last - first + 1:,} segments, more than "
+            f"{_MOST_SEGMENTS}; draw less time, or leave it out"
         )
     for segment in range(first, last + 1):
         if segment % 2:

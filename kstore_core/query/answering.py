@@ -1,4 +1,4 @@
-"""The way of a query from the call to the result."""
+"""Answers to queries: checks, the read, and the result."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _from(store: StoreParts, query: Query, bound: PositionBound) -> QueryResult[
     context = store.context
     if not context.open:
         raise StoreClosedError(f"the store {store.spec.name!r} has been closed")
-    # Before anything is read, so that the position never claims more than the result has.
+    # Read before the rows, so the position is never ahead of the result.
     position = context.position_now(below_cache=getattr(query, "skip_cache", False))
     try:
         read = reading(store, query)
@@ -80,7 +80,7 @@ def _from(store: StoreParts, query: Query, bound: PositionBound) -> QueryResult[
         return QueryResult(position, _counted(store, query, read))
     except (StoreClosedError, ForkedHandleError):
         raise
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
+    except Exception as error:  # noqa: BLE001 - every error of a store becomes a result
         message = f"{query} failed:\n{''.join(traceback.format_exception(error))}"
         return _failed(store, FailureReason.STORE_EXCEPTION, message, position, error)
 
@@ -104,7 +104,7 @@ def _failed(
 
 
 def _from_committed(store: StoreParts, query: Query, bound: PositionBound) -> QueryResult[Any]:
-    """Answer from the last commit, under a lease that lasts as long as the result is read."""
+    """Answer from the last commit, under a lease that lasts until a scan of the result ends."""
     with ExitStack() as open_until_here:
         lease = store.context.view()()
         open_until_here.callback(lease.release)

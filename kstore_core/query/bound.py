@@ -13,7 +13,7 @@ __all__ = ["PositionBound"]
 
 @dataclass(frozen=True, slots=True)
 class PositionBound:
-    """A position that a store must have reached. Not hashable, as the position.
+    """A position that a store must have reached. Not hashable, like :class:`Position`.
 
     Attributes
     ----------
@@ -23,7 +23,7 @@ class PositionBound:
     position: Position = field(default_factory=Position)
 
     def __post_init__(self) -> None:
-        """Take any mapping that is a position."""
+        """Convert a mapping to a Position."""
         object.__setattr__(self, "position", Position(self.position))
 
     @classmethod
@@ -33,7 +33,7 @@ class PositionBound:
 
     @classmethod
     def at(cls, position: Mapping[str, Mapping[int, int]]) -> Self:
-        """Everything up to and with the offsets of ``position``."""
+        """A bound at the offsets of ``position``, inclusive."""
         return cls(Position(position))
 
     def is_reached(self, position: Mapping[str, Mapping[int, int]], partition: int | None) -> bool:
@@ -42,8 +42,8 @@ class PositionBound:
         Parameters
         ----------
         partition : int or None
-            That of the store's task, the only one that is compared, as in Kafka Streams: a store
-            never reads the others. Where it is not known all are.
+            The partition of the store's task. Only this one is compared, as in Kafka Streams,
+            because a store never reads the others. None compares all.
         """
         for topic, bounds in self.position.items():
             known = position.get(topic, {})

@@ -19,7 +19,7 @@ _Table = Callable[[list[bytes], list[Any]], Any]
 
 
 class Unanswered(Exception):  # noqa: N818 - no error: it becomes a result
-    """The store does not answer this query; says why."""
+    """The store does not answer this query; the text has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,11 @@ class Form:
     Attributes
     ----------
     make : callable
-        What the query gives for a key and a value, not None: ``make(key, value)``.
+        Makes the query's value: ``make(key, value)``, for a value that is not None.
     whole : bool
-        What is made holds the key, and is given alone.
+        True if the made value contains the key and is the whole item.
     unwanted : tuple of str
-        Columns that are left out of an Arrow table.
+        The columns that an Arrow table leaves out.
     """
 
     make: Callable[[Any, Any], Any]
@@ -41,7 +41,7 @@ class Form:
     unwanted: tuple[str, ...] = ()
 
     def item(self, item: _Item) -> Callable[[bytes, Any], Any]:
-        """The item of a row, from the store's own."""
+        """The query's conversion of a row to an item, made from the store's."""
         make, whole = self.make, self.whole
 
         def made(row: bytes, raw: Any) -> Any:
@@ -53,7 +53,7 @@ class Form:
         return made
 
     def table(self, table: _Table) -> _Table:
-        """The columns of rows, from the store's own."""
+        """The query's conversion of rows to columns, made from the store's."""
 
         def made(keys: list[bytes], raws: list[Any]) -> Any:
             import pyarrow.compute as pc
@@ -78,31 +78,19 @@ def plain(spec: StoreSpec) -> Form:
 
 
 def timed(spec: StoreSpec) -> Form:
-    """The value with its time.
-
-    Raises
-    ------
-    Unanswered
-        The store keeps no times.
-    """
+    """The value with its time; Unanswered if the store keeps no times."""
     if not spec.format.timestamped:
         raise Unanswered(f"the format {spec.format.name!r} keeps no times")
     return Form(_timed, unwanted=("headers",)) if spec.format.headers else Form(_as_it_is)
 
 
 def timed_where_kept(spec: StoreSpec) -> Form:
-    """The value, with its time where the store keeps times."""
+    """The value, with its time if the store keeps times."""
     return timed(spec) if spec.format.timestamped else plain(spec)
 
 
 def read_only(spec: StoreSpec) -> Form:
-    """The whole record.
-
-    Raises
-    ------
-    Unanswered
-        The store keeps no headers.
-    """
+    """The whole record; Unanswered if the store keeps no headers."""
     if not spec.format.headers:
         raise Unanswered(f"the format {spec.format.name!r} keeps no headers")
     return Form(_session_record if spec.shape == "session" else _record, whole=True)
@@ -128,7 +116,7 @@ def _session_record(session: Any, value: Any) -> ReadOnlyRecord[Any, Any]:
 
 def _no_time(what: str, timestamp: int) -> QueryError:
     return QueryError(
-        f"the time of {what} is {timestamp}, as of one that was written before its store kept "
-        "times, so it is no record; ask by a query without WithHeaders, or read the store itself",
+        f"the time of {what} is {timestamp}: it was written before its store kept times, so it "
+        "cannot be a record; use a query without WithHeaders, or read the store itself",
         FailureReason.STORE_EXCEPTION,
     )

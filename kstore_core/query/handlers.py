@@ -39,7 +39,7 @@ def reading(store: StoreParts, query: queries.Query) -> _Read:
     Raises
     ------
     Unanswered
-        The store knows no such query.
+        The store does not support the query.
     UnsupportedError
         The query is reserved, as in Kafka Streams.
     """

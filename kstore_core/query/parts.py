@@ -1,4 +1,4 @@
-"""The parts of an open store that stand below its methods."""
+"""The parts of an open store, which its methods use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["StoreParts"]
 
 @dataclass(frozen=True, slots=True)
 class StoreParts:
-    """The parts of a store that queries, restores and notebooks read it by.
+    """The parts of a store that queries, restores and notebooks use.
 
     Attributes
     ----------
@@ -23,12 +23,12 @@ class StoreParts:
     context : StoreContext
     table : Table or VersionedTable
     values : Values
-        Keys and values to and from bytes.
+        Converts keys and values to and from bytes.
     clock : StreamClock or None
     rows : WindowRows, SessionRows or None
-        Of a window or session store: rows to items.
+        Converts the rows of a window or session store to items.
     fetch : callable or None
-        Of a window or session store: :meth:`kstore_core.typed.reads.Reads.fetch`.
+        :meth:`kstore_core.typed.reads.Reads.fetch` of a window or session store.
     """
 
     label: str

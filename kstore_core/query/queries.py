@@ -1,4 +1,4 @@
-"""Queries: small frozen values that can be pickled (KIP-796 and those that follow).
+"""Queries: small frozen values that can be pickled (KIP-796 and later ones).
 
 The names are Kafka Streams'; docs/queries.md has the table of stores and queries.
 """
@@ -31,16 +31,16 @@ __all__ = [
 K = TypeVar("K")
 
 ResultOrder = Literal["any", "ascending", "descending"]
-"""In which order rows come. ``"any"`` leaves it to the query."""
+"""The order of rows. ``"any"`` is the default order of the query."""
 
 
 class Query:
-    """Base of all queries. A store that does not know a query says so in its result."""
+    """Base of all queries. A store that does not support a query returns a failed result."""
 
     __slots__ = ()
 
     def __post_init__(self) -> None:
-        """Check what was given, and make times milliseconds."""
+        """Check the fields, and convert times to milliseconds."""
         for name in ("as_of", "from_ts", "to_ts"):
             time = getattr(self, name, None)
             if time is not None:
@@ -108,7 +108,7 @@ class KeyQuery(_Point[K]):
     ----------
     key
     skip_cache : bool
-        Look below the cache, where the store has one.
+        Read below the cache, if the store has one.
     """
 
 
@@ -120,7 +120,7 @@ class RangeQuery(_Range[K]):
     ----------
     lo, hi : key or None
     order : {"any", "ascending", "descending"}
-        Of the serialised keys; any is ascending.
+        The order of the serialised keys; any is ascending.
     """
 
 
@@ -152,7 +152,7 @@ class WindowKeyQuery(_WindowsOfKey[K]):
     ----------
     key
     from_ts, to_ts : int, datetime or None
-        Milliseconds once it is made. Where one is None no store answers, as in Kafka Streams.
+        Stored as milliseconds. No store answers if one is None, as in Kafka Streams.
     """
 
 
@@ -160,8 +160,8 @@ class WindowKeyQuery(_WindowsOfKey[K]):
 class WindowRangeQuery(_Windows[K]):
     """Windows of all keys, or sessions of one, as (Windowed, value).
 
-    Made by :meth:`with_window_start_range`, for a window store, or :meth:`with_key`, for a session
-    store.
+    Make one with :meth:`with_window_start_range` for a window store, or with :meth:`with_key` for a
+    session store.
 
     Attributes
     ----------
@@ -193,7 +193,7 @@ class VersionedKeyQuery(_OfKey[K]):
     ----------
     key
     as_of : int, datetime or None
-        When it was valid; None for the latest. Milliseconds once it is made.
+        The time at which it was valid; None for the latest. Stored as milliseconds.
     """
 
     as_of: Time | None = None
@@ -207,9 +207,9 @@ class MultiVersionedKeyQuery(_OfKey[K]):
     ----------
     key
     from_ts, to_ts : int, datetime or None
-        Both inclusive; None leaves an end open. Milliseconds once it is made.
+        Both inclusive; None leaves an end open. Stored as milliseconds.
     order : {"any", "ascending", "descending"}
-        Of their times; any is descending.
+        The order of their times; any is descending.
     """
 
     from_ts: Time | None = None

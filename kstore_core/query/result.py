@@ -18,20 +18,20 @@ R = TypeVar("R")
 
 
 class FailureReason(StrEnum):
-    """Why a query has no result; Kafka Streams' names."""
+    """The reason of a failed query; Kafka Streams' names."""
 
     UNKNOWN_QUERY_TYPE = "UNKNOWN_QUERY_TYPE"
     """A store of this shape and format does not answer such a query."""
     NOT_ACTIVE = "NOT_ACTIVE"
-    """The writer was asked for, and this is a reader."""
+    """The query requires the writer, and this store is read-only."""
     NOT_UP_TO_BOUND = "NOT_UP_TO_BOUND"
-    """The store has not read far enough; ask again later."""
+    """The store's position is before the bound; query again later."""
     NOT_PRESENT = "NOT_PRESENT"
-    """Nothing of the store has been committed yet, and committed data were asked for."""
+    """The query reads committed data, and the store has none yet."""
     DOES_NOT_EXIST = "DOES_NOT_EXIST"
-    """There is no such partition. For those who ask many partitions; a store never says so."""
+    """There is no such partition. For queries to many partitions; a store never returns it."""
     STORE_EXCEPTION = "STORE_EXCEPTION"
-    """An exception, which the message tells and which is the cause of what ``get`` raises."""
+    """The store raised an exception: it is in the message, and the cause of ``get``'s error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +41,16 @@ class QueryResult(Generic[R]):
     Attributes
     ----------
     position : Position
-        How far the store had read at least when it answered; what is newer may show as well.
+        The store's position when it answered. The result may contain newer writes too.
     result
-        None where the query failed, and where there is no value.
+        None if the query failed, or if there is no value.
     failure_reason : FailureReason or None
-        None where it succeeded.
+        None if the query succeeded.
     failure_message : str
     execution_info : tuple of str
-        Who answered how and in how many nanoseconds, where that was asked for.
+        The store, the isolation and the time taken, if the query collected them.
     cause : Exception or None
-        What went wrong, where the reason is STORE_EXCEPTION.
+        The exception of the store, if the reason is STORE_EXCEPTION.
     """
 
     position: Position
@@ -71,7 +71,7 @@ class QueryResult(Generic[R]):
         Raises
         ------
         QueryError
-            The query failed; it has the reason.
+            The query failed; the error has the reason.
         """
         if self.failure_reason is not None:
             raise QueryError(
@@ -88,10 +88,10 @@ class ReadOnlyRecord(Generic[K, V]):
     Attributes
     ----------
     key
-        Of windows and sessions a :class:`~kstore_core.Windowed`.
+        A :class:`~kstore_core.Windowed` for windows and sessions.
     value
     timestamp : int
-        Milliseconds; of a session its end.
+        Milliseconds; the end of a session.
     headers : Headers
     """
 

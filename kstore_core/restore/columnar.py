@@ -1,9 +1,9 @@
 """Columnar restore: many log records, as Arrow columns, into an open store.
 
-The result is that of putting the records one by one, in their order (docs/spark.md says where the
-bytes of history rows may differ). Into an empty store no record becomes a Python object before its
-row is loaded; into one that holds rows already, records are put below the serdes. From a changelog
-``state.restore`` restores.
+The result is the same as of puts of the records in their order; docs/spark.md says where the bytes
+of history rows may differ. For an empty store, no record becomes a Python object before its row is
+loaded. For a store with rows, records are put below the serdes. ``state.restore`` restores from a
+changelog.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Restored", "restore"]
 
 _BUILD_BYTES = 64 * 1024 * 1024
-"""Keys, values and headers of the versions whose rows are made at once."""
+"""The weight of the versions in one batch."""
 
 
 def restore(
@@ -38,7 +38,7 @@ def restore(
     Parameters
     ----------
     store
-        What ``state.open(spec)`` gave.
+        The result of ``state.open(spec)``.
     keys, values : pyarrow.Array of binary
         Serialised, in arrival order; a null value is a tombstone.
     timestamps : pyarrow.Array of int64
@@ -49,7 +49,7 @@ def restore(
     Raises
     ------
     SpecError
-        A null key or timestamp, or a negative time for a versioned store. Nothing was written.
+        A key or timestamp is null, or a time of a versioned store is negative. Nothing was written.
     """
     begun = time.perf_counter_ns()
     restored = _restore(store, keys, values, timestamps, headers)

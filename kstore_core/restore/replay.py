@@ -1,4 +1,4 @@
-"""A store from its changelog: from which offset on, batch by batch, each with its offset."""
+"""Restores of stores from their changelogs, batch by batch, each committed with its offset."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ __all__ = ["RestoreListener", "RestoreProgress", "first_offset", "restore_log"]
 _log = logging.getLogger("kstore_core")
 
 BATCH_BYTES = 72 * 1024 * 1024
-"""The weight of records that are restored at once. Peak memory is a few times that."""
+"""The weight of records in one batch. Peak memory is a few times that."""
 
 BUILD_BYTES = 36 * 1024 * 1024
-"""The same where rows are made of all versions of a key, of which more copies are needed."""
+"""The same if rows are made of all versions of a key, which takes more copies."""
 
 PUT_BYTES = 3 * 1024 * 1024
-"""The same where versions are put one by one, which rewrites rows that are larger."""
+"""The same if versions are put one by one, which rewrites larger rows."""
 
 UNKNOWN_OFFSET = -4
 """Kafka Streams' mark of an unknown offset."""
@@ -48,13 +48,13 @@ class RestoreProgress:
     store, topic : str
     partition : int
     begin : int
-        The offset from which on is restored.
+        The first offset of the restore.
     next_offset : int
-        Records before it have been read.
+        The offset after the last record that was read.
     end : int
-        The offset behind the last record that is to be restored.
+        The offset after the last record to restore.
     records : int
-        How many have been read.
+        The number of records that were read.
     """
 
     store: str
@@ -67,7 +67,7 @@ class RestoreProgress:
 
 
 RestoreListener = Callable[[RestoreProgress], object]
-"""A callback for the start of a restore, and for each batch that has been read."""
+"""A callback for the start of a restore, and for each batch that was read."""
 
 
 def first_offset(stored: int | None, log: Changelog, store: str) -> int:
@@ -76,16 +76,16 @@ def first_offset(stored: int | None, log: Changelog, store: str) -> int:
     Parameters
     ----------
     stored : int or None
-        The last offset that the store contains; None or -4 where that is not known.
+        The last offset that the store contains; None or -4 if it is not known.
 
     Raises
     ------
     InconsistentStateError
-        The log does not reach back to it, or ends before it; nothing was cut off the log.
+        The log begins after the offset or ends before it. The log was not changed.
     CorruptionError
         The log's first file is missing.
     """
-    rest = getattr(log, "rest", None)  # a log in files may have bytes behind its end
+    rest = getattr(log, "rest", None)  # a log in files may have bytes after its end
     if stored is None or stored == UNKNOWN_OFFSET:
         if rest is not None and rest.kind == "zeros":
             _log.warning(
@@ -122,39 +122,39 @@ def restore_log(
     scratch: Path,
     listener: RestoreListener | None = None,
 ) -> tuple[Restored, int | None]:
-    """Restore what a changelog has beyond the stored offset, up to the end of a commit.
+    """Restore the records of a changelog after the stored offset, up to the end of a commit.
 
     Parameters
     ----------
     spec : StoreSpec
     table : Table
-        Of rows, with nothing staged; it must not log itself.
+        The table of rows, with nothing staged; it must not log its writes.
     clock : StreamClock or None
     stored : int or None
         The last offset that the table contains.
     log : Changelog
     commit : callable
-        Commits what is staged with an offset, the last one that is then contained, and moves the
-        position on to another, that of those who wrote the records where these say it; with what
-        the log says that the store then contains, where it does.
+        Commits the staged rows: ``commit(offset, position, mark)``, with the last offset that the
+        rows then contain, the position in the headers of the records, and the log's mark of the
+        commit or None.
     scratch : Path
-        A folder that is made for the time being where a log does not fit into memory.
+        A temporary folder for a log that does not fit into memory.
     listener : callable, optional
 
     Returns
     -------
     Restored
     int or None
-        The offset from which on records were left out, for their commit has not ended.
+        The first offset that was left out, because its commit never ended.
 
     Raises
     ------
     InconsistentStateError
-        What :func:`first_offset` raises.
+        See :func:`first_offset`.
     SpecError
-        The log has what such a store cannot hold.
+        The log has records that the store cannot have.
     FormatError, CorruptionError
-        Records or the log are damaged. Batches before that are restored, and committed.
+        Records or the log are damaged. Batches before the damage are restored and committed.
     """
     begin, end = first_offset(stored, log, spec.name), log.high_watermark
     is_known = stored is not None and stored != UNKNOWN_OFFSET
@@ -199,8 +199,8 @@ def restore_log(
             restore, batch_bytes = RowRestorer(spec, table, clock).load, BATCH_BYTES
         else:
             restore, batch_bytes = versions.put, PUT_BYTES
-        # The last piece is committed with what the log says behind it: an offset behind a mark
-        # without that would have it never be read.
+        # The last batch is committed with the mark that follows it. An offset after the mark
+        # without the mark's content would skip the mark for good.
         loaded: int | None = None
         try:
             for records, next_offset in in_chunks(batches(), batch_bytes):
@@ -214,7 +214,7 @@ def restore_log(
             if loaded is not None:
                 commit(loaded - 1, noted.until(loaded), None)
             raise
-    # What the log ends with may be no records of its own, or marks.
+    # The log may end with marks, or with records that are not the store's.
     upto = max(whole.next_offset, end) if whole.left_out is None else whole.left_out
     if upto > begin:
         commit(upto - 1, noted.until(upto), whole.commit)
@@ -226,7 +226,7 @@ def restore_log(
 
 @contextlib.contextmanager
 def _naming_store(spec: StoreSpec, log: Changelog) -> Iterator[None]:
-    """Name the log and the store in errors of records."""
+    """Add the log and the store to errors of records."""
     where = f"the changelog {log.topic}-{log.partition} has a record that is none of the "
     where += f"{spec.shape} store {spec.name!r}"
     hint = "Restore the store from its own log, or open it as what wrote this one"

@@ -30,14 +30,14 @@ class Restored:
     Attributes
     ----------
     records : int
-        How many were given.
+        The number of records given.
     late : int
-        How many were too late for the store's history, and left out.
+        The number of records left out, as too late for the store's history.
     rows : int
-        How many physical rows were written.
+        The number of physical rows written.
     offsets : mapping or None
-        The last offset of each input partition that the rows contain, exactly: where a takeover
-        goes on behind. None where that is not known.
+        The last offset of each input partition that the rows contain, exactly. A takeover resumes
+        after them. None if they are not known.
     """
 
     records: int = 0
@@ -55,15 +55,15 @@ class Restored:
 
 
 class RowRestorer:
-    """Restores rows: of records with equal keys the last one counts.
+    """Restores rows: the last record of a key wins.
 
     Parameters
     ----------
     spec : StoreSpec
     table : Table
-        In segments where the spec is of windows or sessions.
+        A table in segments for a window or session store.
     clock : StreamClock or None
-        Of such a store.
+        The clock of a window or session store.
 
     Attributes
     ----------
@@ -90,22 +90,22 @@ class RowRestorer:
         Raises
         ------
         FormatError
-            A record has no key, or none of a window or session; names its offset. Nothing was
-            written.
+            A record has no key, or its key is not of a window or session; the error names its
+            offset. Nothing was written.
         SpecError
-            The log is that of a window store which retains duplicates, and this one does not.
+            The log is of a window store that retains duplicates, and this store does not.
         """
         keys, rows, late = self._rows_of(records)
         self._table.write(map(Write, keys, rows))
         return Restored(len(records), late, len(keys))
 
     def load(self, records: RecordColumns) -> Restored:
-        """Load records past the staging, in which nothing may be; deletes are staged.
+        """Load records without the staging, which must be empty; only deletes are staged.
 
         Raises
         ------
         FormatError
-            As `put` does.
+            See `put`.
         """
         keys, rows, late = self._rows_of(records)
         values = cast("list[bytes]", rows)
@@ -124,7 +124,7 @@ class RowRestorer:
         return Restored(len(records), late, len(rows))
 
     def _rows_of(self, records: RecordColumns) -> tuple[list[bytes], list[bytes | None], int]:
-        """Keys and rows in the table's order, deletes among them; how many rows are too late."""
+        """Keys and rows in the table's order, deletes included; and the number of late rows."""
         if self._refuses_numbers:
             self._refuse_number(records)
         try:
@@ -137,20 +137,20 @@ class RowRestorer:
             raise
 
     def _refuse_number(self, records: RecordColumns) -> None:
-        """Refuse the log of a store that retains duplicates, by the number of its first record."""
+        """Raise SpecError if the first record has the number of a store with duplicates."""
         key = next(iter(records.keys), None)
         if key is None:
             return
         with suppress(FormatError):  # reported with its offset below
             if self._log_schema.split(key)[2] > 0:
                 raise SpecError(
-                    f"offset {records.offsets[0]} of the log is a numbered record, as where "
-                    f"duplicates are retained, and the store {self._name!r} retains none: pass "
+                    f"offset {records.offsets[0]} of the log is a numbered record of a store that "
+                    f"retains duplicates, and the store {self._name!r} retains none: pass "
                     "retain_duplicates=True, --retain-duplicates"
                 )
 
     def _refuse_keys(self, records: RecordColumns) -> None:
-        """Raise of the first record whose key is none of the store, by its offset in the log."""
+        """Raise FormatError for the first record with an invalid key, naming its offset."""
         if self._schema is None:
             return
         for offset, key in zip(records.offsets, records.keys, strict=True):
@@ -163,7 +163,7 @@ class RowRestorer:
     def _in_time(
         self, keys: list[bytes], rows: list[bytes | None], clock: StreamClock, schema: KeySchema
     ) -> tuple[list[bytes], list[bytes | None], int]:
-        """The rows whose segments live once all are there, segment by segment; and the others."""
+        """The rows of the segments that are then live, by segment; and the count of others."""
         times = list(map(schema.segment_time, keys))
         if times:
             clock.advance(max(times))
@@ -175,7 +175,7 @@ class RowRestorer:
             for at, number in enumerate(segment_id(time, interval) for time in times)
             if number >= first_live
         ]
-        if schema.prefix >= 0:  # the log's order, by the user's key, is not that of the rows
+        if schema.prefix >= 0:  # the log is in the order of the user's keys, and the rows are not
             live.sort(key=lambda row: (row[0], keys[row[1]]))
         else:
             live.sort()

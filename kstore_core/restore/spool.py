@@ -1,4 +1,4 @@
-"""A log in parts that fit into memory: as it comes, or by key with all records of each."""
+"""Parts of a log that fit into memory, in the log's order or by key."""
 
 from __future__ import annotations
 
@@ -15,46 +15,44 @@ from kstore_core.codec import RecordColumns, split_by_key
 __all__ = ["SpooledParts", "in_chunks", "weight"]
 
 RECORD_BYTES = 100
-"""The bytes that a record takes beside its key, value and headers while it becomes a row."""
+"""The memory of a record besides its key, value and headers while it becomes a row."""
 
 _MOST_PARTS = 256
 _DEEPEST = 4
 
 
 def weight(records: RecordColumns) -> int:
-    """About how much memory records take, in bytes: small ones take more than they hold."""
+    """The approximate memory of records, in bytes."""
     return records.payload_bytes + RECORD_BYTES * len(records)
 
 
 def in_chunks(
     batches: Iterable[RecordColumns], max_bytes: int
 ) -> Iterator[tuple[RecordColumns, int]]:
-    """Records in larger pieces, each with the log's offset behind it."""
+    """Larger batches of records, each with the log's next offset."""
     pending = RecordColumns()
     next_offset = 0
     for batch in batches:
         if len(pending) and weight(pending) + weight(batch) > max_bytes:
             yield pending, next_offset
             pending = RecordColumns()
-        pending.extend(batch, batch.offsets[0])  # where offsets have gaps they lose them here
+        pending.extend(batch, batch.offsets[0])  # this removes gaps between offsets
         next_offset = batch.next_offset
     if len(pending):
         yield pending, next_offset
 
 
 class SpooledParts:
-    """Records by key, on disk: all of a key's are in one part, in their order.
+    """Records by key, on disk: all records of a key are in one part, in their order.
 
     Parameters
     ----------
     root : Path
-        Where they lie until this is left. What is there already was left by a process that was
-        killed, and is removed.
+        The temporary folder of the parts. Files of a killed process there are removed.
     count : int
-        Parts, 256 at most.
+        The number of parts, 256 at most.
     max_bytes : int
-        The weight of a part that is given whole; a larger one is divided once more, unless it is of
-        few keys.
+        The weight of a part. A part of more than twice that is divided again, up to a limit.
     """
 
     def __init__(self, root: Path, count: int, max_bytes: int, *, depth: int = 0) -> None:
@@ -86,7 +84,7 @@ class SpooledParts:
         self._closing.close()
 
     def add(self, records: RecordColumns) -> None:
-        """Add records behind those that there are."""
+        """Append records to their parts."""
         parts = split_by_key(records, self._count, self._depth)
         for number, (log, part) in enumerate(zip(self._logs, parts, strict=True)):
             if len(part):
@@ -95,7 +93,7 @@ class SpooledParts:
                 log.commit()
 
     def __iter__(self) -> Iterator[RecordColumns]:
-        """The records of one set of keys after the other, each whole."""
+        """The parts, one after the other, each as one batch of records."""
         for log, size in zip(self._logs, self._sizes, strict=True):
             if size <= 2 * self._max_bytes or self._depth == _DEEPEST:
                 part = RecordColumns()

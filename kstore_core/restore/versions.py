@@ -1,7 +1,7 @@
 """Records of a log as versions of a versioned store.
 
-Into an empty store, all versions of a key are brought together and its rows made at once; into one
-that holds rows they are put one by one. The result is the same.
+For an empty store, all versions of a key are collected and its rows are made at once. For a store
+with rows, the versions are put one by one. The result is the same.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class VersionRestorer:
     spec : StoreSpec
     table : VersionedTable
     max_bytes : int
-        The weight of records whose rows are made at once.
+        The weight of the records in one batch.
     """
 
     def __init__(self, spec: StoreSpec, table: VersionedTable, max_bytes: int) -> None:
@@ -49,7 +49,7 @@ class VersionRestorer:
 
     @property
     def is_empty(self) -> bool:
-        """True if rows can be made at once: there are none, and Arrow is installed."""
+        """True if the store has no rows and Arrow is installed, so rows can be made at once."""
         return self._table.rows.first(None, None) is None and find_spec("pyarrow") is not None
 
     def put(self, records: RecordColumns) -> Restored:
@@ -58,9 +58,9 @@ class VersionRestorer:
         Raises
         ------
         SpecError
-            A version before 1970; nothing of these records was written.
+            A version is before 1970. None of these records was written.
         FormatError
-            A record has no key; neither.
+            A record has no key. None of these records was written.
         """
         clock, put = self._table.clock, self._table.put
         kept, _ = self._in_time(records)
@@ -77,14 +77,14 @@ class VersionRestorer:
         ----------
         batches : iterable of RecordColumns
         count : int
-            About how many records they are.
+            The approximate number of records.
         scratch : Path
-            A folder that is made to keep them in for the time being, if they are too many.
+            A temporary folder for records that do not fit into memory.
 
         Raises
         ------
         SpecError, FormatError
-            As `put` does. Rows may have been written.
+            See `put`. Rows may have been written.
         """
         clock = self._table.clock
         observed = clock.observed
@@ -106,7 +106,7 @@ class VersionRestorer:
                     clock.advance(stream_time)
                     parts.add(kept)
                     restored += Restored(len(records), len(records) - len(kept))
-                del first, second, records, kept  # the parts need the room
+                del first, second, records, kept  # the parts need the memory
                 for part in parts:
                     restored += Restored(rows=self._load(part))
         except BaseException:
@@ -115,7 +115,7 @@ class VersionRestorer:
         return restored
 
     def load_at_once(self, records: RecordColumns) -> Restored:
-        """`load` of records that are in memory anyway."""
+        """Load records that are in memory."""
         kept, stream_time = self._in_time(records)
         self._table.clock.advance(stream_time)
         pieces = weight(kept) // self._max_bytes + 1
@@ -124,7 +124,7 @@ class VersionRestorer:
         return Restored(len(records), len(records) - len(kept), rows)
 
     def _load(self, records: RecordColumns) -> int:
-        """Load all versions of some keys; returns how many rows they make."""
+        """Load all versions of some keys; returns the number of rows."""
         clock, interval = self._table.clock, self._table.segment_interval_ms
         versions = latest_records(records, by_timestamp=True)
         keys, values, times = log_to_arrow(versions, self._layout)

@@ -7,18 +7,18 @@ from typing import Any, Literal
 __all__ = ["FLAGS", "SPEC_VERSION", "TIMES", "Shape", "described", "family"]
 
 SPEC_VERSION = 2
-"""Of the JSON under ``kstore.spec``. A directory with a higher one is refused.
+"""The version of the JSON under ``kstore.spec``. A store with a higher version is not opened.
 
-Version 2 has time-ordered stores; all others are described in version 1.
+Version 2 describes time-ordered stores, version 1 all others.
 """
 
 Shape = Literal["key_value", "versioned", "window", "session"]
 
 TIMES = ("history_retention_ms", "retention_ms", "window_size_ms", "segment_interval_ms")
-"""The times, of which a shape has some."""
+"""The times; each shape has some of them."""
 
 FLAGS = ("retain_duplicates", "time_ordered", "indexed")
-"""The flags, described only where they are True."""
+"""The flags; the description has those that are True."""
 
 
 def described(spec: Any, key: str, value: str) -> dict[str, Any]:
@@ -39,5 +39,5 @@ def described(spec: Any, key: str, value: str) -> dict[str, Any]:
 
 
 def family(spec: Any) -> str:
-    """The shape, with ``"time_ordered_"`` before it where the store is."""
+    """The shape, prefixed by ``"time_ordered_"`` if the store is time-ordered."""
     return f"time_ordered_{spec.shape}" if spec.time_ordered else spec.shape

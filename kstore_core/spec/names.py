@@ -17,12 +17,7 @@ def is_name(name: object) -> bool:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that Kafka would refuse, or that leaves its directory.
-
-    Raises
-    ------
-    SpecError
-    """
+    """Raise SpecError for a name that Kafka refuses, or that is a path outside its directory."""
     if not is_name(name):
         raise SpecError(
             f"{name!r} is not a store name: 1 to 249 of A-Z a-z 0-9 . _ -, and neither . nor .."

@@ -1,4 +1,4 @@
-"""The description that users make and pass around."""
+"""The description of a store, made by users."""
 
 from __future__ import annotations
 
@@ -37,31 +37,31 @@ class StoreSpec:
     format : ValueFormat
     key, value : Serde
     history_retention_ms : int or None
-        Versioned stores: how long old versions are kept, and how late a record may come.
+        Versioned stores: the time for which old versions are kept and late records accepted.
     segment_interval_ms : int or None
-        All but key-value stores: width of a segment, at least 1.
+        All but key-value stores: the width of a segment, at least 1.
     retention_ms : int or None
-        Window and session stores: how long a window, by its start, or a session, by its end, can be
-        read after stream time has passed it.
+        Window and session stores: the time for which a window after its start, or a session after
+        its end, can be read, in stream time.
     window_size_ms : int or None
-        Window stores: how long a window is; it is not stored with the rows.
+        Window stores: the size of a window; it is not stored with the rows.
     retain_duplicates : bool
-        Window stores: whether a key and window may have many values.
+        Window stores: a key and window may have many values.
     time_ordered : bool
-        Window and session stores: whether rows lie by time first, by key second.
+        Window and session stores: rows are in the order of time, then key.
     indexed : bool
-        Time-ordered stores: whether an index finds the rows of a key.
+        Time-ordered stores: an index finds the rows of a key.
     cache : int, "shared" or None
-        What :meth:`with_cache` says; not kept with the data.
+        Set by :meth:`with_cache`; not stored with the data.
     metrics : int or None
-        What :meth:`with_metrics` says; not kept with the data.
+        Set by :meth:`with_metrics`; not stored with the data.
     changelog : tuple of (str, str)
-        What :meth:`with_changelog` says; not kept with the data.
+        Set by :meth:`with_changelog`; not stored with the data.
 
     Raises
     ------
     SpecError
-        A bad name or serde, a shape and a format that do not go together, times out of range.
+        The name, a serde or a time is invalid, or the shape does not have the format.
     """
 
     name: str
@@ -100,15 +100,15 @@ class StoreSpec:
         return spec_html(self)
 
     def with_cache(self, max_bytes: int | None = None) -> StoreSpec:
-        """The same store behind a cache, which keeps rows in memory until they are flushed.
+        """The same store with a cache, which keeps rows in memory until they are flushed.
 
-        A window store that retains duplicates gets none, with a warning, as in Kafka Streams.
+        A window store that retains duplicates gets a warning and no cache, as in Kafka Streams.
 
         Parameters
         ----------
         max_bytes : int, optional
-            What the cache of this store may hold; 0 keeps nothing. Left out, the store shares
-            ``cache_max_bytes`` of :func:`kstore_core.open_state` with the others that do.
+            The limit of this store's own cache, in bytes; 0 caches nothing. By default the store
+            shares ``cache_max_bytes`` of :func:`kstore_core.open_state` with other stores.
         """
         if self.retain_duplicates:
             warnings.warn(
@@ -125,7 +125,7 @@ class StoreSpec:
         Parameters
         ----------
         sample_every : int
-            The latency of one in so many lookups and puts is measured; they are all counted.
+            One lookup or put of this many is timed; all are counted.
         """
         return replace(self, metrics=sample_every)
 
@@ -137,7 +137,7 @@ class StoreSpec:
         Parameters
         ----------
         topic_config : mapping of str to str
-            By Kafka's names. They win over those that the store's shape makes.
+            The settings, by Kafka's names. They override the defaults of the store's shape.
         """
         if not isinstance(topic_config, Mapping):
             raise TypeError(f"settings of a topic are a mapping, not {topic_config!r}")
@@ -145,17 +145,17 @@ class StoreSpec:
 
     @property
     def family(self) -> str:
-        """The shape, with ``"time_ordered_"`` before it where the store is: it tells which formats
-        there are (:func:`kstore_core.formats.of_shape`)."""
+        """The shape, prefixed by ``"time_ordered_"`` if the store is time-ordered. It determines
+        the formats: :func:`kstore_core.formats.of_shape`."""
         return family(self)
 
     def describe(self) -> dict[str, Any]:
-        """The description that the state directory keeps, as JSON types."""
+        """The description that the state directory stores, as JSON types."""
         return described(self, self.key.name, self.value.name)
 
 
 def _check_order(spec: StoreSpec) -> None:
-    """Refuse an order of rows that the store's shape does not have, and an index of none."""
+    """Check that the shape can be time-ordered, and that an index is of a time-ordered store."""
     for name in ("time_ordered", "indexed"):
         if type(getattr(spec, name)) is not bool:
             raise SpecError(f"{name} is {getattr(spec, name)!r}; it is a bool")
@@ -172,7 +172,7 @@ def _check_order(spec: StoreSpec) -> None:
 
 
 def _check_times(spec: StoreSpec) -> None:
-    """Refuse times that are missing, or that the store's shape does not have."""
+    """Check that the spec has exactly the times of its shape, within their ranges."""
     times = _TIMES_OF[spec.shape]
     for name in TIMES:
         if name in times:
@@ -201,7 +201,7 @@ def _check_millis(name: str, millis: int | None, *, least: int) -> None:
 
 
 def _check_serdes(spec: StoreSpec) -> None:
-    """Refuse what does not serialise, and what has no name to be kept."""
+    """Check that each serde has its two methods and a name."""
     for role, serde in (("key", spec.key), ("value", spec.value)):
         if not callable(getattr(serde, "serialize", None)) or not callable(
             getattr(serde, "deserialize", None)
@@ -213,12 +213,12 @@ def _check_serdes(spec: StoreSpec) -> None:
         if not isinstance(getattr(serde, "name", None), str):
             raise SpecError(
                 f"the {role} serde of store {spec.name!r} is {serde!r}, whose name is not a "
-                "str; it is kept with the store"
+                "str; the name is stored with the store"
             )
 
 
 def _check_layers(spec: StoreSpec) -> None:
-    """Refuse a cache or a sampling that cannot be."""
+    """Check the settings of cache, metrics and changelog."""
     cache, sampled = spec.cache, spec.metrics
     if not (cache is None or cache == "shared" or (type(cache) is int and 0 <= cache < 2**63)):
         raise SpecError(
@@ -228,11 +228,12 @@ def _check_layers(spec: StoreSpec) -> None:
         raise SpecError(f"the window store {spec.name!r} retains duplicates and cannot be cached")
     if not (sampled is None or (type(sampled) is int and 1 <= sampled < 2**31)):
         raise SpecError(
-            f"the store {spec.name!r} is to time one call in {sampled!r}; that is an int from 1 on"
+            f"the metrics of the store {spec.name!r} time one call in {sampled!r}; it must be an "
+            "int, 1 or more"
         )
     for name, setting in spec.changelog:
         if not (isinstance(name, str) and isinstance(setting, str)):
             raise SpecError(
-                f"the changelog of the store {spec.name!r} is to have {name!r}={setting!r}; "
-                "settings are str, by Kafka's names"
+                f"the changelog of the store {spec.name!r} has the setting {name!r}={setting!r}; "
+                "names and settings must be str"
             )

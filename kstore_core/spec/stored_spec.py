@@ -1,4 +1,4 @@
-"""The description that a state directory keeps, and whether a store may be opened as another."""
+"""The description that a state directory stores, and the check of a spec against it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _FIXED = {
     "time_ordered": "its rows lie in the order of the former",
     "indexed": "its rows were written with the former",
 }
-"""The fields that do not change while a store lives, and the reasons."""
+"""The fields that never change in a store, and the reasons."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSpec:
-    """A description as a state directory holds it: serdes are names, which may be unknown here."""
+    """A description as a state directory stores it: serdes are names, even unknown ones."""
 
     name: str
     shape: str
@@ -43,7 +43,7 @@ class StoredSpec:
 
     @classmethod
     def parse(cls, data: bytes) -> StoredSpec:
-        """From the JSON under ``kstore.spec``.
+        """Parse the JSON under ``kstore.spec``.
 
         Raises
         ------
@@ -113,7 +113,7 @@ class StoredSpec:
         )
 
     def of_bytes(self) -> StoreSpec:
-        """The description with serdes that take bytes as they are, and have the names of these."""
+        """The description with serdes of the same names that pass bytes through."""
         known = replace(self, key="bytes", value="bytes").spec()
         key, value = (
             serdes.BuiltInSerde(name, "binary", bytes, bytes) for name in (self.key, self.value)
@@ -121,19 +121,19 @@ class StoredSpec:
         return replace(known, key=key, value=value)
 
     def describes(self, spec: StoreSpec) -> bool:
-        """Return True if ``spec`` says the same."""
+        """Return True if ``spec`` has the same description."""
         return self.describe() == spec.describe()
 
     def check(self, spec: StoreSpec, where: str) -> None:
-        """Refuse to open this store as ``spec`` where the two cannot be reconciled.
+        """Check that this store can be opened as ``spec``.
 
-        The format may move along an upgrade edge; retention and serdes may change.
+        Retention and serdes may differ, and the format if an upgrade leads to it.
 
         Raises
         ------
         SpecError
-            Another shape, segment interval, window size, order or say on duplicates or the index;
-            a format to which no upgrade leads.
+            The shape, the segment interval, the window size, the order, the duplicates or the index
+            differ; or no upgrade leads to the format.
         FormatDowngradeError
             The stored format is newer.
         """

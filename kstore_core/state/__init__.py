@@ -1,4 +1,4 @@
-"""The state directory: one task's stores, the record that is being worked on, and the commit."""
+"""The state directory: one task's stores, their current record, and their commits."""
 
 from kstore_core.state.directory import StateDirectory
 from kstore_core.state.opening import (

@@ -1,4 +1,4 @@
-"""The changelogs of a state directory's stores: which is whose, and who closes it."""
+"""The changelogs of a state directory's stores: each store's log, opened and closed."""
 
 from __future__ import annotations
 
@@ -17,23 +17,22 @@ __all__ = ["StateLogs"]
 
 
 class StateLogs:
-    """What was given as the ``changelog`` of a state directory, and the logs opened from it.
+    """The ``changelog`` argument of a state directory, and the logs opened from it.
 
     Parameters
     ----------
     given : path-like, Changelogs, Changelog or None
-        As for :func:`~kstore_core.state.opening`.
+        The ``changelog`` of :func:`kstore_core.open_state`.
 
     Attributes
     ----------
     opened : list of Changelog
-        Those that are to be closed with the state directory; a log that was given as such is its
-        owner's.
+        The logs to close with the state directory. The owner of a given log closes it.
 
     Raises
     ------
     TypeError
-        It is none of these.
+        ``given`` has another type.
     SpecError
         It is a log of a negative partition.
     """
@@ -62,7 +61,7 @@ class StateLogs:
     def open(
         self, spec: StoreSpec, task: Path, durability: Durability, others: Iterable[str]
     ) -> Changelog | None:
-        """The changelog of a store that is being opened; None where its writes go to none.
+        """Open the changelog of a store; None without one.
 
         Parameters
         ----------
@@ -72,7 +71,7 @@ class StateLogs:
         Raises
         ------
         SpecError
-            There is one changelog, and it is another store's.
+            There is one changelog, and it belongs to another store.
         """
         if self._many is not None:
             log = self._many.changelog_of(spec, task, durability)
@@ -86,8 +85,8 @@ class StateLogs:
             )
         return self._one
 
-    def let_go(self, log: Changelog | None) -> None:
-        """Close a log that was opened for a store which then was not."""
+    def close(self, log: Changelog | None) -> None:
+        """Close a log whose store could not be opened."""
         if log in self.opened:
             self.opened.remove(log)
             log.close()

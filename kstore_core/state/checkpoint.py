@@ -1,4 +1,4 @@
-"""A consistent copy of a state directory, whoever writes it; see docs/migrate.md."""
+"""A consistent copy of a state directory that any process may write; see docs/migrate.md."""
 
 from __future__ import annotations
 
@@ -19,26 +19,33 @@ def checkpoint(
     engine: str | Engine | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """Copy a state directory, which another process may write to; the names of its stores.
+    """Copy a state directory, which another process may write.
 
-    In the process that writes, ``state.checkpoint(dest)`` does the same with links instead of
-    copies, where the engine can.
+    In the writing process ``state.checkpoint(dest)`` does the same, with links instead of copies if
+    the engine supports links.
 
     Parameters
     ----------
+    path : path-like
+        The state directory.
     dest : path-like
-        A new state directory; it is there once it is whole.
+        A new state directory, which appears once it is complete.
     engine, options
-        As in :func:`kstore_core.open_state`.
+        The arguments of :func:`kstore_core.open_state`.
+
+    Returns
+    -------
+    list of str
+        The names of the stores.
 
     Raises
     ------
     FileExistsError
-        There is something at ``dest``.
+        ``dest`` exists.
     SpecError, UnsupportedError, EngineError
-        As :meth:`kstore_core.state.StateDirectory.checkpoint` does.
+        See :meth:`kstore_core.state.StateDirectory.checkpoint`.
     StateError
-        There is no state directory.
+        There is no state directory at ``path``.
     """
     with open_state(path, engine=engine, options=options, read_only=True) as state:
         return state.checkpoint(dest)

@@ -23,12 +23,12 @@ _Value = TypeVar("_Value")
 
 
 class StoreCommits:
-    """Writes what a store has staged: at commits, at spills, and for restored batches.
+    """Writes the staged rows of a store: at commits, at spills, and for restored batches.
 
     Attributes
     ----------
     journal : Journal or None
-        The changes that go to a changelog; None without one.
+        The changes for the changelog; None without one.
     restored_from : set of Partition
         The changelogs that the store was restored from.
     """
@@ -51,7 +51,7 @@ class StoreCommits:
         return None if self._clock is None else self._clock.observed
 
     def advance(self, stream_time: int) -> None:
-        """Advance stream time, where the store has one."""
+        """Advance stream time, if the store has one."""
         if self._clock is not None:
             with self._clock.turn:
                 self._clock.advance(stream_time)
@@ -123,12 +123,12 @@ class StoreCommits:
         notes: Mapping[str, bytes | None] | None,
     ) -> Commit:
         """The changelog's mark of a commit of these offsets and notes."""
-        kept = dict(self._context.record.notes)
-        _change(kept, notes or {})
-        return Commit(self.inputs(offsets), position, self._stream_time, kept)
+        all_notes = dict(self._context.record.notes)
+        _change(all_notes, notes or {})
+        return Commit(self.inputs(offsets), position, self._stream_time, all_notes)
 
     def inputs(self, changed: Mapping[Partition, int | None] | None = None) -> dict[Partition, int]:
-        """The offsets of the input, with these changes, without those of the store's changelogs."""
+        """The offsets after these changes, without those of the store's own changelogs."""
         known = self._context.record.known_offsets
         if changed is not None:
             _apply(known, changed)
@@ -176,7 +176,7 @@ class StoreCommits:
         known = self._context.record.offsets
         if next_offset == 0 or (offsets is None and known.get(where) == next_offset - 1):
             return offsets
-        # None keeps known offsets; an empty mapping would forget them.
+        # None keeps known offsets; an empty mapping would remove them.
         others = dict.fromkeys(known) if offsets == {} else offsets or {}
         return {**others, where: next_offset - 1}
 

@@ -1,4 +1,4 @@
-"""The input record that writes come from, as its reader tells it."""
+"""The input record of writes, made from the arguments of ``state.record``."""
 
 from __future__ import annotations
 
@@ -14,13 +14,7 @@ __all__ = ["context_of"]
 def context_of(
     topic: str | None, partition: int, offset: int, timestamp: Time | None, headers: Any
 ) -> RecordContext:
-    """The context of a record; what it says is checked.
-
-    Raises
-    ------
-    TypeError, ValueError
-        A topic that is not a str, a number that is not an int or does not fit, a naive time.
-    """
+    """The checked context of a record; raises as ``state.record`` does."""
     if topic is not None:
         check_partition(topic, partition)
     else:

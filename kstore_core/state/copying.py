@@ -1,8 +1,8 @@
-"""A consistent copy of a state directory: of stores that are open here, and of those that are not.
+"""A consistent copy of a state directory, with stores that are open here and others.
 
-A database is copied as of one moment by its engine. Where there are several, a commit writes one
-after the other; it is waited for, in this process by a lock, in others by what their lock file
-notes of commits (`DirectoryLock.change`).
+The engine copies one database as of one point in time. A commit to several databases writes one
+after the other, so a copy waits until no commit is running. In this process a lock tells that; for
+another process its lock file does (`DirectoryLock.change`).
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ _MARK = ".kstore-checkpoint~"
 Result = TypeVar("Result")
 
 Place = Callable[[Path], Path]
-"""Where the copy of a database goes, by its path."""
+"""The path of a database's copy, by the path of the database."""
 
 
 def write_checkpoint(
     engine: Engine, root: Path, opened: Mapping[str, OpenStore], dest: Path
 ) -> list[str]:
-    """Copy all stores to the new directory ``dest``; the names of the stores.
+    """Copy all stores to the new directory ``dest``; returns the names of the stores.
 
     Parameters
     ----------
     opened : mapping of str to OpenStore
-        Those that are open for writing here; no commit may begin meanwhile.
+        The stores that are open for writing here; no commit may begin meanwhile.
 
     Raises
     ------
     FileExistsError
-        There is something at ``dest``.
+        ``dest`` exists.
     """
     _check(engine, root, dest)
     names = store_names(engine, root, opened)
@@ -65,12 +65,12 @@ def write_checkpoint(
         return aside / path.relative_to(root)
 
     with uninterrupted():
-        lock = DirectoryLock(aside, engine.name)  # it will say the engine of the copy
+        lock = DirectoryLock(aside, engine.name)  # its file records the engine of the copy
         try:
             with interruptible():
                 _clear(aside)
                 for name in engine.parents(root):
-                    if name in names:  # also those that have no segments yet
+                    if name in names:  # even a parent without segments
                         engine.make_parent(aside, name)
                 for store in opened.values():
                     store.checkpoint(place)
@@ -87,14 +87,13 @@ def write_checkpoint(
 
 
 def _check(engine: Engine, root: Path, dest: Path) -> None:
-    able = engine.capabilities
-    if not able.persistent:
+    if not engine.capabilities.persistent:
         raise UnsupportedError(
             f"the engine {engine.name!r} keeps its rows in memory, of which there is no copy on "
             "disk; open the state directory with another engine, such as rocksdb or lmdb, or with "
             "a changelog, from which it is restored"
         )
-    if not able.checkpoint:
+    if not engine.capabilities.checkpoint:
         raise UnsupportedError(
             f"the engine {engine.name!r} makes no copy of a live database "
             "(capabilities.checkpoint); close the state directory and copy its files"
@@ -107,7 +106,7 @@ def _check(engine: Engine, root: Path, dest: Path) -> None:
 
 
 def _copy(engine: Engine, root: Path, names: Iterable[str], place: Place) -> None:
-    """Copy stores that are not open here, as of one moment without a commit."""
+    """Copy stores that are not open here, as of a time without a running commit."""
     openers: list[Callable[..., Database]] = []
     for name in names:
         if name in engine.parents(root):
@@ -115,7 +114,7 @@ def _copy(engine: Engine, root: Path, names: Iterable[str], place: Place) -> Non
             openers += [partial(engine.open_child, root, name, child) for child in children]
         else:
             openers.append(partial(engine.open, root, name))
-    if len(openers) > max_open():  # then their files cannot all be open
+    if len(openers) > max_open():  # the process cannot have so many files open
         _at_rest(root, lambda _: _copy_in_turn(openers, place))
         return
     with ExitStack() as held:
@@ -123,7 +122,7 @@ def _copy(engine: Engine, root: Path, names: Iterable[str], place: Place) -> Non
         def open_all(stack: ExitStack) -> list[Database]:
             databases = []
             for open_one in openers:
-                with suppress(FileNotFoundError):  # it has expired
+                with suppress(FileNotFoundError):  # the segment has expired
                     databases.append(stack.enter_context(closing(open_one(read_only=True))))
             return databases
 
@@ -135,14 +134,14 @@ def _copy_in_turn(openers: Iterable[Callable[..., Database]], place: Place) -> N
     for open_one in openers:
         with suppress(FileNotFoundError), closing(open_one(read_only=True)) as database:
             target = place(database.path)
-            shutil.rmtree(target, ignore_errors=True)  # of an attempt before
+            shutil.rmtree(target, ignore_errors=True)  # of an earlier attempt
             database.checkpoint(target)
 
 
 def _at_rest(
     root: Path, work: Callable[[ExitStack], Result], held: ExitStack | None = None
 ) -> Result:
-    """What work gives that is done while nobody commits; what it has opened is held."""
+    """Run ``work`` while no other process commits; ``held`` then closes what it opened."""
     for _ in range(_ATTEMPTS):
         before = noted_changes(root)
         if before.at_rest:
@@ -155,19 +154,19 @@ def _at_rest(
         time.sleep(_PAUSE_S)
     raise EngineError(
         f"{root} was committed to {_ATTEMPTS} times while it was being read; try again, or make "
-        "the checkpoint in the process that writes, with state.checkpoint(…), which takes its turn"
+        "the checkpoint in the writing process with state.checkpoint(…), which waits for a commit"
     )
 
 
 def _clear(folder: Path) -> None:
-    """Take away what a process has left that was killed."""
+    """Remove the files of a killed process."""
     for entry in folder.iterdir():
         if entry.is_dir():
             shutil.rmtree(entry)
 
 
 def _sync(folder: Path) -> None:
-    """Make all files durable, and their names."""
+    """Sync all files and directories to disk."""
     for path, _, files in os.walk(folder):
         for file in files:
             with Path(path, file).open("rb") as opened:

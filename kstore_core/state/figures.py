@@ -1,4 +1,4 @@
-"""The figures of a state directory: its stores' own, and those of all together."""
+"""The metrics of a state directory: those of each store, and totals."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["StateFigures"]
 
 
 class StateFigures:
-    """The figures read from the stores of one state directory.
+    """The metrics of the stores of one state directory.
 
     Parameters
     ----------
     path : Path
-        The state directory's.
+        The path of the state directory.
 
     Attributes
     ----------
     tags : dict of str to str
-        That say which directory it is, and which thread's.
+        The names of the directory and of the thread that opened it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -35,7 +35,7 @@ class StateFigures:
         self._dropped = Rate()
 
     def read(self, stores: Sequence[OpenStore], staged_bytes: int) -> Iterator[Metric]:
-        """The figures, as they are now."""
+        """The current metrics."""
         for store in stores:
             if store.context.measures is not None:
                 yield from store.context.measures.read()

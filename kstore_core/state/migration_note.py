@@ -1,9 +1,9 @@
-"""The note that stores are being moved, and where their files lie meanwhile.
+"""The plan of a migration that replaces stores, and the paths of its files.
 
-They are in a directory beside the stores that neither kstore nor Kafka Streams takes for one:
-``new/`` is a state directory with what is being made, ``old/<store>/`` one with what was set aside.
-A plan says how far it is. Until it says ``swap`` nothing but ``new/`` has been touched; from then
-on the stores are not to be opened before the last of them is in its place.
+The files are in a directory that neither kstore nor Kafka Streams reads as a store. ``new/`` is a
+state directory with the new stores, ``old/<store>/`` one with the replaced files of a store. The
+plan has the migration's progress. Until its step is ``swap`` only ``new/`` has changed. After that
+no store can be opened until the last one is in its place.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kstore_core.system.directories import more_files, sync_directory
 __all__ = ["FOLDER", "Move", "Plan", "check_not_moving", "moving", "places", "read_plan"]
 
 FOLDER = ".kstore-migrate~"
-"""No store has such a name, and no database lies directly in it or in what is in it."""
+"""No store has this name, and neither the folder nor its subfolders are databases."""
 
 _VERSION = 1
 
@@ -33,9 +33,9 @@ class Places(NamedTuple):
     Attributes
     ----------
     home : Path
-        All of them.
+        The folder of the others.
     plan, new, old, dropped : Path
-        ``dropped`` is what is being deleted.
+        ``dropped`` has the files that are being deleted.
     """
 
     home: Path
@@ -66,12 +66,12 @@ class Plan:
     Attributes
     ----------
     step : {"copy", "swap"}
-        Whether the new stores are being made, or are whole and are being put in place.
+        The migration is writing the new stores, or is moving the complete ones into place.
     stores : tuple of str
     before, after : str
-        Names of engines.
+        The names of the engines.
     moves : tuple of Move
-        Once the stores are whole.
+        Empty in the step ``copy``.
     """
 
     step: Literal["copy", "swap"]
@@ -81,13 +81,13 @@ class Plan:
     moves: tuple[Move, ...] = ()
 
     def write(self, root: Path) -> None:
-        """Note it durably, over the one of before.
+        """Write the plan durably over the earlier one.
 
         Raises
         ------
         StorageFullError
         StateError
-            Something else has the name of the directory that it is to be in.
+            The path of the migration's folder is not a directory.
         """
         at = places(root)
         try:
@@ -100,13 +100,13 @@ class Plan:
             aside.replace(at.plan)
         except FileExistsError as error:
             raise StateError(
-                f"{at.home} is no directory, and what a migration makes lies in one of this name; "
+                f"{at.home} is not a directory, and a migration needs a directory of this name; "
                 "nothing was changed. Move it away, and try again"
             ) from error
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise StorageFullError(
-                    f"{root}: no space left to note a migration; nothing was changed. Make room, "
+                    f"{root}: no space left to plan a migration; nothing was changed. Make room, "
                     "and try again"
                 ) from error
             raise
@@ -115,49 +115,49 @@ class Plan:
 
 
 def read_plan(root: Path) -> Plan | None:
-    """The plan of a migration that is not finished; None where there is none.
+    """The plan of an unfinished migration, or None.
 
     Raises
     ------
     InconsistentStateError
-        It is no plan.
+        The plan is damaged, or of another version.
     EngineError
-        It cannot be read.
+        The file cannot be read.
     """
     at = places(root)
     try:
-        said = json.loads(at.plan.read_bytes())
-        if said.pop("version") != _VERSION:
+        fields = json.loads(at.plan.read_bytes())
+        if fields.pop("version") != _VERSION:
             raise ValueError("another version of kstore wrote it")
-        stores, moves = tuple(said.pop("stores")), tuple(Move(*m) for m in said.pop("moves"))
-        return Plan(stores=stores, moves=moves, **said)
+        stores, moves = tuple(fields.pop("stores")), tuple(Move(*m) for m in fields.pop("moves"))
+        return Plan(stores=stores, moves=moves, **fields)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InconsistentStateError(
-            f"{at.plan} says how far a migration is, and cannot be read: {error}. Nothing was "
-            f"changed: go on with the kstore that began it; what was set aside is in {at.old}"
+            f"{at.plan} is the plan of a migration, and cannot be read: {error}. Nothing was "
+            f"changed: finish it with the kstore that began it; the replaced files are in {at.old}"
         ) from error
     except OSError as error:
         raise EngineError(
-            f"{at.plan} says whether a migration is unfinished, and cannot be read: "
+            f"{at.plan} is the plan of a migration, and cannot be read: "
             f"{error.strerror or error}. {more_files(error) or 'Make it readable'}, and try again"
         ) from error
 
 
 def moving(root: Path) -> tuple[str, ...]:
-    """The stores that are just being put in place, and may not be where they belong."""
+    """The stores that a migration is moving into place."""
     plan = read_plan(root)
     return () if plan is None or plan.step == "copy" else plan.stores
 
 
 def check_not_moving(root: Path, store: str) -> None:
-    """Refuse to open a store that is just being put in place.
+    """Check that no migration is moving a store into place.
 
     Raises
     ------
     InconsistentStateError
-        It is, or another one is that takes the directory to another engine.
+        A migration is moving this store, or is moving the directory to another engine.
     """
     plan = read_plan(root)
     if plan is None or plan.step == "copy":
@@ -166,6 +166,6 @@ def check_not_moving(root: Path, store: str) -> None:
         first = store if store in plan.stores else plan.stores[0]
         raise InconsistentStateError(
             f"a migration of {', '.join(plan.stores)} in {root} was interrupted while the new "
-            "stores were put in the place of the old ones; nothing is lost, and nothing of it can "
-            "be opened before that is finished. Finish it with: " + command("migrate", root, first)
+            "stores were put in the place of the old ones; nothing is lost, but no store of it can "
+            "be opened until it is finished. Finish it with: " + command("migrate", root, first)
         )

@@ -40,11 +40,11 @@ from kstore_core.typed.store import StoreContext
 __all__ = ["OpenStore"]
 
 _SENT_BYTES = 16 * 1024 * 1024
-"""Keys and values that are logged again at once."""
+"""The bytes of keys and values in one batch that is logged again."""
 
 
 class OpenStore:
-    """An open store: its storage, its commits, and the face that its user sees.
+    """An open store: its storage, its commits, and the object that its user has.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class OpenStore:
     context : StoreContext
     commits : StoreCommits
     store : KeyValueStore, VersionedStore, WindowStore or SessionStore
-        Users get a face of it: see :meth:`face`.
+        Users get a copy of it: see :meth:`face`.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class OpenStore:
         Parameters
         ----------
         is_new : bool
-            The store was opened for this restore.
+            True if the store was opened for this restore.
 
         Raises
         ------
@@ -162,8 +162,8 @@ class OpenStore:
             )
         if self.spec.retain_duplicates and not is_new:
             raise StateError(
-                f"the store {self.spec.name!r} retains duplicates and is open, so their numbers "
-                "have been given; restore it before anybody opens it"
+                f"the store {self.spec.name!r} retains duplicates and is open, so numbers of "
+                "duplicates are in use; restore it before it is opened"
             )
         begun = time.perf_counter_ns()
         where = (log.topic, log.partition)
@@ -175,7 +175,7 @@ class OpenStore:
             spent = time.perf_counter_ns() - begun
             self.context.measures.restored_records(restored.records, spent)
         if self.context.cache is not None:
-            self.context.cache.discard()  # what it has read may be different by now
+            self.context.cache.discard()  # the restore may have changed the rows that it has
         if isinstance(self.store.table, VersionedTable):
             self.store.table.find_segments()
         return restored
@@ -188,7 +188,7 @@ class OpenStore:
             self.commits.restored_from.add(where)
             self._staging.admitted += 1
             try:
-                with interruptible():  # it may take long
+                with interruptible():  # a restore may take long
                     return restore_log(
                         self.spec,
                         self._table,
@@ -200,13 +200,13 @@ class OpenStore:
                         listener=listener,
                     )
             except BaseException:
-                self._storage.discard()  # the batch that was under way comes again
+                self._storage.discard()  # the next restore reads this batch again
                 raise
             finally:
                 self._staging.admitted -= 1
 
     def face(self, state: object) -> Any:
-        """The store for its user, one object as long as it is referenced."""
+        """The store object for the user; the same object as long as it is referenced."""
         face = None if self._face is None else self._face()
         if face is None:
             face = self.store._for_user(state)
@@ -218,8 +218,8 @@ class OpenStore:
     def _void(self, journal: Journal, offset: int) -> None:
         """Mark the log's records from ``offset`` on as void, because their commit never ended.
 
-        The values that they superseded are logged again: compaction, and restores that ignore
-        marks, would otherwise keep the void records.
+        The values before them are logged again. Otherwise compaction, and restores that ignore
+        marks, would keep the void records.
         """
         table = self._table
         versions: VersionedTable | None = None
@@ -242,11 +242,11 @@ class OpenStore:
 
     @property
     def database(self) -> Database | None:
-        """The only database of the store; None where segments have databases."""
+        """The only database of the store; None if segments have databases."""
         return self._storage.database
 
     def flush(self) -> bool:
-        """Flush the cache; return whether there was anything."""
+        """Flush the cache; return True if it had rows to flush."""
         return self.context.cache is not None and self.context.cache.flush()
 
     def commit(

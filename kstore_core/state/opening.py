@@ -67,7 +67,8 @@ def open_state(
         A commit survives SIGKILL; also a power cut; or what Kafka's own stores survive, where a
         crash may lose the latest data and offsets together.
     transactional : bool
-        Write nothing before the commit: a write beyond ``uncommitted_max_bytes`` is refused.
+        Write nothing before the commit. A write beyond ``uncommitted_max_bytes`` raises
+        UncommittedLimitError.
     read_only : bool
         Lock nothing, and write nothing but LMDB's reader table. Another process may write; each
         store is seen as it was committed when it was opened.
@@ -75,20 +76,20 @@ def open_state(
         Options of the engine. Pass those of an engine object to its constructor.
     changelog : path-like, Changelogs or Changelog, optional
         The destination of all writes, from which stores are restored at open: a directory of logs
-        in files, a `ChangelogDirectory`, or the log of the only store that is opened, which its
-        owner closes. See docs/restore.md.
+        in files, a `ChangelogDirectory`, or the log of a single store, which its owner closes. See
+        docs/restore.md.
     on_restore : callable, optional
         The callback for `kstore_core.restore.replay.RestoreProgress`.
     uncommitted_max_bytes : int
         The limit of staged keys and values, in bytes; beyond it rows are written before the commit,
-        without offsets. Negative for no limit. A row takes about 120 bytes of memory more, in a
-        cache about 250: see docs/transactions.md.
+        without offsets. Negative for no limit. A row takes about 120 bytes more memory, and in a
+        cache about 250 bytes: see docs/transactions.md.
     cache_max_bytes : int
-        The budget of all caches of stores with ``spec.with_cache()`` together, in bytes.
+        The common limit of the caches of stores with ``spec.with_cache()``, in bytes.
     lock_timeout_s : float
         The time to wait for another writer, in seconds.
     migrate_on_read : bool
-        Let a lookup move a row of an older format, as Kafka's does. Writes always move rows. See
+        A lookup upgrades a row of an older format, as in Kafka. Writes always upgrade rows. See
         docs/upgrade.md.
     partition_time : bool
         Advance stream time by the header ``partition-time`` of the records in
@@ -101,8 +102,8 @@ def open_state(
     EngineLockedError
         Another writer holds the directory.
     SpecError
-        No engine is given and the directory identifies none or two; the stores are of another
-        engine; or an unknown option.
+        No engine is given, and the directory has files of none or two; the stores are of another
+        engine; or an option is unknown.
     StateError
         The directory is missing and ``read_only``, or it cannot be created or written.
     StorageFullError
@@ -123,10 +124,12 @@ def open_state(
         raise SpecError("the path of the state directory is empty")
     try:
         root = Path(path).resolve()
-    except (OSError, RuntimeError) as error:  # Python has told loops of links by either
-        raise StateError(f"{os.fspath(path)} leads nowhere: {error}; mend its links") from error
+    except (OSError, RuntimeError) as error:  # the type for a loop of links depends on Python
+        raise StateError(
+            f"{os.fspath(path)} cannot be resolved: {error}; repair its links"
+        ) from error
     except ValueError as error:
-        raise SpecError(f"{os.fspath(path)!r} can be no path: {error}; give another one") from error
+        raise SpecError(f"{os.fspath(path)!r} is not a path: {error}; give another one") from error
     if engine is None:
         if read_only and not root.is_dir():
             raise _missing(root)
@@ -134,14 +137,14 @@ def open_state(
     made = make_engine(engine, options)
     check = partial(check_engine, root, made)
     check()
-    able = made.capabilities
+    capabilities = made.capabilities
     staging = Staging(
         uncommitted_max_bytes,
         transactional,
-        max_key_bytes=able.max_key_bytes,
-        empty_keys=able.empty_keys,
+        max_key_bytes=capabilities.max_key_bytes,
+        empty_keys=capabilities.empty_keys,
     )
-    if able.persistent:
+    if capabilities.persistent:
         if read_only and not root.is_dir():
             raise _missing(root)
         if not read_only:
@@ -154,7 +157,7 @@ def open_state(
     lock = state = None
     try:
         with uninterrupted():
-            if able.persistent and not read_only:
+            if capabilities.persistent and not read_only:
                 lock = DirectoryLock(root, made.name, lock_timeout_s, check)
             state = StateDirectory(
                 root,
@@ -189,6 +192,6 @@ def _unmade(error: OSError, root: Path) -> Exception:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageFullError(f"{root} cannot be made: no space left. Make room and try again")
     return StateError(
-        f"{root} cannot be made: {error.strerror or error}. Mend the permissions of the directory "
-        "that it is to be in, or give another path"
+        f"{root} cannot be made: {error.strerror or error}. Correct the permissions of its parent "
+        "directory, or give another path"
     )

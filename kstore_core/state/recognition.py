@@ -1,8 +1,8 @@
-"""The engine of a state directory: what its lock file records, held against its files.
+"""The engine of a state directory: the one in its lock file, compared with its files.
 
-The lock file is deleted, copied and damaged more easily than stores are. So it is believed as long
-as the engine that it names recognises the directory; where that does not, the others are asked. An
-engine that is opened beside the stores of another would make an empty store, and is refused.
+A lock file is deleted, copied and damaged more easily than stores. So its engine is used only if
+that engine recognises the directory; otherwise the other engines are tried. An engine that does not
+recognise the stores of another one would make an empty store, so it is refused.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from kstore_core.discovery import NOT_A_PLUGINS, reason
+from kstore_core.discovery.entry_points import NOT_A_PLUGINS, reason
 from kstore_core.discovery.registry import engine_class, installed_engines
 from kstore_core.engine import Engine
 from kstore_core.errors import (
@@ -28,10 +28,10 @@ from kstore_core.system.lock import LOCK_FILE, recorded_engine
 __all__ = ["Recognised", "check_engine", "engine_of", "recognised"]
 
 _NAMED = 3
-"""How many places of stores a message names."""
+"""The number of store paths in an error message."""
 
 _NOT_STORES = (LOCK_FILE, ".lock", FOLDER)
-"""What lies in a state directory of any engine: locks, kstore's and Kafka's, and a migration."""
+"""Files of every engine's state directory: the locks of kstore and Kafka, and a migration."""
 
 
 class Recognised(NamedTuple):
@@ -41,9 +41,9 @@ class Recognised(NamedTuple):
     ----------
     name : str
     places : tuple of str
-        Where stores of it lie, relative to the directory; a few of them.
+        The paths of a few of its stores, relative to the directory.
     error : str or None
-        Why the engine cannot be loaded; the files are then taken for its own by where they lie.
+        The reason why the engine cannot be loaded. Then its files are found by their paths.
     """
 
     name: str
@@ -55,15 +55,14 @@ class Recognised(NamedTuple):
 
 
 def engine_of(root: Path) -> str:
-    """The name of the engine of a state directory, where the caller gives none.
+    """The name of the engine of a state directory, if the caller gives none.
 
     Raises
     ------
     SpecError
-        Nothing tells it, stores of two engines lie there, or the lock file names another engine
-        than that of the stores.
+        The directory has stores of no engine or of two, or its lock file names another engine.
     EngineUnavailableError
-        The stores are of an engine that cannot be loaded.
+        The engine of the stores cannot be loaded.
     """
     recorded = recorded_engine(root)
     plan = _swap(root)
@@ -93,21 +92,16 @@ def engine_of(root: Path) -> str:
 
 
 def check_engine(root: Path, engine: Engine) -> None:
-    """Refuse an engine that would see nothing of what another one has stored in a directory.
-
-    Raises
-    ------
-    SpecError
-    """
+    """Raise SpecError for an engine that cannot read the stores in a directory."""
     recorded = recorded_engine(root)
     others = recorded not in (None, engine.name)
     if _has(engine, root):
         if not (others and recorded is not None and _recognises(recorded, root) is not None):
-            return  # where the lock file names another one, it is wrong
+            return  # if the lock file names another engine, the lock file is wrong
     elif not others or (recorded is not None and _recognises(recorded, root) is None):
         plan = _swap(root)
         if plan is not None and engine.name in (plan.before, plan.after):
-            return  # its stores are on their way
+            return  # a migration is moving its stores
         found = recognised(root, but=engine.name)
         if found:
             raise _beside(root, engine.name, recorded, found)
@@ -120,9 +114,9 @@ def check_engine(root: Path, engine: Engine) -> None:
 
 
 def recognised(root: Path, *, but: str | None = None) -> list[Recognised]:
-    """The installed engines that recognise a directory, by name, but for one of them.
+    """The installed engines that recognise a directory, without the engine named ``but``.
 
-    Plug-ins are imported where the directory holds something at all.
+    Plug-ins are imported only if the directory has files.
     """
     if not _holds_something(root):
         return []
@@ -142,10 +136,10 @@ def _recognises(name: str, root: Path) -> Recognised | None:
         raise
     except UnknownEngineError:
         return None
-    except Exception as error:  # noqa: BLE001 - a broken engine stands in nobody's way
-        said = str(error) if isinstance(error, EngineUnavailableError) else reason(error)
+    except Exception as error:  # noqa: BLE001 - other engines work without a broken one
+        text = str(error) if isinstance(error, EngineUnavailableError) else reason(error)
         stores = _by_convention(name, root)
-        return Recognised(name, _places(root, name, stores), said) if stores else None
+        return Recognised(name, _places(root, name, stores), text) if stores else None
     return None
 
 
@@ -153,11 +147,11 @@ def _has(engine: Engine, root: Path) -> bool:
     try:
         return engine.recognises(root)
     except OSError:
-        return True  # nobody can tell; what is opened there says why
+        return True  # unknown: opening the stores raises the error
 
 
 def _by_convention(name: str, root: Path) -> list[str]:
-    """The stores of an engine that cannot be loaded, by where engines keep them."""
+    """The stores of an engine that cannot be loaded, found by the usual paths."""
     found = [entry.name for entry in _entries(root / name) if any(_entries(entry))]
     if not found and name == "rocksdb":  # Kafka's segments
         found = [path.parts[-3] for path in islice(root.glob("*/*/CURRENT"), _NAMED)]
@@ -165,7 +159,7 @@ def _by_convention(name: str, root: Path) -> list[str]:
 
 
 def _places(root: Path, engine: str, stores: Iterable[str]) -> tuple[str, ...]:
-    """Where stores lie, by convention; the name of the engine's folder where nothing is found."""
+    """The usual paths of stores; the name of the engine's folder if none exists."""
     found = []
     for store in islice(stores, _NAMED):
         places = (Path(engine, store), Path(store))
@@ -174,7 +168,7 @@ def _places(root: Path, engine: str, stores: Iterable[str]) -> tuple[str, ...]:
 
 
 def _holds_something(root: Path) -> bool:
-    """Return True if a file or a directory that is not empty may be a store's."""
+    """Return True if the directory has files that may belong to a store."""
     try:
         return any(
             not entry.is_dir() or any(_entries(entry))
@@ -191,14 +185,14 @@ def _entries(folder: Path) -> list[Path]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except PermissionError:
-        return [folder]  # nobody can say that there is nothing
+        return [folder]  # unknown, so not empty
 
 
 def _swap(root: Path) -> Plan | None:
-    """The plan of a migration to another engine that was interrupted with stores on their way."""
+    """The plan of a migration to another engine that was interrupted while it moved stores."""
     try:
         plan = read_plan(root)
-    except InconsistentStateError:  # told of when a store is opened
+    except InconsistentStateError:  # raised again when a store is opened
         return None
     if plan is None or plan.step != "swap" or plan.before == plan.after:
         return None
@@ -212,7 +206,7 @@ def _is_installed(name: str) -> bool:
 def _beside(
     root: Path, engine: str, recorded: str | None, found: list[Recognised]
 ) -> SpecError | EngineUnavailableError:
-    """The error for an engine that has nothing in a directory where others have stores."""
+    """The error for an engine without stores in a directory with stores of others."""
     record = f", although its {LOCK_FILE} names {engine!r}" if recorded == engine else ""
     text = f"{root} holds stores of {_listed(found)}{record}, and {engine!r} would see none of them"
     errors = [one.error for one in found if one.error is not None]

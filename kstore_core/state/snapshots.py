@@ -32,9 +32,9 @@ class CommittedSnapshot:
     Attributes
     ----------
     stores : dict of str to Database
-        The databases as they were, by the store's name, until the snapshot is closed.
+        The databases at the commit, by the store's name, until the snapshot is closed.
     users : int
-        Leases, and one for being the newest.
+        The number of leases, plus one while it is the newest snapshot.
     """
 
     def __init__(self, databases: Mapping[str, Database]) -> None:
@@ -89,7 +89,7 @@ class CommittedSnapshots:
             return SnapshotLease(self, self._newest)
 
     def release(self, snapshot: CommittedSnapshot) -> None:
-        """Count one user less, and close the snapshot after the last."""
+        """Decrease the number of users, and close the snapshot after the last."""
         with self._lock:
             snapshot.users -= 1
             unused = not snapshot.users
@@ -135,7 +135,7 @@ class SharedView:
         self._newest: _CountedView | None = None
 
     def lease(self, lease: SnapshotLease, open_view: Callable[[SnapshotLease], Any]) -> LeasedView:
-        """Lease the view of a snapshot, which is opened unless the newest view already shows it."""
+        """Lease the view of a snapshot; it is opened unless the newest view shows that one."""
         with self._lock:
             before = self._newest
             if before is not None and before.snapshot is lease.snapshot:
@@ -151,13 +151,13 @@ class SharedView:
         return leased
 
     def forget(self) -> None:
-        """Close the view after its last release: there is a newer snapshot, or the state closes."""
+        """Close the view after its last release, for a newer snapshot or the end of the state."""
         with self._lock:
             before, self._newest = self._newest, None
         self.release(before)
 
     def release(self, counted: _CountedView | None) -> None:
-        """Count one user less, and close the view after the last."""
+        """Decrease the number of users, and close the view after the last."""
         if counted is None:
             return
         with self._lock:
@@ -168,7 +168,7 @@ class SharedView:
 
 
 class CommittedEngine(Engine):
-    """The writer's engine, reading a snapshot; stores outside of the snapshot open read-only."""
+    """The writer's engine over a snapshot; stores that are not in the snapshot open read-only."""
 
     def __init__(self, engine: Engine, snapshot: CommittedSnapshot) -> None:
         self.name = engine.name  # type: ignore[misc]
@@ -206,7 +206,7 @@ class CommittedEngine(Engine):
 
 
 class _SnapshotDatabase(Database):
-    """A database as it was. The committed snapshot owns and closes it."""
+    """A database at the time of the snapshot. The committed snapshot owns and closes it."""
 
     def __init__(self, database: Database, snapshot: Snapshot) -> None:
         self.path = database.path
@@ -246,4 +246,4 @@ class _SnapshotDatabase(Database):
         """Do nothing: committed data is as durable as asked."""
 
     def close(self) -> None:
-        """Do nothing: the committed snapshot closes the engine's."""
+        """Do nothing: the committed snapshot closes the engine's snapshot."""

@@ -1,4 +1,4 @@
-"""What stands between a store's stored rows and its user: the only place that knows the order."""
+"""The layers from a store's stored rows up to its user. Only this module defines their order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from kstore_core.clock import StreamClock, segment_id
 from kstore_core.codec.keys.row_pairs import RowPairs
-from kstore_core.discovery import wrap_table
+from kstore_core.discovery.entry_points import wrap_table
 from kstore_core.keys import KeySchema, rows_of
 from kstore_core.layers import CacheBudget, Cached
 from kstore_core.layers.logged import Journal, Logged, LoggedVersions
@@ -24,25 +24,25 @@ __all__ = ["StoreLayers"]
 
 
 class StoreLayers:
-    """The layers of one store; docs/layers.md tells why they stand so.
+    """The layers of one store; docs/layers.md has the reasons for their order.
 
     Parameters
     ----------
     spec : StoreSpec
     context : StoreContext
-        Is told of the cache.
+        Gets the cache.
     stored : Table
-        The lowest one.
+        The lowest layer.
     clock : StreamClock or None
     repair_index : bool
-        Whether a scan of an index removes index rows without a row.
+        A scan of an index removes index rows without a row.
 
     Attributes
     ----------
     table : Table
-        With its index and behind plug-ins: what is restored goes there.
+        The stored table with its index and plug-ins. A restore writes here.
     schema : KeySchema or None
-        Of a window or session store: how its rows are keyed.
+        The row keys of a window or session store.
     """
 
     def __init__(
@@ -70,19 +70,19 @@ class StoreLayers:
         self.table = wrap_table(table, spec)
 
     def store(self, journal: Journal | None, shared_cache: CacheBudget | None) -> Any:
-        """The shape, above its log and its cache, where it has them.
+        """The shape over the cache and the log, if the store has them.
 
         Parameters
         ----------
         shared_cache : CacheBudget or None
-            None where nothing is to be cached.
+            None to cache nothing.
         """
         spec, clock = self._spec, self._clock
         if spec.shape == "versioned":
             assert clock is not None
             assert spec.segment_interval_ms is not None
             where = (self._cached(self.table, shared_cache), spec.segment_interval_ms, clock)
-            # A log has the versions that are put, not the rows that they lie in.
+            # A log has the versions of puts, not the rows that store them.
             versions = (
                 VersionedTable(*where) if journal is None else LoggedVersions(*where, journal)
             )
@@ -92,14 +92,14 @@ class StoreLayers:
         if clock is None:
             return KeyValueStore(spec, table, self._context)
         assert spec.segment_interval_ms is not None
-        # What a commit has let go of, and a crash has left.
+        # Drop segments that expired with a commit and that a crash left on disk.
         assert self._stored.expire is not None
         self._stored.expire(segment_id(clock.horizon, spec.segment_interval_ms))
         shape = WindowStore if spec.shape == "window" else SessionStore
         return shape(spec, table, self._context, clock)
 
     def _cached(self, table: Table, shared: CacheBudget | None) -> Table:
-        """The table that the shape sees: what leaves the cache goes to the log."""
+        """The table below the shape: a cache flushes to the log."""
         size = self._spec.cache
         if size is not None and shared is not None:
             self._context.cache = table = Cached(

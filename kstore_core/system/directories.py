@@ -1,4 +1,4 @@
-"""Directories that are made, and whose names are to survive a power cut."""
+"""Make directories, and make their entries survive a power cut."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ __all__ = ["make_directory", "more_files", "sync_directory"]
 
 
 def make_directory(directory: Path, *, synced: bool) -> None:
-    """Make a directory and those above it, where they are missing; `synced` for a power cut."""
+    """Make a directory and its missing parents; `synced`: they survive a power cut."""
     made = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     directory.mkdir(parents=True, exist_ok=True)
     if synced:
         for folder in made or [directory]:
-            with contextlib.suppress(PermissionError):  # one that may be entered and not listed
+            with contextlib.suppress(
+                PermissionError
+            ):  # a parent that this user may enter, but not list
                 sync_directory(folder.parent)
 
 

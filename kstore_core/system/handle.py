@@ -1,4 +1,4 @@
-"""What is opened in one process, committed when it is left, and closed once."""
+"""The base of handles: context managers that commit at the end and close once."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["Handle"]
 class Handle:
     """Base of a handle: a context manager that warns when it is dropped open.
 
-    Leaving ``with`` normally commits; leaving it by an exception does not. A fork of the process
-    that opened it does neither, nor closes what is not its own.
+    Leaving ``with`` normally commits; leaving it by an exception does not. A forked child process
+    neither commits nor closes a handle of its parent.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class Handle:
     _pid = -1
 
     def _is_open(self) -> None:
-        """From now on there is something to close."""
+        """Mark the handle as open, in this process."""
         self._open = True
         self._pid = os.getpid()
 
@@ -44,8 +44,8 @@ class Handle:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Commit, unless by an exception; then close."""
-        with uninterrupted():  # or the close would be left out
+        """Commit, unless an exception was raised; then close."""
+        with uninterrupted():  # or an interrupt could skip the close
             try:
                 if kind is None and self._open and not self.read_only and self._pid == os.getpid():
                     self.commit()
@@ -63,13 +63,13 @@ class Handle:
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError(
-            f"{self!r} is not pickled or copied: what is open belongs to this process. Pickle "
+            f"{self!r} is not pickled or copied: an open handle belongs to its process. Pickle "
             f"{self._instead}, and open it there"
         )
 
     @abstractmethod
     def _check(self) -> None:
-        """Refuse to be used once it is closed, or in a fork."""
+        """Raise if the handle is closed or was inherited by a fork."""
 
     @abstractmethod
     def commit(self) -> object:

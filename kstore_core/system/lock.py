@@ -1,4 +1,4 @@
-"""The writer's lock on a state directory: one file, which also says which engine wrote it."""
+"""The writer's lock on a state directory: one file, which also names the engine."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ LOCK_FILE = ".kstore.lock"
 _POLL_S = 0.02
 _DIGITS = b"%020d"
 _MOST_BYTES = 4096
-"""What is longer was not written by kstore, and is not read to its end."""
+"""The limit for reading the file: kstore never writes a longer one."""
 
 
 class DirectoryLock:
-    """Held from construction until :meth:`release`, across processes and within one.
+    """A lock that is held from construction until :meth:`release`, across processes and threads.
 
-    The file stays behind when the lock is released; what it says about the engine is how
-    ``open_state(engine=None)`` knows it again.
+    The file stays after the release. ``open_state(engine=None)`` reads the name of the engine from
+    it.
 
     Parameters
     ----------
@@ -45,17 +45,16 @@ class DirectoryLock:
     engine : str
         Recorded in the file.
     timeout_s : float
-        How long to wait for another holder.
+        The longest wait for another holder.
     check : callable, optional
-        Called once nobody else has the directory, before anything is recorded; what it raises
-        leaves the file as it was.
+        Called with the lock held, before anything is recorded. If it raises, the file is unchanged.
 
     Raises
     ------
     EngineLockedError
-        Somebody else still holds it; ``.pid`` says who.
+        Another process or handle still holds it; ``.pid`` is its process.
     StorageFullError, StateError
-        The file cannot be made or written. Nothing is held then.
+        The file cannot be made or written. The lock is not held then.
     """
 
     _fd: int | None = None
@@ -78,7 +77,7 @@ class DirectoryLock:
                 if check is not None:
                     check()
                 changes = _changes(_read(self.path))
-                self._changes = changes + changes % 2  # whoever was at it is dead
+                self._changes = changes + changes % 2  # odd: the process that made a change is dead
                 self._write()
                 _held.add(self)
         except EngineLockedError:
@@ -91,7 +90,7 @@ class DirectoryLock:
             raise
 
     def __del__(self) -> None:
-        self._abandon()  # an interrupt may have kept its owner from knowing of it
+        self._abandon()  # an interrupt may have come before the owner got its reference
 
     def _take(self, deadline: float) -> None:
         while True:
@@ -114,45 +113,45 @@ class DirectoryLock:
                 continue
             if _is_still(self._fd, self.path):
                 return
-            # Kafka Streams deletes what ends in .lock; a lock on a deleted file keeps nobody out.
+            # Kafka Streams deletes files that end in .lock; a lock on a deleted file locks nothing.
             self._abandon()
 
     def record(self, engine: str) -> None:
-        """Record in the file that another engine writes the directory now."""
+        """Record that another engine writes the directory from now on."""
         self._engine = engine
         self._write()
 
     def change(self) -> contextlib.AbstractContextManager[None]:
-        """Note that what is done within leaves several databases at different moments meanwhile."""
+        """Mark a block in which several databases of the directory differ in their state."""
         return _Change(self)
 
     def release(self) -> None:
-        """Let others in. Releasing twice is fine."""
+        """Release the lock. A second release does nothing."""
         if self._fd is None:
             return
         _held.discard(self)
         try:
-            # Where it cannot be written, it says that this process has it, which nobody has to ask.
+            # If it cannot be written, the file still names this process; the lock is free anyway.
             with contextlib.suppress(OSError):
                 self._pid = None
                 self._write()
         finally:
             try:
-                # A child that is being forked may hold a copy of the descriptor for a moment.
+                # A child that is being forked may have a copy of the descriptor for a short time.
                 fcntl.flock(self._fd, fcntl.LOCK_UN)
             finally:
                 self._abandon()
 
     def note(self, *, at_rest: bool) -> None:
-        """Note that a change begins, by an odd number, or that it has ended, by an even one.
+        """Record that a change begins, by an odd number, or that it has ended, by an even one.
 
-        One whose end an interrupt has kept from being noted is ended by the next.
+        If an interrupt prevented the record of an end, the next record includes it.
         """
         assert self._fd is not None
         self._changes += 1 if self._changes % 2 == at_rest else 2
         if self._digits_at is None:
             self._write()
-        else:  # a commit waits for this: a call of the system, and no more
+        else:  # a commit waits for this: one system call
             os.pwrite(self._fd, _DIGITS % self._changes, self._digits_at)
 
     def _write(self) -> None:
@@ -173,7 +172,7 @@ class DirectoryLock:
 
 
 class _Change:
-    """Within it a change is under way."""
+    """The context manager of :meth:`DirectoryLock.change`."""
 
     def __init__(self, lock: DirectoryLock) -> None:
         self._lock = lock
@@ -189,7 +188,7 @@ _held: weakref.WeakSet[DirectoryLock] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    """Drop the inherited descriptors, or a child would go on holding its dead parent's locks."""
+    """Close the inherited descriptors, or a child would hold the locks of its dead parent."""
     for lock in list(_held):
         with contextlib.suppress(OSError):
             lock._abandon()
@@ -207,7 +206,7 @@ def _is_still(fd: int, path: Path) -> bool:
 
 
 def _explained(error: OSError, directory: Path) -> Exception:
-    """The message for a lock file that cannot be made or written."""
+    """The error for a lock file that cannot be made or written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageFullError(
             f"{directory}: no space left to write {LOCK_FILE}; nothing was changed. Make room, or "
@@ -215,19 +214,19 @@ def _explained(error: OSError, directory: Path) -> Exception:
         )
     mend = "Move it away" if error.errno == errno.EISDIR else "Mend its permissions"
     return StateError(
-        f"{directory} cannot be opened for writing, because its {LOCK_FILE} cannot: "
+        f"{directory} cannot be opened for writing, because its {LOCK_FILE} cannot be written: "
         f"{error.strerror or error}. {mend}, or open it with read_only=True"
     )
 
 
 def recorded_engine(directory: Path) -> str | None:
-    """The engine that last opened ``directory`` for writing, or None where nothing says so."""
+    """The engine that last opened ``directory`` for writing, or None if it is unknown."""
     engine = _read(directory / LOCK_FILE).get("engine")
     return engine if isinstance(engine, str) else None
 
 
 def lock_fault(directory: Path) -> str | None:
-    """Why the file does not say which engine wrote ``directory``; None where it does."""
+    """The reason why the lock file does not name an engine; None if it does."""
     path = directory / LOCK_FILE
     if not os.path.lexists(path):
         return "is missing"
@@ -241,7 +240,7 @@ def lock_fault(directory: Path) -> str | None:
 def _read(path: Path) -> dict[str, Any]:
     """The file's contents; empty if it is missing, damaged or not a file."""
     try:
-        if not path.is_file():  # a pipe would be waited for
+        if not path.is_file():  # reading a pipe would block
             return {}
         with path.open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
@@ -257,14 +256,14 @@ def _pid(content: dict[str, Any]) -> int | None:
 
 
 class Changes(NamedTuple):
-    """What is noted of changes to several databases.
+    """The recorded changes to several databases.
 
     Attributes
     ----------
     number : int
-        How often one has begun or ended.
+        The number of begins and ends.
     at_rest : bool
-        None is being made.
+        True if no change is in progress.
     """
 
     number: int
@@ -272,7 +271,7 @@ class Changes(NamedTuple):
 
 
 def noted_changes(directory: Path) -> Changes:
-    """How many changes there were, for who reads while another process may write."""
+    """The changes so far, for a reader beside which another process may write."""
     content = _read(directory / LOCK_FILE)
     number = _changes(content)
     at_rest = number % 2 == 0 or not (_is_alive(_pid(content)) or _is_held(directory))
@@ -298,9 +297,9 @@ def _is_alive(pid: int | None) -> bool:
 
 
 def _is_held(directory: Path) -> bool:
-    """Whether somebody has the lock: a process in another container, whose number says nothing.
+    """Return True if the lock is held: by a process in another container, whose pid is unknown.
 
-    Asked after a crash only, for whoever takes the lock at this moment is told that it is held.
+    Called only after a crash: a process that tries to take the lock during this test is refused.
     """
     with (directory / LOCK_FILE).open("rb") as file:
         try:

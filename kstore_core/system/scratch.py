@@ -1,8 +1,8 @@
-"""Temporary directories of readers, which the next reader removes once their owner is dead.
+"""Temporary directories of readers; the next reader removes those whose owner is dead.
 
-A directory is its owner's as long as that holds a lock on a file in it, which the kernel lets go of
-with the process, however it ended. Only directories with such a file are ever removed, so one whose
-owner does not know of the lock is left alone; ``kstore doctor`` tells of those.
+The owner of a directory holds a lock on a file in it. The kernel releases the lock when the process
+ends, however it ends. Only directories with such a file are removed. ``kstore doctor`` lists the
+directories without one.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from typing import Literal
 __all__ = ["HELD", "Scratch", "reap"]
 
 HELD = ".kstore-reader"
-"""The file that the owner of a directory holds locked."""
+"""The file that the owner of a directory locks."""
 
 _NAME = re.compile(r"kstore-(read|verify)-[a-z0-9_]{8}")
 _REAP_EVERY_S = 60.0
 
 _reaped: float | None = None
-"""When this process has looked for directories of the dead, by the monotonic clock."""
+"""The time of this process's last :func:`reap`, by the monotonic clock."""
 
 
 class Scratch:
-    """A new temporary directory, held until it is removed; what the dead have left goes first.
+    """A new temporary directory, locked until it is removed; making one may call :func:`reap`.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Scratch:
         _reap_now_and_then()
         self._pid = os.getpid()
         self._held: int | None = None
-        while self._held is None:  # or one that reaps was here before it was held
+        while self._held is None:  # another process may have reaped it before it was locked
             self.path = Path(tempfile.mkdtemp(prefix=f"kstore-{purpose}-"))
             try:
                 self._held = _hold(self.path / HELD, create=True)
@@ -65,7 +65,7 @@ class Scratch:
         self.remove()
 
     def remove(self) -> None:
-        """Remove the directory, and let go of it; nothing in a process that was forked off."""
+        """Remove the directory and release its lock; in a forked child, only close its file."""
         held, self._held = self._held, None
         if held is None:
             return
@@ -75,7 +75,7 @@ class Scratch:
 
 
 def reap() -> list[Path]:
-    """Remove what dead readers of this user have left in the temporary directory."""
+    """Remove the directories of this user's dead readers from the temporary directory."""
     removed = []
     with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         names = [Path(entry.path) for entry in entries if _NAME.fullmatch(entry.name)]
@@ -107,16 +107,16 @@ def _is_mine(directory: Path) -> bool:
 
 
 def _hold(file: Path, *, create: bool = False) -> int | None:
-    """A descriptor that holds the file locked; None where another one does, or had it.
+    """A descriptor that holds the file locked; None if another one does, or removed the file.
 
-    Where the file system knows no locks, the descriptor of a file that is created holds nothing,
-    and nobody can hold a file that is there.
+    On a file system without locks, a file that is created gets an unlocked descriptor, and an
+    existing file gives None.
     """
     flags = os.O_CREAT | os.O_EXCL if create else 0
     held = os.open(file, os.O_RDWR | os.O_NOFOLLOW | flags, 0o600)
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Another one may have removed the directory between the two calls.
+        # Another process may have removed the directory between the two calls.
         if os.path.samestat(os.fstat(held), file.lstat()):
             return held
     except (BlockingIOError, FileNotFoundError):
@@ -129,7 +129,7 @@ def _hold(file: Path, *, create: bool = False) -> int | None:
 
 
 def _remove(directory: Path) -> None:
-    """Remove a directory, what shows that it is held last: who is killed meanwhile leaves that."""
+    """Remove a directory, its lock file last: a later call can finish an interrupted one."""
     with suppress(OSError):
         for entry in sorted(directory.iterdir(), key=lambda entry: entry.name == HELD):
             if entry.is_dir() and not entry.is_symlink():

@@ -1,9 +1,9 @@
-"""The contract kit: what every engine has to pass, for the authors of engines.
+"""The contract kit: the tests that every engine has to pass, for the authors of engines.
 
-Needs pytest and hypothesis: ``pip install 'pytest>=8.2' 'hypothesis>=6.100'``. See
+It needs pytest and hypothesis: ``pip install 'pytest>=8.2' 'hypothesis>=6.100'``. See
 docs/extending/testing.md.
 
-A name loads its module when it is first used: writers that are killed by the hundred need neither.
+A name loads its module on first use: the killer starts hundreds of writers, which need neither.
 """
 
 import sys
@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kstore_core.testing.engine_suite import EngineSuite
     from kstore_core.testing.faults import Faults, FaultyEngine
-    from kstore_core.testing.interrupter import Interrupter, InterruptSuite, WedgedError
+    from kstore_core.testing.interrupter import Interrupter, WedgedError
+    from kstore_core.testing.interrupter.suite import InterruptSuite
     from kstore_core.testing.killer import (
         Combination,
-        CrashSuite,
         Killer,
         Tally,
         combination,
         combinations,
         covering,
     )
+    from kstore_core.testing.killer.suite import CrashSuite
     from kstore_core.testing.machines import (
         EngineMachine,
         KeyValueMachine,
@@ -68,11 +69,12 @@ __all__ = [
     "run_machine",
 ]
 
-_HOMES = {
+_MODULES = {
+    "CrashSuite": "killer.suite",
     "EngineSuite": "engine_suite",
     "Faults": "faults",
     "FaultyEngine": "faults",
-    "InterruptSuite": "interrupter",
+    "InterruptSuite": "interrupter.suite",
     "Interrupter": "interrupter",
     "WedgedError": "interrupter",
     "StoreSuite": "store_suite",
@@ -81,7 +83,7 @@ _HOMES = {
     **{name: "wrapping" for name in __all__ if name.startswith("Wrapped")},
 }
 
-# Before they are imported, so that a failing assert shows its values.
+# Registered before the import, so that a failing assert shows its values.
 if "pytest" in sys.modules:
     sys.modules["pytest"].register_assert_rewrite(
         *(
@@ -97,7 +99,7 @@ if "pytest" in sys.modules:
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found: object = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'killer')}"), name)
+    found: object = getattr(import_module(f"{__name__}.{_MODULES.get(name, 'killer')}"), name)
     globals()[name] = found
     return found
 

@@ -1,7 +1,7 @@
-"""Long values that have to be equal, and what is said where they are not.
+"""The comparison of long values, with a short error for their first difference.
 
-Of ``assert these == those`` pytest tells a diff, in full in continuous integration: for the rows of
-a large test that takes minutes.
+For a plain ``assert`` pytest prints a full diff in continuous integration. The diff of a large test
+takes minutes.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _MISSING = object()
 
 
 def same(found: Any, wanted: Any, promise: str) -> None:
-    """Check that two long sequences or mappings are equal; an error tells their first difference.
+    """Check that two long sequences or mappings are equal.
 
     Raises
     ------
     AssertionError
-        They are not; ``promise`` is what is broken.
+        They are not. The error names the broken promise and the first difference.
     """
     if found == wanted:
         return
@@ -29,12 +29,12 @@ def same(found: Any, wanted: Any, promise: str) -> None:
         if a is not b and a != b:
             raise AssertionError(
                 f"{promise}: {len(found)} items instead of {len(wanted)}; first difference at "
-                f"{index}: {_shown(a)} instead of {_shown(b)}"
+                f"{index}: {_shortened(a)} instead of {_shortened(b)}"
             )
     raise AssertionError(f"{promise}: {type(found).__name__} instead of {type(wanted).__name__}")
 
 
-def _shown(item: object) -> str:
+def _shortened(item: object) -> str:
     if item is _MISSING:
         return "nothing"
     text = repr(item)

@@ -1,4 +1,4 @@
-"""An engine that fails when it is told to, for testing what stands above engines."""
+"""An engine that fails on request, to test the layers above engines."""
 
 from __future__ import annotations
 
@@ -8,30 +8,20 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
-from kstore_core.engine import Chunk, Database, Durability, Engine, Namespace, Rows, Snapshot
+from kstore_core.engine import Chunk, Database, Engine, Namespace, Rows, Snapshot
 from kstore_core.errors import EngineError
 from kstore_core.testing.wrapping import WrappedDatabase, WrappedEngine, WrappedNamespace
 
 __all__ = ["OPERATIONS", "Faults", "FaultyEngine", "Operation"]
 
 Operation = Literal[
-    "open",
-    "namespace",
-    "drop",
-    "get",
-    "get_many",
-    "scan",
-    "chunk",
-    "write",
-    "load",
-    "sync",
-    "snapshot",
-    "checkpoint",
-]
-"""What can fail: a call of the SPI, or one chunk of a scan that was begun; of a namespace or of a
-child that is dropped it is "drop"."""
+    "open", "namespace", "drop", "get", "get_many", "scan",
+    "chunk", "write", "load", "sync", "snapshot", "checkpoint",
+]  # fmt: skip
+"""The operations that can fail: calls of the SPI, and "chunk", the next chunk of an open scan.
+"drop" stands for the drop of a namespace and of a child."""
 
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 
@@ -40,19 +30,19 @@ MakeError = Callable[[str], Exception]
 
 @dataclass
 class _Torn:
-    """A part of the batch is written; then comes the error, or nothing."""
+    """A write of only a part of the batch, followed by the error, if any."""
 
     share: float
     error: MakeError | None
 
 
 class Faults:
-    """What goes wrong, and when. Calls are counted from 1 on, from when this was made.
+    """The planned faults of an engine. Each operation's calls are counted, starting with 1.
 
     Attributes
     ----------
     counts : Counter
-        How many calls of each operation there have been, failed ones too.
+        The calls of each operation so far, including failed ones.
     """
 
     def __init__(self) -> None:
@@ -64,16 +54,16 @@ class Faults:
         self._choices: list[tuple[Operation, MakeError]] = []
 
     def fail(self, operation: Operation, nth: int = 1, error: MakeError = EngineError) -> None:
-        """Let the ``nth`` call from now on fail with ``error``, before anything is done."""
+        """Let the ``nth`` call from now on fail with ``error``, before it has any effect."""
         self._plan(operation, nth, error)
 
     def tear(
         self, nth: int = 1, *, share: float = 0.5, error: MakeError | None = EngineError
     ) -> None:
-        """Let the ``nth`` write from now on be short: what no engine may do, and a disk may.
+        """Let the ``nth`` write from now on be incomplete, as a faulty disk may leave it.
 
-        The first ``share`` of its rows is written, and then it fails with ``error``; None lets it
-        seem to succeed.
+        The first ``share`` of its rows is written. Then the write fails with ``error``, or returns
+        as if it had succeeded if ``error`` is None.
 
         Raises
         ------
@@ -84,7 +74,7 @@ class Faults:
         self._plan("write", nth, _Torn(share, error))
 
     def delay(self, operation: Operation, seconds: float) -> None:
-        """Let every call of ``operation`` take longer; 0 ends it."""
+        """Delay every call of ``operation`` by ``seconds``; 0 ends the delay."""
         self._check(operation)
         self._delays[operation] = seconds
 
@@ -95,12 +85,12 @@ class Faults:
         operations: Iterable[Operation] = ("write",),
         error: MakeError = EngineError,
     ) -> None:
-        """Let a share ``rate`` of the calls fail, the same ones for the same ``seed``.
+        """Let calls fail with the probability ``rate``; the same seed fails the same calls.
 
         Raises
         ------
         ValueError
-            ``rate`` is not from 0 to 1, or there is no such operation.
+            ``rate`` is not from 0 to 1, or an operation is unknown.
         """
         _check_share("rate", rate)
         choices = [(operation, error) for operation in operations]
@@ -110,13 +100,13 @@ class Faults:
         self._choices = choices
 
     def calm(self) -> None:
-        """Let nothing fail any more; counts stay."""
+        """Remove all faults and delays; the counts stay."""
         self._planned.clear()
         self._delays.clear()
         self._choices = []
 
     def armed(self, operation: Operation) -> bool:
-        """Whether a call of ``operation`` may fail, now or later."""
+        """Return True if a call of ``operation`` may fail, now or later."""
         planned = any(name == operation for name, _ in self._planned)
         return planned or any(name == operation for name, _ in self._choices)
 
@@ -129,10 +119,12 @@ class Faults:
     def _check(self, *operations: str) -> None:
         for operation in operations:
             if operation not in OPERATIONS:
-                raise ValueError(f"{operation!r} cannot fail; what can: {', '.join(OPERATIONS)}")
+                raise ValueError(
+                    f"operation must be one of {', '.join(OPERATIONS)}, not {operation!r}"
+                )
 
     def meet(self, operation: Operation) -> _Torn | None:
-        """Count a call; wait, raise, or tell how it is torn, as planned for it."""
+        """Count a call, and delay it, raise its error, or return its incomplete write."""
         self.counts[operation] += 1
         if delay := self._delays.get(operation):
             time.sleep(delay)
@@ -143,7 +135,7 @@ class Faults:
                 fault = error
         if fault is None or isinstance(fault, _Torn):
             return fault
-        raise fault(f"a fault that was asked for: {operation} number {number}")
+        raise fault(f"a planned fault: {operation} number {number}")
 
 
 class _FaultyNamespace(WrappedNamespace):
@@ -155,7 +147,7 @@ class _FaultyNamespace(WrappedNamespace):
 
     def _fast_get(self, key: bytes) -> bytes | None:
         if self.owner.faults.armed("get"):
-            raise EngineError("whoever meets an error here calls get, which counts and explains")
+            raise EngineError("fast_get fails while a fault of get is planned; call get instead")
         return self.get(key)
 
     def get(self, key: bytes) -> bytes | None:
@@ -196,7 +188,7 @@ class _FaultyDatabase(WrappedDatabase):
             return
         self.inner.write(_part(batch, torn.share))
         if torn.error is not None:
-            raise torn.error("a fault that was asked for: a torn write")
+            raise torn.error("a planned fault: an incomplete write")
 
     def load(
         self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]
@@ -218,7 +210,7 @@ class _FaultyDatabase(WrappedDatabase):
 
 
 class FaultyEngine(WrappedEngine):
-    """An engine around another, which does what that does until ``faults`` say otherwise.
+    """An engine around another one; its calls fail as ``faults`` plan it.
 
     ::
 
@@ -231,7 +223,7 @@ class FaultyEngine(WrappedEngine):
     inner : Engine
         Any engine.
     faults : Faults
-        May be changed at any time.
+        It may be changed at any time.
     """
 
     database_type: ClassVar[type[WrappedDatabase]] = _FaultyDatabase
@@ -241,23 +233,13 @@ class FaultyEngine(WrappedEngine):
         super().__init__(inner)
         self.faults = faults
 
-    def open(
-        self, root: Path, store: str, *, durability: Durability = "process", read_only: bool = False
-    ) -> Database:
+    def open(self, root: Path, store: str, **named: Any) -> Database:
         self.faults.meet("open")
-        return super().open(root, store, durability=durability, read_only=read_only)
+        return super().open(root, store, **named)
 
-    def open_child(
-        self,
-        root: Path,
-        store: str,
-        child: str,
-        *,
-        durability: Durability = "process",
-        read_only: bool = False,
-    ) -> Database:
+    def open_child(self, root: Path, store: str, child: str, **named: Any) -> Database:
         self.faults.meet("open")
-        return super().open_child(root, store, child, durability=durability, read_only=read_only)
+        return super().open_child(root, store, child, **named)
 
     def drop_child(self, root: Path, store: str, child: str) -> None:
         self.faults.meet("drop")
@@ -266,7 +248,7 @@ class FaultyEngine(WrappedEngine):
 
 def _check_share(name: str, share: float) -> None:
     if not 0 <= share <= 1:
-        raise ValueError(f"{name} is a share, from 0 to 1, not {share}")
+        raise ValueError(f"{name} must be from 0 to 1, not {share}")
 
 
 def _part(batch: Mapping[str, Rows], share: float) -> dict[str, Rows]:

@@ -1,7 +1,6 @@
-"""Every kind of store that exists: a shape and a format, and how a record looks in it.
+"""Every kind of store: a shape and a format, and the form of a record in it.
 
-The one place that a new shape or format is added to; the store suite and the machines take theirs
-from here.
+New shapes and formats are added here. The store suite and the machines use these kinds.
 """
 
 from __future__ import annotations
@@ -31,22 +30,22 @@ __all__ = [
 ]
 
 WINDOW_SIZE_MS = 10
-"""How long the windows of the window kinds are."""
+"""The length of the windows of the window kinds."""
 
 NO_TIMESTAMP = -1
-"""What a record of a format without times has once its store is upgraded, as in Kafka Streams."""
+"""The time of a record of a format without times after an upgrade, as in Kafka Streams."""
 
 
 class Record(NamedTuple):
-    """A record as every format could keep it, to compare what different ones give back.
+    """A record in a form that all formats share, for comparisons.
 
     Attributes
     ----------
     data : bytes
     timestamp : int
-        Milliseconds; -1 where the format keeps none.
+        Milliseconds; -1 if the format has no times.
     headers : tuple of (str, bytes or None)
-        Empty where the format keeps none.
+        Empty if the format has no headers.
     """
 
     data: bytes
@@ -62,15 +61,15 @@ class Kind:
     ----------
     format : ValueFormat
     spec : callable
-        The spec of a store of this kind, from its name and, where its shape has segments, retention
-        and segment interval (ms).
+        Takes a name and returns a spec. For shapes with segments it also takes the retention and
+        the segment interval (ms).
     shape : str
     time_ordered, indexed : bool
-        Those of the spec.
+        As in the spec.
     layers : bool
-        Whether its stores have a cache and metrics.
+        True if its stores have a cache and metrics.
     cache_max_bytes : int or None
-        Of that cache; None is the state directory's.
+        The size of that cache; None for the size that the state directory sets.
     """
 
     format: ValueFormat
@@ -83,7 +82,7 @@ class Kind:
 
     @property
     def family(self) -> str:
-        """As :attr:`kstore_core.spec.StoreSpec.family`."""
+        """The family, as in :attr:`kstore_core.spec.StoreSpec.family`."""
         return f"time_ordered_{self.shape}" if self.time_ordered else self.shape
 
     def __str__(self) -> str:
@@ -95,7 +94,7 @@ class Kind:
         return f"{name}_in_layers" if self.layers else name
 
     def layered(self, cache_max_bytes: int | None = None) -> Kind:
-        """The same kind with a cache, of this size or the state directory's, and with metrics."""
+        """Return the same kind with metrics and a cache; None is the state directory's size."""
         plain = self.spec
 
         def spec(*arguments: Any, **named: Any) -> StoreSpec:
@@ -107,7 +106,7 @@ class Kind:
     def record(
         self, data: bytes, timestamp: int, headers: Iterable[tuple[str, bytes | None]] = ()
     ) -> Record:
-        """The parts of a record that this kind stores."""
+        """Return the parts of a record that this kind stores."""
         return Record(
             data,
             timestamp if self.format.timestamped else NO_TIMESTAMP,
@@ -115,7 +114,7 @@ class Kind:
         )
 
     def value(self, record: Record | None) -> Any:
-        """What a store of this kind takes for ``record``, versioned ones aside; None deletes."""
+        """Return the value that an unversioned store of this kind takes; None deletes."""
         if record is None:
             return None
         if self.shape == "session" and self.format.headers:
@@ -127,7 +126,7 @@ class Kind:
         return record.data
 
     def read(self, value: Any) -> Record | None:
-        """What a store of this kind gave, as a record."""
+        """Return a value from a store of this kind as a record."""
         if self.shape == "session" and self.format.headers and value is not None:
             return Record(value.aggregation, headers=tuple(value.headers))
         if value is None or not self.format.timestamped:
@@ -136,7 +135,7 @@ class Kind:
         return Record(value.value, value.timestamp, headers)
 
     def upgrades(self) -> list[Kind]:
-        """The newer kinds that a store of this one can be opened as."""
+        """Return the newer kinds that a store of this kind can be opened as."""
         newer = [
             edge.newer
             for edge in EDGES
@@ -147,7 +146,7 @@ class Kind:
 
 
 class Edge(NamedTuple):
-    """An upgrade: a store of the older kind may be opened as the newer one."""
+    """An upgrade: a store of the older kind can be opened as the newer kind."""
 
     older: Kind
     newer: Kind
@@ -206,8 +205,8 @@ SESSION = (
 LAYERED = tuple(
     kind.layered(300) for kind in (KEY_VALUE[2], VERSIONED[1], WINDOW[2], WINDOW[4], SESSION[1])
 )
-"""The richest kind of each shape and the one with an index, in layers; the cache is small enough to
-be too small at times."""
+"""The kind of each shape with the most features, and the one with an index, in layers. The cache is
+small enough to overflow."""
 KINDS = (*KEY_VALUE, *VERSIONED, *WINDOW, *SESSION)
 EDGES = tuple(
     Edge(older, newer)

@@ -1,4 +1,4 @@
-"""Plain models of the stores: what an engineer would write if speed and disks did not matter."""
+"""Plain models of the stores, in memory and without regard to speed."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ MAX_TIME = 2**63 - 1
 
 
 class EngineModel:
-    """A dict of dicts: what a database holds."""
+    """The rows of a database as a dict of dicts."""
 
     def __init__(self, names: Iterable[str] = ("default",)) -> None:
         self.namespaces: dict[str, dict[bytes, bytes]] = {name: {} for name in names}
 
     def copy(self) -> Self:
-        """The same rows, apart from these."""
+        """Return a deep copy."""
         return copy.deepcopy(self)
 
     def write(self, batch: Mapping[str, Rows]) -> None:
-        """What :meth:`kstore_core.engine.Database.write` does: ranges first, then rows."""
+        """Write as :meth:`kstore_core.engine.Database.write` does: ranges first, then rows."""
         for name, rows in batch.items():
-            held = self.namespaces[name]
+            stored = self.namespaces[name]
             for lo, hi in rows.deleted_ranges:
-                for key in [key for key in held if lo <= key and (hi is None or key < hi)]:
-                    del held[key]
+                for key in [key for key in stored if lo <= key and (hi is None or key < hi)]:
+                    del stored[key]
             for key, value in zip(rows.keys, rows.values, strict=True):
                 if value is None:
-                    held.pop(key, None)
+                    stored.pop(key, None)
                 else:
-                    held[key] = value
+                    stored[key] = value
 
 
 @dataclass
@@ -68,7 +68,7 @@ class KeyValueModel:
 
 @dataclass
 class VersionedModel:
-    """Every version of every key for ever, and a rule for which of them can still be seen."""
+    """Every version of every key, and the rule that hides expired versions."""
 
     retention: int
     interval: int
@@ -94,7 +94,7 @@ class VersionedModel:
         return min((other for other in self.versions[key] if other > timestamp), default=None)
 
     def _records(self, key: bytes) -> list[Any]:
-        """(value, timestamp, valid_to) of what can be seen, oldest first, without tombstones."""
+        """(value, timestamp, valid_to) of visible versions, oldest first, without tombstones."""
         first_live = segment_id(self.horizon, self.interval)
         records = []
         for timestamp, value in sorted(self.versions.get(key, {}).items()):
@@ -141,9 +141,9 @@ class VersionedModel:
 
 @dataclass
 class SegmentedModel:
-    """What window and session stores have in common: what is late, and what can be seen.
+    """The common part of window and session stores: late writes and visible rows.
 
-    Rows of a time-ordered store come by time, unless they are some keys' and found by the index.
+    A time-ordered store returns rows by time, unless it finds the rows of some keys by the index.
     """
 
     retention: int
@@ -157,7 +157,7 @@ class SegmentedModel:
         return copy.deepcopy(self)
 
     def accepts(self, time: int) -> bool:
-        """Whether a write of this time is stored. Either way it moves stream time."""
+        """Move the stream time, and return True if a write of this time is stored."""
         self.observed = max(self.observed, time)
         if self.is_live(time):
             return True
@@ -176,7 +176,7 @@ class SegmentedModel:
         return self.time_ordered and (everyone or not self.indexed)
 
     def sorted(self, rows: Iterable[tuple[int, bytes, Any]], *, reverse: bool) -> list[Any]:
-        """The items of (time, row, item) that can be seen, by segment and row."""
+        """The visible items of (time, row, item), sorted by segment and row."""
         seen = [row for row in rows if self.can_be_seen(row[0])]
         seen.sort(key=lambda row: (segment_id(row[0], self.interval), row[1]), reverse=reverse)
         return [item for _, _, item in seen]
@@ -184,10 +184,10 @@ class SegmentedModel:
 
 @dataclass
 class WindowModel(SegmentedModel):
-    """The numbered values of each key and window, in the order in which they were put.
+    """The numbered values of each key and window, in the order of their puts.
 
-    Where duplicates are retained each put has its number, which is one more than the last put's,
-    or than the highest of its key and window that was stored before the store was opened.
+    If duplicates are retained each put has a number. It is one more than the number of the last
+    put, or one more than the highest stored number of its key and window if that is higher.
     """
 
     size: int = 10
@@ -199,7 +199,7 @@ class WindowModel(SegmentedModel):
         return super().can_be_seen(time + self.time_ordered)
 
     def opened(self) -> None:
-        """The store was opened: its numbers begin anew."""
+        """Start the numbers again, as after an open."""
         self.number = 0
 
     def put(self, key: bytes, value: Any, start: int) -> None:
@@ -212,14 +212,14 @@ class WindowModel(SegmentedModel):
                 self.values[key, start] = [(0, value)]
 
     def add(self, key: bytes, value: Any, start: int) -> None:
-        held = self.values.get((key, start), []) if self.is_live(start) else []
-        self.number = max([self.number, *(number for number, _ in held)]) + 1
+        stored = self.values.get((key, start), []) if self.is_live(start) else []
+        self.number = max([self.number, *(number for number, _ in stored)]) + 1
         if self.accepts(start):
-            self.values[key, start] = [*held, (self.number, value)]
+            self.values[key, start] = [*stored, (self.number, value)]
 
     def fetch_one(self, key: bytes, start: int) -> Any:
-        held = self.values.get((key, start))
-        return held[0][1] if held and self.can_be_seen(start) else None
+        stored = self.values.get((key, start))
+        return stored[0][1] if stored and self.can_be_seen(start) else None
 
     def fetch(self, key: bytes, lo: int | None, hi: int | None, *, reverse: bool) -> list[Any]:
         found = self.range(key, key, lo, hi, reverse=reverse)
@@ -234,7 +234,7 @@ class WindowModel(SegmentedModel):
         *,
         reverse: bool,
     ) -> list[Any]:
-        """Items of ((key, start, end), value)."""
+        """The items, each as ((key, start, end), value)."""
 
         def row(key: bytes, start: int, number: int) -> bytes:
             if by_time:
@@ -248,8 +248,8 @@ class WindowModel(SegmentedModel):
                 row(key, start, number),
                 ((key, start, min(start + self.size, MAX_TIME)), value),
             )
-            for (key, start), held in self.values.items()
-            for number, value in held
+            for (key, start), stored in self.values.items()
+            for number, value in stored
             if (key_from is None or key_from <= key)
             and (key_to is None or key <= key_to)
             and (lo is None or lo <= start)
@@ -283,7 +283,7 @@ class SessionModel(SegmentedModel):
         latest_start: int | None = None,
         reverse: bool = False,
     ) -> list[Any]:
-        """Items of ((key, start, end), aggregate)."""
+        """The items, each as ((key, start, end), aggregate)."""
 
         def row(key: bytes, start: int, end: int) -> bytes:
             times = struct.pack(">qq", end, start)

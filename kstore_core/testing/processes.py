@@ -1,4 +1,4 @@
-"""Other processes: a fork of this one, and an interpreter that is killed."""
+"""Child processes of tests: forks of this process, and killed interpreters."""
 
 from __future__ import annotations
 
@@ -36,32 +36,37 @@ _UNSYNCED = """
 import os, pickle, sys
 engine, root, store, child, level, call = pickle.load(sys.stdin.buffer)
 from kstore_core.engine import Rows
-from kstore_core.testing.syncs import fail_syncs, holds_files
+from kstore_core.testing.syncs import fail_syncs, has_open_files
 opened = (engine.open, root, store) if child is None else (engine.open_child, root, store, child)
 database = opened[0](*opened[1:], durability=level)
 database.namespace("offsets")
 for number in range(3):
     database.write({"default": Rows([b"%d" % number], [b"v"]), "offsets": Rows([b"n"], [b"v"])})
 why = "the engine has no file of its state directory open in the process that uses it"
-said = fail_syncs() if holds_files(root) else why
-if said is None:
+why = fail_syncs() if has_open_files(root) else why
+if why is None:
     try:
         if call == "write":
             database.write({"default": Rows([b"k"], [b"v"]), "offsets": Rows([b"n"], [b"w"])})
         else:
             database.sync()
-        said = "returned"
+        print("returned", flush=True)
     except Exception:
-        said = "failed"
-    print(said, flush=True)
+        print("failed", flush=True)
 else:
-    print("skipped", said, flush=True)
+    print("skipped", why, flush=True)
 os._exit(0)
 """
 
 
 def in_fork(work: Callable[[], None]) -> None:
-    """Run ``work`` in a fork of this process; fails where it fails or hangs."""
+    """Run ``work`` in a fork of this process.
+
+    Raises
+    ------
+    AssertionError
+        The fork fails or hangs.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -90,7 +95,7 @@ def in_fork(work: Callable[[], None]) -> None:
 
 
 def killed_writer(engine: Any, root: Any, store: str, level: str, writes: int) -> int:
-    """Kill an interpreter some time after it has reported ``writes`` writes; the last number.
+    """Kill an interpreter after it has reported ``writes`` writes; return the last reported number.
 
     Each write is one batch: row ``number`` in the default namespace, and ``number`` in offsets.
     """
@@ -109,20 +114,20 @@ def killed_writer(engine: Any, root: Any, store: str, level: str, writes: int) -
 def unsynced_writer(
     engine: Any, root: Any, store: str, child: str | None, level: str, call: str
 ) -> str:
-    """Let an interpreter write, then call ``write`` or ``sync`` while no sync succeeds; its answer.
+    """Make an interpreter call ``write`` or ``sync`` while every sync fails; return the result.
 
     Parameters
     ----------
     child : str or None
-        The child of ``store`` whose database it is.
+        The child of ``store``, or None for the database of the store itself.
     level : str
-        The level of durability.
+        The durability level.
     call : {"write", "sync"}
 
     Returns
     -------
     str
-        ``"returned"``, ``"failed"``, or ``"skipped "`` and why it cannot be told here.
+        ``"returned"``, ``"failed"``, or ``"skipped "`` and the reason.
     """
     with _interpreter(_UNSYNCED, (engine, root, store, child, level, call)) as process:
         out, err = process.communicate(timeout=TIMEOUT_S)
@@ -133,7 +138,7 @@ def unsynced_writer(
 
 
 def _interpreter(code: str, arguments: tuple[Any, ...]) -> subprocess.Popen[bytes]:
-    """A new interpreter that is running some code, which reads the arguments from its input."""
+    """Start an interpreter with some code that reads the arguments from its standard input."""
     process = subprocess.Popen(
         [sys.executable, "-c", code],
         stdin=subprocess.PIPE,

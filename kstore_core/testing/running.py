@@ -1,4 +1,4 @@
-"""Running hypothesis within the time that a contract run has."""
+"""Hypothesis runs within the time limit of a contract run."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def quick(examples: int, steps: int = 30) -> settings:
 
 
 def at_random(test: Test) -> Test:
-    """Mark a test of a suite as a random one, which is left out where another one has failed."""
+    """Mark a test of a suite as random: it is skipped if another test has failed."""
     test.at_random = True  # type: ignore[attr-defined]
     return test
 
 
 @contextmanager
-def shrinking_for(seconds: float) -> Iterator[None]:
-    """Look for a shorter failure no longer than this; Hypothesis itself does for five minutes."""
+def shrinking_for(seconds: float = _SHRINKING_S) -> Iterator[None]:
+    """Limit the search for a shorter failure; the limit of Hypothesis itself is five minutes."""
     name = "MAX_SHRINKING_SECONDS"
     if hasattr(conjecture, name):
         with mock.patch.object(conjecture, name, seconds):
@@ -54,18 +54,18 @@ def run_machine(
     shrinking_s: float = _SHRINKING_S,
     **attributes: Any,
 ) -> None:
-    """Run a state machine of the kit; fails with a short life that breaks a promise.
+    """Run a state machine of the kit; a failure shows a short sequence that breaks a promise.
 
     Parameters
     ----------
     machine : class
         :class:`EngineMachine`, or one of the machines of a store.
     examples, steps : int
-        How many lives, and of how many steps at most.
+        The number of sequences, and the most steps of one.
     shrinking_s : float
-        How long a shorter life that fails is looked for, in seconds.
+        The time limit of the search for a shorter failing sequence, in seconds.
     **attributes
-        What the machine runs with, such as ``make_engine`` and ``kind``.
+        Attributes of the machine, such as ``make_engine`` and ``kind``.
     """
     fixed = {
         name: staticmethod(value) if callable(value) and not isinstance(value, type) else value

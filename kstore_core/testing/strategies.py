@@ -1,4 +1,4 @@
-"""Hypothesis strategies for what goes into a store, with the corners that matter more often."""
+"""Hypothesis strategies for the contents of stores, with edge cases drawn more often."""
 
 from __future__ import annotations
 
@@ -12,24 +12,14 @@ from kstore_core.engine import Capabilities, Rows
 __all__ = ["batches", "bounds", "headers", "keys", "records", "rows", "sorted_rows", "timestamps",
            "values"]  # fmt: skip
 
-_CORNERS = [
-    b"\x00",
-    b"\x00\x00",
-    b"k",
-    b"k\x00",
-    b"k\xff",
-    b"kk",
-    b"\xff",
-    b"\xff\xff",
-    b"\xff" * 3,
-]
+_CORNERS = [b"\0", b"\0\0", b"k", b"k\0", b"k\xff", b"kk", b"\xff", b"\xff\xff", b"\xff" * 3]
 _ANYTHING = Capabilities(persistent=False, process_local=True)
 
 NAMESPACES = ("default", "offsets", "other")
 
 
 def keys(able: Capabilities = _ANYTHING, *, max_size: int = 3) -> SearchStrategy[bytes]:
-    """Keys that an engine of these capabilities holds: short, so that they meet again."""
+    """Keys that an engine of these capabilities can store: short, so that keys repeat."""
     if able.max_key_bytes is not None:
         max_size = min(max_size, able.max_key_bytes)
     smallest = 0 if able.empty_keys else 1
@@ -38,17 +28,17 @@ def keys(able: Capabilities = _ANYTHING, *, max_size: int = 3) -> SearchStrategy
 
 
 def values(*, max_size: int = 8) -> SearchStrategy[bytes]:
-    """Values, the empty one among them."""
+    """Values, including the empty value."""
     return st.binary(max_size=max_size)
 
 
 def bounds() -> SearchStrategy[bytes | None]:
-    """Ends of a range: None, empty, stored keys, and longer than those."""
+    """Ends of a range: None, empty, and keys that are longer than stored ones."""
     return st.none() | keys(max_size=5)
 
 
 def headers(*, max_size: int = 3) -> SearchStrategy[list[tuple[str, bytes | None]]]:
-    """Headers: repeated names, None and empty values, in an order."""
+    """Headers in any order, with repeated names, None and empty values."""
     pair = st.tuples(
         st.sampled_from(["", "a", "trace-id"]) | st.text(max_size=3),
         st.none() | st.binary(max_size=3),
@@ -57,7 +47,7 @@ def headers(*, max_size: int = 3) -> SearchStrategy[list[tuple[str, bytes | None
 
 
 def timestamps() -> SearchStrategy[int]:
-    """Record times (ms), negative ones among them."""
+    """Record times (ms), including negative ones."""
     return st.integers(-5, 2**40) | st.sampled_from([0, -1, 2**63 - 1, -(2**63)])
 
 
@@ -74,7 +64,7 @@ def rows(
 
 
 def sorted_rows(able: Capabilities = _ANYTHING, *, max_size: int = 20) -> SearchStrategy[Rows]:
-    """What a batch does to one namespace: sorted keys, deletes, deleted ranges."""
+    """The changes of a batch in one namespace: sorted keys, deletes, deleted ranges."""
 
     def build(changed: dict[bytes, bytes | None], doomed: list[Any]) -> Rows:
         ordered = sorted(changed)

@@ -1,4 +1,4 @@
-"""What both suites share: an engine, a place for its state, and an end to all that was opened."""
+"""The base of the suites: an engine, its state directory, and the cleanup after each test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kstore_core.engine import Capabilities, Engine
 __all__ = ["Suite", "files_are_sound", "refuses"]
 
 _FAILED_BEFORE = pytest.StashKey[dict[type, int]]()
-"""How many tests had failed when the first one of a suite began."""
+"""The number of failed tests when the first test of a suite began."""
 
 Raised = TypeVar("Raised", bound=BaseException)
 
@@ -26,15 +26,15 @@ class Suite:
     Attributes
     ----------
     variants : mapping of str to mapping
-        Options by a name for them; the whole suite runs once with each. None runs with what
-        :meth:`make_engine` gives, and with nothing else.
+        Named options of the engine. The whole suite runs once with the engine of
+        :meth:`make_engine`, and once with each of these options.
     random_after_failures : bool
-        Run random tests though another test of the suite has failed, too. They come last, and are
-        skipped then: what they find is the same fault, after a search for a short way to it.
+        True to run random tests after another test of the suite has failed. They run last, and
+        are skipped by default: they would search for a short way to the same fault.
     root : Path
-        The state directory of the test; nothing is there yet.
+        The state directory of the test; it does not exist yet.
     engine : Engine
-        One engine, the same for the whole test.
+        The engine of the whole test.
     """
 
     pytestmark: ClassVar[list[pytest.MarkDecorator]] = [
@@ -48,8 +48,8 @@ class Suite:
     _options: Mapping[str, Any] | None = None
 
     def make_engine(self) -> Engine:
-        """A new engine. The one method that an author writes."""
-        raise NotImplementedError("an engine suite has a make_engine(self) that returns an Engine")
+        """Return a new engine. This is the only method that an author has to write."""
+        raise NotImplementedError("define make_engine(self), which returns an Engine")
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if self.variants and "engine_variant" in metafunc.fixturenames:
@@ -68,8 +68,8 @@ class Suite:
         random = getattr(request.function, "at_random", False)
         if random and not self.random_after_failures and session.testsfailed > before:
             pytest.skip(
-                "another test of this suite has failed, and random ones would find the same; mend "
-                "that first, or set random_after_failures = True"
+                "another test of this suite has failed, and random tests would find the same; "
+                "repair that first, or set random_after_failures = True"
             )
 
     @pytest.fixture(autouse=True)
@@ -78,7 +78,7 @@ class Suite:
         self.engine = self.new_engine()
         with ExitStack() as self._opened:
             yield
-        gc.collect()  # what was dropped without a close warns within the test that did it
+        gc.collect()  # a handle that was dropped without a close warns in this test
         files_are_sound(self.engine, self.root)
 
     def new_engine(self) -> Engine:
@@ -88,15 +88,15 @@ class Suite:
 
     @property
     def able(self) -> Capabilities:
-        """What the engine says of itself; the suite asks nothing else."""
+        """The capabilities of the engine; the suite reads nothing else of it."""
         return self.engine.capabilities
 
 
 def files_are_sound(engine: Engine, root: Path) -> None:
-    """Check that the engine finds no fault with the files of any store that was closed.
+    """Check that the engine reports no fault in the files of a closed store.
 
-    Whatever was written, dropped, compacted or killed: ``kstore verify`` and ``kstore doctor`` call
-    a store corrupt on the word of ``file_faults``.
+    ``kstore verify`` and ``kstore doctor`` call a store corrupt if ``file_faults`` reports a fault.
+    So writes, drops, compactions and kills must leave none.
     """
     if not root.is_dir():
         return
@@ -105,22 +105,20 @@ def files_are_sound(engine: Engine, root: Path) -> None:
         children = engine.children(root, store) if store in in_children else [None]
         for child in children:
             faults = [*engine.file_faults(root, store, child)]
-            assert not faults, (
-                f"file_faults of {store!r}, child {child!r}, which is sound: {faults}"
-            )
+            assert not faults, f"file_faults of {store!r}, child {child!r}, must be empty: {faults}"
 
 
 def refuses(kind: type[Raised], use: Callable[[], object], what: str, *names: str) -> Raised:
-    """Check that ``use`` raises ``kind`` and that the message has all ``names``; the error."""
+    """Check that ``use`` raises ``kind``, with all ``names`` in its message; return the error."""
     try:
         result = use()
     except kind as error:
         text = str(error)
         missing = [name for name in names if name not in text]
-        assert not missing, f"{what}: the message of {kind.__name__} names {missing}: {text!r}"
+        assert not missing, f"{what}: the message of {kind.__name__} lacks {missing}: {text!r}"
         return error
     except Exception as error:
         raise AssertionError(
             f"{what} raises {kind.__name__}, not {type(error).__name__}: {error}"
         ) from error
-    raise AssertionError(f"{what} raises {kind.__name__}; it gave {result!r}")
+    raise AssertionError(f"{what} raises {kind.__name__}; it returned {result!r}")

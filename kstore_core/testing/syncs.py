@@ -1,7 +1,7 @@
-"""A disk that does not sync: system calls of this process that make data durable fail.
+"""A disk that does not sync: the system calls of this process that make data durable fail.
 
-The kernel does it, by a filter of system calls (seccomp): code in C and other threads are seen as
-well as Python. It needs Linux on x86-64 or ARM, and no rights.
+The kernel filters the system calls (seccomp), also those of C code and of other threads. This needs
+Linux on x86-64 or ARM, and no privileges.
 """
 
 from __future__ import annotations
@@ -15,39 +15,20 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-__all__ = ["fail_syncs", "holds_files"]
+__all__ = ["fail_syncs", "has_open_files"]
 
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
 _CALLS: Mapping[str, Mapping[str, int]] = {
     "x86_64": {
-        "fsync": 74,
-        "fdatasync": 75,
-        "syncfs": 306,
-        "sync": 162,
-        "msync": 26,
-        "open": 2,
-        "openat": 257,
-        "write": 1,
-        "pwrite64": 18,
-        "writev": 20,
-        "pwritev": 296,
-        "pwritev2": 328,
+        "fsync": 74, "fdatasync": 75, "syncfs": 306, "sync": 162, "msync": 26, "open": 2,
+        "openat": 257, "write": 1, "pwrite64": 18, "writev": 20, "pwritev": 296, "pwritev2": 328,
     },
     "aarch64": {
-        "fsync": 82,
-        "fdatasync": 83,
-        "syncfs": 267,
-        "sync": 81,
-        "msync": 227,
-        "openat": 56,
-        "write": 64,
-        "pwrite64": 68,
-        "writev": 66,
-        "pwritev": 70,
-        "pwritev2": 287,
+        "fsync": 82, "fdatasync": 83, "syncfs": 267, "sync": 81, "msync": 227,
+        "openat": 56, "write": 64, "pwrite64": 68, "writev": 66, "pwritev": 70, "pwritev2": 287,
     },
-}
+}  # fmt: skip
 
 _LOAD, _EQUAL, _ANY_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06
 _ALLOW, _FAIL, _KILL = 0x7FFF0000, 0x00050000 | errno.EIO, 0x80000000
@@ -63,10 +44,16 @@ class _Program(ctypes.Structure):
 
 
 def fail_syncs() -> str | None:
-    """Let every sync of this process fail with EIO from now on; why it cannot be done, or None.
+    """Let every sync of this process fail with EIO from now on.
 
-    ``sync``, which cannot fail, ends the process. Files that are open with ``O_DSYNC`` or
-    ``O_SYNC`` cannot be written to any more, and none can be opened so: each write would be a sync.
+    ``sync``, which cannot fail, ends the process. A file that is open with ``O_DSYNC`` or
+    ``O_SYNC`` cannot be written any more, and no file can be opened with them: each write would be
+    a sync.
+
+    Returns
+    -------
+    str or None
+        The reason if the filter cannot be set; else None.
     """
     machine = platform.machine()
     if sys.platform != "linux" or machine not in _CALLS:
@@ -81,13 +68,13 @@ def fail_syncs() -> str | None:
     return f"the kernel lets no filter of system calls be set: {os.strerror(ctypes.get_errno())}"
 
 
-def holds_files(root: Path) -> bool:
-    """Return True if this process has files below a directory open or mapped to write to them."""
+def has_open_files(root: Path) -> bool:
+    """Return True if this process has files below a directory open or mapped for writing."""
     inside = f"{root.resolve()}/"
     for descriptor in Path("/proc/self/fd").iterdir():
         try:
             target, flags = str(descriptor.readlink()), _flags(int(descriptor.name))
-        except FileNotFoundError:  # that of the listing
+        except FileNotFoundError:  # the descriptor of the listing itself
             continue
         if target.startswith(inside) and flags & os.O_ACCMODE != os.O_RDONLY:
             return True
@@ -113,7 +100,7 @@ def _synchronous() -> list[int]:
 
 
 def _instructions(machine: str) -> list[_Instruction]:
-    """The filter: what is not named is allowed."""
+    """The filter; it allows every other system call."""
     calls = _CALLS[machine]
     made: list[_Instruction] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
@@ -137,15 +124,12 @@ def _instructions(machine: str) -> list[_Instruction]:
     synchronous = _synchronous()
     for name in ("write", "pwrite64", "writev", "pwritev"):
         rule(name, _if(_EQUAL, 0, synchronous))
-    rule(
-        "pwritev2",
-        [*_if(_ANY_BIT, 5, [_RWF_DSYNC_OR_SYNC])[:-1], *_if(_EQUAL, 0, synchronous)],
-    )
+    rule("pwritev2", [*_if(_ANY_BIT, 5, [_RWF_DSYNC_OR_SYNC])[:-1], *_if(_EQUAL, 0, synchronous)])
     return [*made, (_RETURN, 0, 0, _ALLOW)]
 
 
 def _if(test: int, argument: int, values: list[int]) -> list[_Instruction]:
-    """Fail where an argument of the call passes the test with any of the values."""
+    """Let the call fail if one of its arguments passes the test with any of the values."""
     made: list[_Instruction] = [(_LOAD, 0, 0, _ARGUMENTS + 8 * argument)]
     for value in values:
         made += [(test, 0, 1, value), (_RETURN, 0, 0, _FAIL)]

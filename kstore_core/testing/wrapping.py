@@ -1,4 +1,4 @@
-"""An engine around an engine: every call goes through, to be changed by who derives from it."""
+"""An engine around an engine that passes every call on; derived classes change some calls."""
 
 from __future__ import annotations
 
@@ -6,21 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from kstore_core.engine import (
-    Chunk,
-    Database,
-    Durability,
-    Engine,
-    Namespace,
-    Rows,
-    Snapshot,
-)
+from kstore_core.engine import Chunk, Database, Durability, Engine, Namespace, Rows, Snapshot
 
 __all__ = ["WrappedDatabase", "WrappedEngine", "WrappedNamespace", "WrappedSnapshot"]
 
 
 class WrappedNamespace(Namespace):
-    """A namespace around one. ``owner`` is the engine that wraps."""
+    """A namespace around another one. ``owner`` is the wrapping engine."""
 
     def __init__(self, inner: Namespace, owner: Any) -> None:
         self.inner = inner
@@ -43,7 +35,7 @@ class WrappedNamespace(Namespace):
 
 
 class WrappedSnapshot(Snapshot):
-    """A snapshot around one."""
+    """A snapshot around another one."""
 
     def __init__(self, inner: Snapshot, owner: Any) -> None:
         self.inner = inner
@@ -58,7 +50,7 @@ class WrappedSnapshot(Snapshot):
 
 
 class WrappedDatabase(Database):
-    """A database around one."""
+    """A database around another one."""
 
     def __init__(self, inner: Database, owner: Any) -> None:
         self.inner = inner
@@ -98,14 +90,14 @@ class WrappedDatabase(Database):
 
 
 class WrappedEngine(Engine):
-    """An engine around one, with its name, its options and its capabilities.
+    """An engine around another one, with its name, its options and its capabilities.
 
     Attributes
     ----------
     inner : Engine
-        What is wrapped.
+        The wrapped engine.
     database_type, namespace_type, snapshot_type : class
-        What its databases, namespaces and snapshots are wrapped in.
+        The wrappers of its databases, namespaces and snapshots.
     """
 
     database_type: ClassVar[type[WrappedDatabase]] = WrappedDatabase

@@ -1,4 +1,4 @@
-"""The numbers that tell the values of one key and window apart where duplicates are retained."""
+"""The numbers of duplicates: of several values of one key and window."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _MAX_KNOWN = 100_000
 
 
 class DuplicateNumbers:
-    """One counter for a store, as in Kafka Streams: it begins at 0 and is raised before each put.
+    """One counter for a store, as in Kafka Streams: it begins at 0 and increases before each put.
 
-    Kafka's begins anew when a store is opened, and so writes over what is stored. Here the first
-    put of a key and window goes on after the highest number that is stored for them.
+    Kafka's counter begins again when a store is opened, so its puts overwrite stored values. Here
+    the first put of a key and window continues after their highest stored number.
 
     Not thread-safe: a caller must put each numbered record before the next call.
 
@@ -30,7 +30,7 @@ class DuplicateNumbers:
     def __init__(self, highest: Callable[[bytes, int], int | None]) -> None:
         self._highest = highest
         self._last = 0
-        # Windows whose stored numbers all lie below the counter. Forgetting one costs a look.
+        # Windows whose stored numbers are all below the counter. Clearing it costs lookups only.
         self._known: set[bytes] = set()
 
     def next(self, key: bytes, start: int) -> int:
@@ -39,7 +39,7 @@ class DuplicateNumbers:
         Raises
         ------
         StateError
-            The last number of the window is taken.
+            The last number of the window is in use.
         """
         number = self._last + 1
         if number > MAX_NUMBER:

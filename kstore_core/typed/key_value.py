@@ -1,4 +1,4 @@
-"""The key-value store: one value a key, of any format."""
+"""The key-value store: one value per key, in any format."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
         self.parts = StoreParts(repr(self), spec, context, table, values)
 
     def get_many(self, keys: Iterable[K]) -> list[V | None]:
-        """The values of ``keys``, in their order; None where there is none."""
+        """The values of ``keys``, in their order; None for a key without a value."""
         given = list(keys)
         raws = self.table.get_many([self._raw_key(key) for key in given])
         read = self._read
@@ -60,16 +60,16 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
     def put_if_absent(
         self, key: K, value: Any, *, timestamp: Time | None = None, headers: Any = None
     ) -> V | None:
-        """Put where ``key`` has no value; returns the value that it had, or None."""
+        """Put if ``key`` has no value; returns the existing value, or None."""
         old = self.get(key)
         if old is None and value is not None:
             self.put(key, value, timestamp=timestamp, headers=headers)
         return old
 
     def put_all(self, pairs: Iterable[tuple[K, Any]] | Mapping[K, Any]) -> None:
-        """Put many: all of them, or none where one is refused."""
+        """Put many pairs; if one is refused, none is written."""
         record = self._current_record.of_a_write()
-        # All of them first: what makes the pairs may work on records of its own.
+        # Read all pairs first: their iterator may enter records of its own.
         given = list(pairs.items() if isinstance(pairs, Mapping) else pairs)
         writes = [Write(*self._row(key, value, None, None)) for key, value in given]
         self.table.write(writes)
@@ -101,7 +101,7 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
         return self._scan(Bounds(first, after_prefix(first), reverse))
 
     def approximate_num_entries(self) -> int:
-        """About how many keys there are: an estimate of the engine, and what is staged."""
+        """The approximate number of keys: the engine's estimate, and the staged rows."""
         return self.table.approximate_count()
 
     def _change(self, row: bytes, raw: bytes) -> tuple[K, V]:
@@ -113,7 +113,7 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
 
 
 def after_prefix(prefix: bytes) -> bytes | None:
-    """The least byte string above all that begin with ``prefix``; None where there is none."""
+    """The least byte string above all that begin with ``prefix``; None if there is none."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
 

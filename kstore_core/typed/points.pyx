@@ -20,7 +20,7 @@ cdef class Points:
         return cls
 
     def _bind(self, Values values not None, table, touch):
-        """Stand on ``table``; ``touch`` is called after a write within a record's context."""
+        """Bind the table; ``touch`` is called after a write within a record's context."""
         self._values = values
         self._table_get = table.get
         self._table_put = table.put_one
@@ -59,11 +59,11 @@ cdef class Points:
         ----------
         value
             The wrapper of the store's format, or the bare value with ``timestamp`` and ``headers``
-            beside it.
+            as arguments.
         timestamp : int or datetime, optional
-            Left out, it is the input record's, where there is one.
+            By default the input record's.
         headers : Headers or iterable of (str, bytes or None), optional
-            Left out, they are the input record's, or none.
+            By default the input record's, or none.
 
         Raises
         ------
@@ -72,7 +72,7 @@ cdef class Points:
         StateError
             The record of ``state.record(…)`` has ended in the task that started this one.
         UncommittedLimitError
-            The state is transactional and holds too much.
+            The state is transactional, and its uncommitted rows exceed the limit.
         """
         record = self._values.current_record.of_write()
         cdef tuple row = self._values.row(key, value, timestamp, headers)

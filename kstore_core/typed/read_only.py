@@ -1,4 +1,4 @@
-"""The read-only faces of window and session stores, for code that is handed one to look at."""
+"""The read methods of window and session stores as protocols, for code that only reads."""
 
 from __future__ import annotations
 
@@ -81,4 +81,4 @@ class ReadOnlySessionStore(Protocol[K, A_co]):
 
 
 ReadOnlySessionStoreWithHeaders: TypeAlias = ReadOnlySessionStore[K, AggregationWithHeaders[A_co]]
-"""What can be read of a session store with headers (KIP-1271)."""
+"""The read methods of a session store with headers (KIP-1271)."""

@@ -11,7 +11,7 @@ cdef class Reads:
     cdef object _get
     cdef StagedNamespace _rows
     cdef KeyLayout _layout
-    cdef SegmentedTable _segments   # where the table is one and nothing else, keys first
+    cdef SegmentedTable _segments   # None if a layer is above it, or rows begin with the time
     cdef object _clock
     cdef object _keys
     cdef int64_t _interval

@@ -1,7 +1,7 @@
 # cython: language_level=3, cdivision=True
-"""Reads of a window or session store: from keys and times to the rows that can be seen.
+"""Reads of a window or session store, from keys and times to the visible rows.
 
-A key's reads are compiled down to the table in segments where nothing stands between.
+Reads of one key call the compiled table in segments directly, unless a layer lies between.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -24,7 +24,7 @@ cdef class Reads:
     ----------
     table : Table
     clock : StreamClock
-        Rows before its horizon are not seen.
+        It hides the rows before its horizon.
     keys : RowKeys
     interval_ms : int
         Width of a segment.
@@ -44,17 +44,17 @@ cdef class Reads:
         self._session = keys.schema.session
 
     cdef int64_t last_hidden(self) except? -2:
-        """The latest time of a row that cannot be seen, ms; -1 where all can be."""
+        """The latest time of a hidden row, ms; -1 if no row is hidden."""
         cdef int64_t horizon = self._clock.horizon
         return -1 if horizon < 0 else horizon - 1 + self._hidden
 
     cdef bytes find(self, bytes key, int64_t first, int64_t second):
-        """The value of the row of ``key`` and these times, not negative, or None.
+        """The value of one row, or None.
 
         Parameters
         ----------
         first, second : int
-            A window's start and its number, a session's end and its start.
+            A window's start and its number, or a session's end and its start; not negative.
         """
         if first <= self.last_hidden():
             self._rows._check_open()
@@ -71,17 +71,17 @@ cdef class Reads:
         self, item, columns, bytes key_from, bytes key_to, int64_t earliest, int64_t latest,
         int64_t latest_start=INT64_MAX, *, bint reverse=False,
     ):
-        """A scan of the rows that can be seen of a range of keys and times, inclusive at both ends.
+        """Scan the visible rows of a range of keys and times, inclusive at both ends.
 
         Parameters
         ----------
         item, columns : callable
-            As of a :class:`Scan`.
+            The conversions of rows that a :class:`Scan` takes.
         key_from, key_to : bytes or None
         earliest, latest : int
-            Of a row's time, ms.
+            The range of row times, ms.
         latest_start : int
-            Of a session's start, ms.
+            The latest start of a session, ms.
         """
         return self.scan(
             item, columns, key_from, key_to, earliest, latest, latest_start, reverse
@@ -91,7 +91,7 @@ cdef class Reads:
         self, item, columns, bytes key_from, bytes key_to, int64_t earliest, int64_t latest,
         int64_t latest_start, bint reverse
     ):
-        """What :meth:`fetch` returns."""
+        """Make the scan of :meth:`fetch`."""
         cdef bint one = key_from is not None and (key_from is key_to or key_from == key_to)
         cdef int64_t hidden = self.last_hidden()
         if (
@@ -106,8 +106,8 @@ cdef class Reads:
         if one and self._segments is not None:
             chunks = self._of_key(key_from, earliest, latest, latest_start, reverse)
         else:
-            everyone = key_from is None and key_to is None
-            schema = self._keys.schema if everyone else self._keys.by_key
+            all_keys = key_from is None and key_to is None
+            schema = self._keys.schema if all_keys else self._keys.by_key
             chunks = schema.fetch(
                 self._interval, key_from, key_to, earliest, latest,
                 latest_start=latest_start, reverse=reverse,
@@ -117,7 +117,7 @@ cdef class Reads:
     cdef object _of_key(
         self, bytes key, int64_t earliest, int64_t latest, int64_t latest_start, bint reverse
     ):
-        """The chunks of one key's rows, as its schema's ``fetch`` finds them."""
+        """The chunks of one key's rows, the same as those of its schema's ``fetch``."""
         cdef int64_t last = latest_start if self._session else INT32_MAX
         chunks = self._segments.between(
             row_of(key, earliest, 0, self._session, False),
@@ -128,7 +128,7 @@ cdef class Reads:
 
 
 cdef bytes row_of(bytes key, int64_t first, int64_t second, bint session, bint behind):
-    """The row of a key with its times behind it, or the least one ``behind`` that."""
+    """The row key of ``key`` and its times; with ``behind``, the first row key after it."""
     cdef Py_ssize_t size = PyBytes_GET_SIZE(key)
     cdef bytes row = PyBytes_FromStringAndSize(NULL, size + (16 if session else 12) + behind)
     cdef uint8_t *here = <uint8_t *>PyBytes_AS_STRING(row)

@@ -1,4 +1,4 @@
-"""What window and session stores share: what is too late, and what can still be seen."""
+"""The base of window and session stores: late writes and visible rows."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ K = TypeVar("K")
 class SegmentedStore(Store[K]):
     """A store whose rows lie in segments of time, which expire whole.
 
-    A row has a *time*: a window's start, a session's end. It is refused when its segment has
-    expired, that is, ends before stream time less the retention. It is seen as long as its time is
-    later than that, so a store may hold rows that no read shows, as Kafka's do. A time-ordered
-    window store shows that very time too.
+    A row has a *time*: a window's start, a session's end. The horizon is stream time less the
+    retention. A write is dropped if its segment ends before the horizon. A row is visible if its
+    time is after the horizon, so a store may contain rows that no read returns, as in Kafka. A
+    time-ordered window store also shows a row at the horizon.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class SegmentedStore(Store[K]):
 
     @property
     def late(self) -> int:
-        """Writes that were refused since the store was opened, for their segment has expired."""
+        """The writes dropped since the store was opened, because their segment has expired."""
         return self.clock.dropped_late
 
     def _change(self, row: bytes, raw: bytes) -> tuple[Any, Any]:

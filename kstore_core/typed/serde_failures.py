@@ -1,4 +1,4 @@
-"""What is raised where a serde fails: the serde's own error, and a SerdeError that says where."""
+"""Errors of failed serdes: of the serde's own error type, and a SerdeError with the place."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class SerdeUnicodeError(SerdeError, UnicodeEncodeError):
 
 
 def serde_error(error: Exception, where: str) -> Exception:
-    """What is raised in place of a serde's error: the same, and a SerdeError that says where.
+    """The error for a serde's error: of the same type, and a SerdeError with the place.
 
-    An error of any other class than those of :class:`SerdeError` is given back, with a note.
+    An error of a type without such a class is returned with the place as a note.
     """
     message = f"{where}: {error}"
     if type(error) is UnicodeEncodeError:

@@ -26,15 +26,15 @@ A = TypeVar("A")
 class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
     """A session store. ``A`` is the aggregate, or the wrapper that its format gives it.
 
-    A session reaches from the time of its first record to that of its last, both inclusive; it is
-    given and returned as a :class:`~kstore_core.Windowed`. It can be read until stream time, the
-    greatest end written, has passed its end by the retention.
+    A session lasts from the time of its first record to that of its last, both inclusive. Methods
+    take and return it as a :class:`~kstore_core.Windowed`. Stream time is the greatest end written.
+    A session is visible until stream time has passed its end by the retention.
 
-    Ranges are inclusive at both ends; None leaves an end open. The sessions of one key come by end,
-    then start; those of many by segment of the end, then in the order of their rows: key, end,
-    start. In a time-ordered store those of all keys come by end, start and key; those of a range of
-    keys come by segment, key, end and start where there is an index, else by end, start and key
-    too. Times are int milliseconds or aware datetimes.
+    Ranges are inclusive at both ends; None leaves an end open. The sessions of one key are in the
+    order of end and start. The sessions of several keys are in the order of the end's segment, key,
+    end and start; in a time-ordered store of end, start and key, except for a range of keys in a
+    store with an index: then of segment, key, end and start. Times are int milliseconds or aware
+    datetimes.
     """
 
     def __init__(
@@ -56,26 +56,26 @@ class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
     def put(self, session: Windowed[K], aggregate: Any, *, headers: Any = None) -> None:
         """Set the aggregate of a session; None removes it.
 
-        What comes too late is counted in :attr:`late`, and nothing else.
+        A late write only increases :attr:`late`.
 
         Parameters
         ----------
         aggregate
-            The wrapper of the store's format, or the bare aggregate with ``headers`` beside it.
+            The wrapper of the store's format, or the bare aggregate with ``headers`` as argument.
         headers : Headers or iterable of (str, bytes or None), optional
-            Left out, they are the input record's, or none.
+            By default the input record's, or none.
 
         Raises
         ------
         TypeError
-            ``session`` is no Windowed, or its key is None; the format does not keep what was given.
+            ``session`` is not a Windowed, or its key is None; or the format keeps no headers.
         UncommittedLimitError
-            The state is transactional and holds too much.
+            The state is transactional, and its uncommitted rows exceed the limit.
         """
         self._write(session, aggregate, headers)
 
     def remove(self, session: Windowed[K]) -> None:
-        """Remove a session; one that is not there is no fault."""
+        """Remove a session, if it exists."""
         self.put(session, None)
 
     def find_sessions_range(
@@ -87,9 +87,9 @@ class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
         *,
         reverse: bool = False,
     ) -> Scan[Windowed[K], A]:
-        """As :meth:`find_sessions`, of the keys with ``key_from <= key <= key_to``.
+        """The same as :meth:`find_sessions`, for the keys with ``key_from <= key <= key_to``.
 
-        None where ``key_from`` lies after ``key_to``. Keys are compared as they are serialised.
+        The scan is empty if ``key_from`` lies after ``key_to``. Serialised keys are compared.
         """
         first = None if key_from is None else self._raw_key(key_from)
         last = None if key_to is None else self._raw_key(key_to)
@@ -110,7 +110,7 @@ class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
     ) -> Scan[Windowed[K], A]:
         """The sessions of all keys that end from ``earliest_end`` to ``latest_end``.
 
-        None where ``earliest_end`` lies after ``latest_end``.
+        The scan is empty if ``earliest_end`` lies after ``latest_end``.
         """
         rows = self._rows
         earliest, latest = _millis(earliest_end, 0), _millis(latest_end, MAX_TIME)
@@ -119,7 +119,7 @@ class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
     def fetch_range(
         self, key_from: K | None, key_to: K | None, *, reverse: bool = False
     ) -> Scan[Windowed[K], A]:
-        """All sessions of the keys ``key_from <= key <= key_to`` that can be seen."""
+        """All visible sessions of the keys ``key_from <= key <= key_to``."""
         return self.find_sessions_range(key_from, key_to, None, None, reverse=reverse)
 
 

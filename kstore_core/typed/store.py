@@ -1,4 +1,4 @@
-"""What all shapes share: the input record's context, and what a store says of itself."""
+"""The base of all shapes: the context shared with the state, and a store's properties."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ class StoreContext:
     Attributes
     ----------
     current_record : CurrentRecord
-        The directory's.
+        The directory's current record.
     record : StoreRecord
-        What is committed.
+        The committed entries of the store.
     position : dict
-        What is committed and what is staged, by topic and partition.
+        The position of committed and staged writes, by topic and partition.
     moved : bool
         The position has moved since the last commit.
     cache : Cached or None
-        Where the store has one.
+        The store's cache.
     measures : StoreMeasures or None
-        Where it is measured.
+        The store's metrics.
     partition : int or None
-        That of the task, where the directory's name tells it.
+        The partition of the task, if the directory's name has it.
     read_only : bool
     view : callable
-        Gives a method of the state directory, or None: one that holds its newest view for a while.
+        A weak reference to the state directory's method that leases its newest view.
     open : bool
     moving : Lock
-        Of the thread that moves the position.
+        The lock of a thread that advances the position.
     flushed : dict
-        The position below the cache, as long as it has been flushed ``flushes`` times.
+        The position below the cache; valid while the cache's count of flushes is ``flushes``.
     """
 
     current_record: CurrentRecord
@@ -71,7 +71,7 @@ class StoreContext:
     flushes: int = -1
 
     def touch(self, record: RecordContext) -> None:
-        """A write took place: the position moves on to the record that it comes from."""
+        """Advance the position to the input record of a write."""
         if record.topic is not None:
             offsets = self.position.get(record.topic)
             if offsets is None or record.offset > offsets.get(record.partition, -1):
@@ -88,8 +88,8 @@ class StoreContext:
             self.moved = True
 
     def position_now(self, *, below_cache: bool = False) -> Position:
-        """The position, or that of what is below the cache where there is one."""
-        # Copied before it is asked whether rows are waiting: what it tells has been flushed then.
+        """The position, or with ``below_cache`` the position of the flushed rows."""
+        # Copied before the check: if no rows wait then, all of this position has been flushed.
         position = Position.copied(self.position)
         if below_cache and self.cache is not None and self.cache.flushes == self.flushes:
             return Position.copied(self.flushed)
@@ -97,7 +97,7 @@ class StoreContext:
 
 
 class Store(Generic[K]):
-    """A store as its user sees it. Opened by ``state.open(spec)``, closed with the state."""
+    """The base of the stores. ``state.open(spec)`` opens one, and closing the state closes it."""
 
     parts: StoreParts
     _inner: Self | None = None
@@ -109,19 +109,19 @@ class Store(Generic[K]):
         self._touch = context.touch
 
     def _for_user(self, state: object) -> Self:
-        """The same store, which keeps its state directory from being collected.
+        """A copy of the store that keeps its state directory from being collected.
 
-        The state directory has the store without it, so that there is no reference cycle.
+        The state directory refers to the original store only, so there is no reference cycle.
         """
         face = type(self).__new__(type(self))
-        # One by one: attributes of an object whose __dict__ was asked for are found more slowly.
+        # With setattr: after an access to __dict__ of the copy, its attributes would be slower.
         for name, value in (*vars(self).items(), ("_state", state), ("_inner", self)):
             setattr(face, name, value)
         face._share(self)
         return face
 
     def _share(self, store: Any) -> None:
-        """Take over what a compiled base of the store has bound."""
+        """Copy the attributes of a compiled base from ``store``."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._spec.name!r} ({self._spec.format.name})>"
@@ -172,35 +172,33 @@ class Store(Generic[K]):
         require_active: bool = False,
         collect_execution_info: bool = False,
     ) -> QueryResult[Any]:
-        """Answer a query of :mod:`kstore_core.query`; docs/queries.md has the table.
-
-        May be called by any thread.
+        """Answer a query of :mod:`kstore_core.query`, in any thread; docs/queries.md has the table.
 
         Parameters
         ----------
         query : Query
         bound : PositionBound, optional
-            How far the store must have read. Left out, unbounded.
+            The position that the store must have reached. By default none.
         isolation : {"uncommitted", "committed"}
-            With the latter, only what is committed is seen, as of the last commit. The state must
-            be transactional; a read-only one sees nothing else anyway.
+            ``"committed"`` reads the last commit only. The state must be transactional or
+            read-only; a read-only state always reads committed data.
         require_active : bool
-            Refuse to answer where the store is opened read-only.
+            Return a failed result if the store is read-only.
         collect_execution_info : bool
             Add the store, the isolation and the time taken to the result.
 
         Returns
         -------
         QueryResult
-            The result, or the reason of the failure. Close a result that is a scan.
+            The result, or the reason of the failure. Close a scan in the result.
 
         Raises
         ------
         TypeError, ValueError
             The key cannot be serialised, or an argument has an unknown value.
         UnsupportedError
-            A KeyQuery or RangeQuery to a versioned store; ``"committed"`` of a state that is
-            written to and is not transactional.
+            The query is a KeyQuery or RangeQuery to a versioned store; or it reads ``"committed"``
+            data of a writable state that is not transactional.
         StoreClosedError, ForkedHandleError
         """
         from kstore_core.query.answering import answer
@@ -215,17 +213,17 @@ class Store(Generic[K]):
         )
 
     def on_flush(self, listener: Callable[[K, Any, Any], object] | None) -> None:
-        """Call ``listener(key, new, old)`` for each change that leaves the cache.
+        """Call ``listener(key, new, old)`` for each change that the cache flushes.
 
-        Values are what a get gives, None where there is none; of a versioned store the latest
-        versions. While it is called ``state.record`` is the record of the change's last write. What
-        it raises is raised by the commit, or the write, that flushed, and the listener is
-        called again for the change. See docs/caching.md.
+        The values are those of a get, or None; for a versioned store the latest versions. During
+        the call the current record is that of the change's last write. If the listener raises, the
+        commit or write that flushed raises the error, and the next flush calls the listener again
+        for the change. See docs/caching.md.
 
         Parameters
         ----------
         listener : callable or None
-            It takes the place of the one before; None ends it.
+            It replaces the earlier listener; None removes it.
 
         Raises
         ------
@@ -238,10 +236,10 @@ class Store(Generic[K]):
                 f"the store {self.name!r} has no cache, so nothing is flushed; open it for writing "
                 "with spec.with_cache()"
             )
-        inner = self._inner or self  # the cache is a part of the state directory
-        cache.listen(None if listener is None else partial(inner._tell, listener))
+        inner = self._inner or self  # a user's copy in the cache would make a reference cycle
+        cache.listen(None if listener is None else partial(inner._call_listener, listener))
 
-    def _tell(
+    def _call_listener(
         self,
         listener: Callable[[K, Any, Any], object],
         row: bytes,
@@ -259,5 +257,5 @@ class Store(Generic[K]):
             )
 
     def _change(self, row: bytes, raw: bytes) -> tuple[K, Any] | None:
-        """A row as its key and value; None where the user sees no change."""
+        """The key and value of a row; None if the change is invisible to the user."""
         raise NotImplementedError

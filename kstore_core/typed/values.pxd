@@ -7,8 +7,8 @@ from kstore_core.layers.current_record cimport CurrentRecord
 cdef enum Kind:
     AS_BYTES    # serdes.BYTES
     AS_TEXT     # serdes.UTF8
-    BUILT_IN    # another built-in serde, which is blind to headers
-    CUSTOM      # a user's serde, which sees the headers and may add to them
+    BUILT_IN    # another built-in serde, which ignores headers
+    CUSTOM      # a user's serde, which takes the headers and may add to them
 
 
 @cython.final
@@ -31,7 +31,7 @@ cdef class Values:
     cdef SerdeAdapter key
     cdef SerdeAdapter value
     cdef readonly CurrentRecord current_record
-    cdef bint _blind
+    cdef bint _ignores_headers
     cdef str _with_headers          # the factory of a store of this shape that keeps headers
 
     cpdef bytes raw_key(self, object key)

@@ -60,14 +60,14 @@ cdef dict _WITH_HEADERS = {
 
 @cython.final
 cdef class SerdeAdapter:
-    """A serde, called the shortest way that its kind allows.
+    """A serde, called by the fastest path of its kind.
 
     Parameters
     ----------
     serde : Serde
     part : {"key", "value"}
     store : str
-        Its name, for messages.
+        The store's name, for error messages.
     """
 
     def __cinit__(self, serde, str part, str store):
@@ -85,10 +85,10 @@ cdef class SerdeAdapter:
         self._encode = serde.encode
         self._decode = serde.decode
 
-    # Errors are looked for where a call has given nothing: a try block would cost each call more.
+    # Errors are handled after a call has returned NULL: a try block would make each call slower.
 
     cdef bytes write(self, object value, object key):
-        """The bytes of a value; for the built-in serdes only. ``key`` is for messages."""
+        """The bytes of a value; for built-in serdes only. Error messages name ``key``."""
         cdef PyObject *data
         if self.kind == AS_BYTES and PyBytes_CheckExact(value):
             return <bytes>value
@@ -99,17 +99,17 @@ cdef class SerdeAdapter:
         return <bytes>made(self, data, key)
 
     cdef object write_with(self, object value, object headers, object key):
-        """The bytes of a value, or None; for a user's serde, which sees the headers."""
+        """The bytes of a value, or None; for a user's serde, which takes the headers."""
         try:
             data = self.serde.serialize(value, headers)
             if data is not None and not PyBytes_CheckExact(data):
-                raise TypeError(f"it made {type(data).__name__} of a value, not bytes")
+                raise TypeError(f"serialize must return bytes, not {type(data).__name__}")
         except Exception as error:
             self.failed(error, key)
         return data
 
     cdef object read(self, object data, object headers, object key):
-        """The value of bytes; ``key`` is for messages."""
+        """The value of bytes. Error messages name ``key``."""
         if self.kind == AS_BYTES:
             return data
         if self.kind != CUSTOM:
@@ -117,28 +117,28 @@ cdef class SerdeAdapter:
         return self.read_with(data, headers, key)
 
     cdef object read_with(self, object data, object headers, object key):
-        """The value of bytes; for a user's serde, which sees the headers."""
+        """The value of bytes; for a user's serde, which takes the headers."""
         try:
             return self.serde.deserialize(data, headers)
         except Exception as error:
             self.failed(error, key)
 
     cdef object _raised(self, object key):
-        """Raise the error that is set, and say where."""
+        """Raise the pending Python error, with the serde and the key added."""
         try:
-            raise_what_is_set()
+            raise_pending()
         except Exception as error:
             self.failed(error, key)
 
     cdef object failed(self, object error, object key):
-        """Raise what the serde has raised, and say where."""
+        """Raise the serde's error, with the serde and the key added."""
         at = "" if key is None else f" at the key {_short(key)}"
         raised = serde_error(error, f"{self._of} failed{at}")
         raise raised from (None if raised is error else error)
 
 
 cdef inline object made(SerdeAdapter side, PyObject *new, object key):
-    """Return the result of a call, a new reference; NULL stands for the error that is set."""
+    """Return the result of a call, a new reference; raise the pending error if it is NULL."""
     if new is NULL:
         side._raised(key)
     given = <object>new
@@ -146,7 +146,7 @@ cdef inline object made(SerdeAdapter side, PyObject *new, object key):
     return given
 
 
-cdef int raise_what_is_set() except -1:
+cdef int raise_pending() except -1:
     return -1
 
 
@@ -157,7 +157,7 @@ cdef class Values:
     ----------
     spec : StoreSpec
     current_record : CurrentRecord
-        Where the input record's time and headers are found when a write does not give them.
+        The source of the time and headers that a write leaves out.
     """
 
     def __cinit__(self, spec, CurrentRecord current_record):
@@ -165,8 +165,8 @@ cdef class Values:
         self.value = SerdeAdapter(spec.value, "value", spec.name)
         self.current_record = current_record
         self._with_headers = _WITH_HEADERS[spec.shape]
-        # The built-in serdes are blind to headers, so theirs need not be made.
-        self._blind = self.key.kind != CUSTOM and self.value.kind != CUSTOM
+        # Built-in serdes ignore headers, so none are made for them.
+        self._ignores_headers = self.key.kind != CUSTOM and self.value.kind != CUSTOM
 
     cpdef bytes raw_key(self, object key):
         """The bytes of a key, with the current record's headers.
@@ -191,8 +191,8 @@ cdef class Values:
         return data
 
     cdef tuple _serialized(self, object key, object value, object headers):
-        """Key first, then value, both with the same headers, to which either may add."""
-        if self._blind:
+        """Serialise the key, then the value, with the same headers; either serde may add some."""
+        if self._ignores_headers:
             return self.raw_key(key), None if value is None else self.value.write(value, key)
         cdef object raw_key = self._custom_key(key, headers) if self.key.kind == CUSTOM else (
             self.raw_key(key)
@@ -204,16 +204,19 @@ cdef class Values:
         return raw_key, self.value.write(value, key)
 
     cdef object _context_headers(self):
+        """A copy of the record's headers for the serdes; None if the serdes ignore headers."""
+        if self._ignores_headers:
+            return None
         context = self.current_record.now()
         return Headers() if context is None else context.headers.copy()
 
     cdef object _lent_headers(self):
-        """The record's headers, which stay its own; None without a record."""
+        """The record's own headers, not a copy; None without a record."""
         context = self.current_record.now()
         return None if context is None else context.headers
 
     cdef int64_t _time(self, object timestamp) except? -1:
-        """Milliseconds, by a context or an argument; anything beyond 64 bits is a ValueError."""
+        """The time of a write, ms: the argument's or the record's. ValueError beyond 64 bits."""
         if type(timestamp) is int:
             try:
                 return timestamp
@@ -230,13 +233,13 @@ cdef class Values:
         return to_millis(timestamp)
 
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
-        """The row of a put, ``(raw key, raw value)``; a raw value of None deletes."""
+        """Make the row of a put, ``(raw key, raw value)``; a raw value of None deletes."""
         raise NotImplementedError
 
     def read(self, bytes raw, key=None):
-        """The value of a stored row; None where the serde makes nothing of it.
+        """The value of a stored row; None if the serde returns None.
 
-        ``key``, the user's or its bytes, is for messages.
+        Error messages name ``key``, the user's or its bytes.
         """
         return self.value_of(raw, key)
 
@@ -256,10 +259,10 @@ cdef class Values:
         return pa.table({**self._key_and_value(keys, raws, column), **others})
 
     def _key_and_value(self, keys, rows, column):
-        """The columns of keys and values; by way of the items where a serde may look at headers."""
+        """The columns of keys and values; made row by row if a serde may read headers."""
         import pyarrow as pa
 
-        if self._blind:
+        if self._ignores_headers:
             return {
                 "key": self._column(self.key, pa.array(keys, pa.binary())),
                 "value": self._column(self.value, column),
@@ -286,7 +289,7 @@ cdef class Values:
         return None if record is None else record.value
 
     def columns(self, raws):
-        """The serialised values of a column of rows, and what else they hold, by name."""
+        """The serialised values of a column of rows, and its other columns by name."""
         raise NotImplementedError
 
 
@@ -298,7 +301,7 @@ cdef class PlainValues(Values):
             raise TypeError(
                 f"a plain store keeps neither timestamps nor headers; see {self._with_headers}"
             )
-        return self._serialized(key, value, None if self._blind else self._context_headers())
+        return self._serialized(key, value, self._context_headers())
 
     cdef object value_of(self, bytes raw, object key):
         return self.value.read(raw, Headers() if self.value.kind == CUSTOM else None, key)
@@ -322,9 +325,7 @@ cdef class TimestampedValues(Values):
             timestamp = _only(whole.timestamp, timestamp)
             value = whole.value
         cdef int64_t millis = 0 if value is None else self._time(timestamp)
-        raw_key, data = self._serialized(
-            key, value, None if self._blind else self._context_headers()
-        )
+        raw_key, data = self._serialized(key, value, self._context_headers())
         return raw_key, None if data is None else stamped(data, millis)
 
     cdef object value_of(self, bytes raw, object key):
@@ -354,15 +355,15 @@ cdef class HeadersValues(Values):
             value = whole.value
         elif headers is None:
             headers = self._lent_headers()
-        if not self._blind:
-            # A copy: what the serdes add is stored, the caller's own headers stay as they are.
+        if not self._ignores_headers:
+            # A copy: the headers that serdes add are stored, and the caller's own do not change.
             headers = Headers(headers)
         if value is None:
-            # A tombstone's headers go to the changelog only: here it is a key and nothing else.
+            # A tombstone's headers go to the changelog only; its row is the key and no value.
             return self._serialized(key, None, headers)
         cdef int64_t millis = self._time(timestamp)
         cdef object raw_key, data
-        if self._blind:  # without the tuple of _serialized, which is a twentieth of a put
+        if self._ignores_headers:  # the tuple of _serialized takes 5 % of a put
             raw_key, data = self.raw_key(key), self.value.write(value, key)
         else:
             raw_key, data = self._serialized(key, value, headers)
@@ -394,10 +395,10 @@ cdef class VersionedValues(Values):
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
         if headers:
             raise TypeError(f"this store keeps no headers; see {self._with_headers}")
-        return self._serialized(key, value, None if self._blind else self._context_headers())
+        return self._serialized(key, value, self._context_headers())
 
     cpdef object record(self, bytes raw, object timestamp, object valid_to, object key=None):
-        """The record of a version's bytes and the times between which it is valid."""
+        """The record of a version: its value and the times between which it is valid."""
         value = self.value.read(raw, Headers() if self.value.kind == CUSTOM else None, key)
         return None if value is None else VersionedRecord(value, timestamp, valid_to)
 
@@ -433,7 +434,7 @@ cdef class VersionedHeadersValues(VersionedValues):
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
         if headers is None:
             headers = self._lent_headers()
-        if not self._blind:
+        if not self._ignores_headers:
             headers = Headers(headers)
         raw_key, raw = self._serialized(key, value, headers)
         return raw_key, encode_aggregation_with_headers(raw, headers)
@@ -457,13 +458,13 @@ cdef class SessionHeadersValues(HeadersValues):
 
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
         if timestamp is not None:
-            raise TypeError("a session store keeps no timestamps; a session has its end")
+            raise TypeError("a session store keeps no timestamps; a session's time is its end")
         if type(value) is AggregationWithHeaders:
             headers = _only(value.headers, headers)
             value = value.aggregation
         elif headers is None:
             headers = self._lent_headers()
-        if not self._blind:
+        if not self._ignores_headers:
             headers = Headers(headers)
         raw_key, data = self._serialized(key, value, headers)
         return raw_key, None if data is None else encode_aggregation_with_headers(data, headers)
@@ -485,7 +486,7 @@ cdef class SessionHeadersValues(HeadersValues):
 
 
 cdef str _short(object key):
-    """A key as a message shows it."""
+    """The key's repr for a message, cut after 80 characters."""
     text = repr(key)
     return text if len(text) <= 80 else f"{text[:80]}…"
 

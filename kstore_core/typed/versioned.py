@@ -1,4 +1,4 @@
-"""The versioned store: a key's value at any time within the history that is kept."""
+"""The versioned store: a key's value at any time within the retained history."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ R = TypeVar("R")
 V = TypeVar("V")
 
 OnExpired = Literal["none", "raise"]
-"""The outcome of a read before the retained history: an answer as Kafka's, or an error."""
+"""The outcome of a read before the retained history: Kafka's answer, or an error."""
 
 _MAX_TIME = 2**63 - 1
 
@@ -44,11 +44,11 @@ class VersionedStore(Store[K], Generic[K, R]):
     """A versioned key-value store. ``R`` is the record that its format gives.
 
     A version is valid from its timestamp, inclusive, until the next one's, exclusive; a tombstone
-    ends it. What is older than stream time less the retention is refused when it is written. Times
-    are int milliseconds or aware datetimes, not negative when written.
+    ends it. A write older than stream time less the retention is dropped. Times are int
+    milliseconds or aware datetimes; the time of a write is not negative.
 
-    Reads take ``on_expired``: ``"none"``, as in Kafka, answers a read before the retained history
-    from the latest version, where that is old enough, or with None; ``"raise"`` raises
+    Reads take ``on_expired`` for a time before the retained history. ``"none"``, as in Kafka,
+    returns the latest version if it is old enough, else None; ``"raise"`` raises
     RetentionExceededError.
 
     Attributes
@@ -63,7 +63,7 @@ class VersionedStore(Store[K], Generic[K, R]):
         self._record_now = context.current_record.of_a_write
         self.table = table
         self.clock = table.clock
-        turn = self.clock.turn  # of a write, which looks before it writes
+        turn = self.clock.turn  # the lock of a write, which reads before it writes
         self._take_turn, self._end_turn = turn.acquire, turn.release
         values = cast("VersionedValues", values_of(spec, context.current_record))
         self._raw_key = values.raw_key
@@ -79,21 +79,21 @@ class VersionedStore(Store[K], Generic[K, R]):
         Parameters
         ----------
         timestamp : int or datetime, optional
-            Left out, it is the input record's, where there is one.
+            By default the input record's.
         headers : Headers or iterable of (str, bytes or None), optional
-            Kept with the version, in a store with headers. Left out, they are the input record's,
-            or none; ``()`` stands for none.
+            Stored with the version, in a store with headers. By default the input record's, or
+            none; ``()`` for none.
 
         Returns
         -------
         int
-            When the new version ends (ms): the next one's timestamp, LATEST (-1), or NOT_PUT
-            (-2**63) where it came too late and was not stored.
+            The end of the new version (ms): the next one's timestamp, LATEST (-1), or NOT_PUT
+            (-2**63) if it was too late and was not stored.
 
         Raises
         ------
         TypeError
-            ``key`` is None; a timestamp is missing; headers are given to a store that keeps none.
+            ``key`` is None; a timestamp is missing; headers are given to a store without headers.
         ValueError
             The timestamp is negative, or beyond 64 bits.
         StateError
@@ -119,8 +119,7 @@ class VersionedStore(Store[K], Generic[K, R]):
     def delete(self, key: K, *, timestamp: Time | None = None) -> R | None:
         """Put a tombstone; returns the record that was valid at ``timestamp`` before, or None.
 
-        A delete that comes too late does nothing and returns None. Where no timestamp is given, it
-        is the input record's.
+        A late delete does nothing and returns None. The default timestamp is the input record's.
         """
         record = self._record_now()
         millis = _version_time(timestamp, record)
@@ -139,7 +138,7 @@ class VersionedStore(Store[K], Generic[K, R]):
         return old
 
     def _wait_for_turn(self) -> None:
-        self.table.get(b"")  # raises in a fork, where the owner of the turn may be gone
+        self.table.get(b"")  # raises in a fork, where the lock may never be released
         self._take_turn()
 
     def _put(self, raw_key: bytes, raw: bytes | None, millis: int) -> int:
@@ -153,7 +152,7 @@ class VersionedStore(Store[K], Generic[K, R]):
             raise
 
     def get(self, key: K, as_of: Time | None = None, *, on_expired: OnExpired = "none") -> R | None:
-        """The latest version, or the one valid at ``as_of``; None where there is none."""
+        """The latest version, or the one valid at ``as_of``; None without one."""
         raw_key = self._raw_key(key)
         if as_of is None:
             return self._record(self.table.get(raw_key), key)

@@ -1,4 +1,4 @@
-"""The window store: a value, or many, for each key and window."""
+"""The window store: one value, or several, for each key and window."""
 
 from __future__ import annotations
 
@@ -33,15 +33,14 @@ V = TypeVar("V")
 class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
     """A window store. ``V`` is the value, or the wrapper that its format gives it.
 
-    A window has a start, not negative; its end, exclusive, is the start and the store's window
-    size, at most 2**63 - 1. A window can be read until stream time, the greatest start written, has
-    passed its start by the retention.
+    A window has a start, which is not negative. Its end, exclusive, is the start plus the store's
+    window size, at most 2**63 - 1. Stream time is the greatest start written. A window is visible
+    until stream time has passed its start by the retention.
 
-    Ranges are inclusive at both ends; None leaves an end open. The windows of one key come by
-    start, those of many by segment, then in the order of their rows: key, start. In a time-ordered
-    store those of all keys come by start, then key; those of a range of keys come by segment, key
-    and start where there is an index, else by start too. Times are int milliseconds or aware
-    datetimes.
+    Ranges are inclusive at both ends; None leaves an end open. The windows of one key are in the
+    order of their starts. The windows of several keys are in the order of segment, key and start;
+    in a time-ordered store of start and key, except for a range of keys in a store with an index:
+    then of segment, key and start. Times are int milliseconds or aware datetimes.
     """
 
     def __init__(
@@ -73,18 +72,18 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
     ) -> None:
         """Set ``key`` to ``value`` in the window from ``window_start``; None deletes.
 
-        In a store that retains duplicates the value is added to those that there are, and None is
-        ignored. What comes too late is counted in :attr:`late`, and nothing else.
+        A store that retains duplicates adds the value to the existing ones, and ignores None. A
+        late write only increases :attr:`late`.
 
         Parameters
         ----------
         value
             The wrapper of the store's format, or the bare value with ``timestamp`` and ``headers``
-            beside it.
+            as arguments.
         timestamp : int or datetime, optional
-            Left out, it is the input record's, where there is one.
+            By default the input record's.
         headers : Headers or iterable of (str, bytes or None), optional
-            Left out, they are the input record's, or none.
+            By default the input record's, or none.
 
         Raises
         ------
@@ -93,7 +92,7 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
         ValueError
             The window's start is negative.
         UncommittedLimitError
-            The state is transactional and holds too much.
+            The state is transactional, and its uncommitted rows exceed the limit.
         """
         self._write(key, value, window_start, timestamp, headers)
 
@@ -108,7 +107,7 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
     ) -> Scan[Windowed[K], V]:
         """The windows of the keys ``key_from <= key <= key_to``, as (Windowed, value).
 
-        None where ``key_from`` lies after ``key_to``. Keys are compared as they are serialised.
+        The scan is empty if ``key_from`` lies after ``key_to``. Serialised keys are compared.
 
         Raises
         ------
@@ -128,11 +127,11 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
         return self.fetch_range(None, None, from_ts, to_ts, reverse=reverse)
 
     def all(self, *, reverse: bool = False) -> Scan[Windowed[K], V]:
-        """All windows that can be seen, as (Windowed, value)."""
+        """All visible windows, as (Windowed, value)."""
         return self.fetch_range(None, None, reverse=reverse)
 
     def _highest(self, raw_key: bytes, start: int) -> int | None:
-        """The highest number stored for a key and window, also where no read shows it."""
+        """The highest number stored for a key and window, even of a hidden row."""
         schema = self._keys.schema
         window = schema.fetch(self._interval, raw_key, raw_key, start, start, reverse=True)
         for rows, _ in window.scan(self.table):

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Between a user's keys with their windows or sessions and stored rows; and reads of one key."""
+"""Conversions of stored rows to windows and sessions, and the reads of one key."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
@@ -17,12 +17,12 @@ __all__ = ["SessionPoints", "SessionRows", "WindowPoints", "WindowRows"]
 
 
 cdef class _Rows:
-    """What the rows of both kinds have in common."""
+    """Base of the rows of windows and sessions."""
 
     cdef readonly Values values
     cdef bint keys_first
     cdef object split
-    cdef bytes last_key     # rows come by key: most have that of the row before them
+    cdef bytes last_key     # reused: most rows of a scan have the key of the row before
 
     def __cinit__(self, Values values not None, keys not None, *_):
         self.values = values
@@ -30,7 +30,7 @@ cdef class _Rows:
         self.split = keys.split
 
     cdef bytes raw_key(self, bytes row, int width, Parts *parts):
-        """The bytes of the user's key in a row; fills in its times."""
+        """The bytes of the user's key in a row; sets the times in ``parts``."""
         cdef bytes key
         if not (self.keys_first and in_parts(row, width, parts)):
             key, parts.first, parts.second = <tuple>self.split(row)
@@ -42,7 +42,7 @@ cdef class _Rows:
         return key
 
     cdef tuple item_of(self, bytes raw_key, object raw, int64_t start, int64_t end):
-        """A stored row as its user has it."""
+        """The user's ``(Windowed, value)`` of a stored row."""
         cdef Values values = self.values
         if values.key.kind != CUSTOM:
             key, value = values.key.read(raw_key, None, raw_key), values.value_of(raw, raw_key)
@@ -59,7 +59,7 @@ cdef class WindowRows(_Rows):
     values : Values
     keys : RowKeys
     size_ms : int
-        What is added to a window's start to tell its end, which is at most 2**63 - 1.
+        The size of a window. Its end is the start plus this, at most 2**63 - 1.
     """
 
     cdef int64_t size_ms
@@ -236,13 +236,13 @@ cdef class SessionPoints:
 
     def find_sessions(self, key, earliest_end, latest_start, *, bint reverse=False):
         """The sessions of ``key`` that end at ``earliest_end`` or later and begin at
-        ``latest_start`` or earlier: those that meet this span of time."""
+        ``latest_start`` or earlier, so they overlap this span of time."""
         return self._find(
             key, millis_or(earliest_end, 0), millis_or(latest_start, INT64_MAX), reverse
         )
 
     def fetch(self, key, *, bint reverse=False):
-        """All sessions of ``key`` that can be seen."""
+        """All visible sessions of ``key``."""
         return self._find(key, 0, INT64_MAX, reverse)
 
     cdef _find(self, key, int64_t earliest_end, int64_t latest_start, bint reverse):
@@ -253,7 +253,7 @@ cdef class SessionPoints:
 
 
 cdef int64_t millis_or(object time, int64_t otherwise) except? -1:
-    """A time as the stores take it, ms; ``otherwise`` for None."""
+    """A time in ms; ``otherwise`` for None."""
     return otherwise if time is None else millis(time)
 
 
@@ -264,7 +264,7 @@ cdef inline bint in_parts(bytes row, int width, Parts *parts) noexcept:
 
 
 cdef object _with_times(object table, list starts, list ends):
-    """The table with its windows or sessions beside the key."""
+    """The table with the columns start and end after the key."""
     import pyarrow as pa
 
     for at, name, times in ((1, "start", starts), (2, "end", ends)):

@@ -1,8 +1,8 @@
 # cython: language_level=3, cdivision=True
-"""How window and session stores write: what is too late is refused here, and nowhere below.
+"""Writes of window and session stores. This is the only place that drops late writes.
 
-One call a write, from the user's values to the staged row, in arrival order. Threads that write to
-one store take turns where a write asks or moves the clock; most need neither.
+One call serialises the values and stages the row, in arrival order. A lock orders the threads whose
+writes compare with stream time or advance it; most writes need neither.
 """
 
 from libc.stdint cimport int64_t
@@ -18,20 +18,20 @@ __all__ = ["SessionWriter", "WindowWriter", "window_start"]
 
 
 cdef class Writer:
-    """Writes rows of a time: a window's start, a session's end.
+    """Writes rows that have a time: a window's start, a session's end.
 
     Parameters
     ----------
     values : Values
     table : Table
-        In segments: it lets them expire.
+        A table in segments, which the writer expires.
     clock : StreamClock
     interval_ms : int
         Width of a segment.
     touch : callable
-        Moves the store's position on.
+        Advances the store's position.
     make : callable
-        The key of a row: that of :class:`~kstore_core.keys.RowKeys`.
+        Makes the key of a row: :attr:`kstore_core.keys.RowKeys.make`.
     """
 
     cdef Values values
@@ -68,14 +68,14 @@ cdef class Writer:
         self.touch = touch
 
     cdef int write(self, bytes row, object raw, int64_t time, object record) except -1:
-        """Write a row where it is in time, and let go of the segments that it makes expire.
+        """Write a row unless it is late, and drop the segments that expire by it.
 
-        ``record`` is the one that the write comes from, or None.
+        ``record`` is the input record of the write, or None.
         """
         if <int64_t>self.clock.horizon <= time <= <int64_t>self.clock.observed:
             self.put_one(row, raw)
         else:
-            self.rows._check_writable()  # in a fork whoever had the turn may be gone for good
+            self.rows._check_writable()  # raises in a fork, where the lock may never be released
             self.take_turn()
             try:
                 if not self.write_in_turn(row, raw, time):
@@ -87,7 +87,7 @@ cdef class Writer:
         return 0
 
     cdef bint write_in_turn(self, bytes row, object raw, int64_t time) except -1:
-        """Write a row that is newer than stream time or older than the horizon; tells whether."""
+        """Write a row newer than stream time or older than the horizon; False if it is late."""
         cdef int64_t horizon
         if time <= <int64_t>self.clock.observed:
             if not self.clock.accepts_segment(time, self.interval):
@@ -95,7 +95,7 @@ cdef class Writer:
             self.put_one(row, raw)
             return True
         self.put_one(row, raw)
-        # At once: until the call below no other thread comes between the row and its time.
+        # No other thread runs before the call below, so none sees the row without its time.
         horizon = time - self.retention
         self.clock.observed = time
         if self.clock.held:
@@ -113,7 +113,7 @@ cdef class WindowWriter(Writer):
     Parameters
     ----------
     numbers : DuplicateNumbers or None
-        Of a store that retains duplicates.
+        None unless the store retains duplicates.
     """
 
     cdef object numbers

@@ -1,4 +1,4 @@
-"""LMDB as a storage engine of kstore: one environment a store, one named database a namespace."""
+"""LMDB as a storage engine of kstore: an environment per store, a named database per namespace."""
 
 from __future__ import annotations
 

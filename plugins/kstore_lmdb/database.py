@@ -1,4 +1,4 @@
-"""An open database: namespaces, atomic batches, snapshots, checkpoints, a true end."""
+"""An open database: namespaces, atomic batches, snapshots, checkpoints, close."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import lmdb
 
 from kstore_core.engine import Database, Rows
+from kstore_core.engine.handles import DEFAULT, check_droppable
 from kstore_core.engine.paths import check_target
 from kstore_core.errors import SpecError, UnsupportedError
 from kstore_core.system.interrupts import uninterrupted
@@ -27,18 +28,16 @@ from kstore_lmdb.snapshot import LMDBSnapshot
 from kstore_lmdb.transaction import EMPTY, ReadTransaction
 from kstore_lmdb.writing import apply, ascending
 
-__all__ = ["DEFAULT", "LMDBDatabase"]
-
-DEFAULT = "default"
+__all__ = ["LMDBDatabase"]
 
 Result = TypeVar("Result")
 
 
 class LMDBDatabase(Database):
-    """A handle of an environment, the one that writes or one of those that read.
+    """A handle of an environment: its only writer, or one of its readers.
 
-    Lookups and scans share a read transaction, which a write replaces. A reader keeps the one that
-    it was opened with.
+    Lookups and scans share a read transaction, which a write replaces. A read-only handle uses the
+    transaction of its open.
 
     Parameters
     ----------
@@ -48,7 +47,7 @@ class LMDBDatabase(Database):
         Released at close.
     max_key_bytes : int
     lock : DataLock or None
-        The writer's, released at close; None where the database is read-only.
+        The writer's lock, released at close; None for a read-only database.
     """
 
     def __init__(
@@ -93,11 +92,11 @@ class LMDBDatabase(Database):
 
     @property
     def guard(self) -> AbstractContextManager[Any]:
-        """The lock that is held while the read transaction begins and while it is replaced."""
+        """The lock for beginning and replacing the read transaction."""
         return self._environment.guard
 
     def transaction(self) -> ReadTransaction:
-        """What is committed now, or for a reader was when it was opened."""
+        """The read transaction of the last commit, or of the open for a read-only handle."""
         transaction = self._now
         if transaction is None:
             with self.guard, uninterrupted():
@@ -109,19 +108,19 @@ class LMDBDatabase(Database):
         return transaction
 
     def namespaces(self) -> list[str]:
-        """The names that exist."""
+        """The names of the namespaces."""
         self._check()
         return [name for name in self.transaction().handles if name != EMPTY]
 
     def namespace(self, name: str) -> LMDBNamespace:
-        """The namespace of this name, made where it is missing and this is not read-only.
+        """The namespace of this name; a missing one is made, unless the database is read-only.
 
         Raises
         ------
         KeyError
-            It is missing and the database is read-only.
+            The namespace is missing and the database is read-only.
         SpecError
-            LMDB has no place for such a name.
+            LMDB does not allow the name.
         """
         self._check()
         with self._writing, uninterrupted():
@@ -136,20 +135,17 @@ class LMDBDatabase(Database):
             return self._namespaces[name]
 
     def drop_namespace(self, name: str) -> None:
-        """Remove a namespace and its rows; scans and snapshots that are open keep seeing them.
+        """Remove a namespace and its rows; open scans and snapshots still see them.
 
         Raises
         ------
         UnsupportedError
-            ``"default"``, or the database is read-only.
+            The namespace is ``"default"``, or the database is read-only.
         KeyError
-            There is none of this name.
+            No namespace has this name.
         """
         self._check(writing=True)
-        if name == DEFAULT:
-            raise UnsupportedError(
-                f"the namespace {DEFAULT!r} cannot be dropped; delete its rows instead"
-            )
+        check_droppable(name)
         with self._writing, uninterrupted():
             self._check()
             if name == EMPTY or name not in self._environment.handles:
@@ -160,15 +156,15 @@ class LMDBDatabase(Database):
                 handles = self._environment.handles
                 if EMPTY in handles:
                     transaction.delete(key, b"", handles[EMPTY])
-                # Opened here, for an attempt in a map that was full has closed it.
+                # Opened here, because an earlier attempt, in a full map, has closed it.
                 transaction.drop(native.open_db(key, transaction, create=False))
 
-            # Its drop closes the handle, so no read transaction may begin with it in between.
+            # The drop closes the handle, so no read transaction may begin with it meanwhile.
             with self.guard:
                 try:
                     self._transact(f"drop namespace {name!r}", drop)
                 finally:
-                    # It is closed, whether the commit was made or not.
+                    # The handle is closed, even if the commit failed.
                     self._environment.handles.pop(name, None)
                     with translating("read", self.path):
                         self._adopt(self._environment.look())
@@ -177,7 +173,7 @@ class LMDBDatabase(Database):
                 namespace.end(dropped(self.path, name))
 
     def write(self, batch: Mapping[str, Rows]) -> None:
-        """Write to several namespaces, which exist, at once: all of it or nothing."""
+        """Write to several existing namespaces atomically."""
         self._check(writing=True)
         with self._writing, uninterrupted():
             self._check()
@@ -208,7 +204,7 @@ class LMDBDatabase(Database):
         return LMDBSnapshot(self.path, self.guard, self.transaction())
 
     def checkpoint(self, target: Path) -> None:
-        """A compact copy in ``target``, of what is committed or, for a reader, of what it sees."""
+        """Make a compact copy in ``target`` of the rows that this handle sees."""
         self._check()
         check_target(target)
         with self._writing, translating(f"make a checkpoint in {target}", self.path):
@@ -217,7 +213,7 @@ class LMDBDatabase(Database):
             place(target, self._copy)
 
     def sync(self) -> None:
-        """Make all that was written durable against a power cut."""
+        """Make all written rows survive a power cut."""
         self._check()
         if not self.read_only:
             with self._writing, translating("sync", self.path):
@@ -237,9 +233,9 @@ class LMDBDatabase(Database):
                         self._lock.release()
 
     def abandon(self) -> None:
-        """After a fork: end everything, free nothing."""
+        """In a forked child: end everything, free nothing."""
         if self._ended is None:
-            self._writing = threading.RLock()  # whoever held it is not in this process
+            self._writing = threading.RLock()  # its holder is not in this process
             self._end(forked(self.path), ReadTransaction.abandon)
 
     def _check(self, *, writing: bool = False) -> None:
@@ -282,7 +278,7 @@ class LMDBDatabase(Database):
             self._environment.handles[name] = handle
 
     def _transact(self, action: str, work: Callable[[lmdb.Transaction[bytes]], Result]) -> Result:
-        """Do ``work`` in a write transaction; after a full map, again in a larger one."""
+        """Do ``work`` in a write transaction; if the map is full, grow it and repeat."""
         assert self._lock is not None
         assert self._lock.fd is not None
         native = self._environment.native

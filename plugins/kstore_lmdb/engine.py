@@ -1,4 +1,4 @@
-"""The engine: options, what it can do, and where its databases lie."""
+"""The engine: its options, capabilities and directories."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from kstore_core.engine import (
     EngineOptions,
 )
 from kstore_core.engine.capabilities import check_durability
+from kstore_core.engine.handles import DEFAULT
 from kstore_core.engine.paths import store_path
 from kstore_core.system.interrupts import uninterrupted
-from kstore_lmdb.database import DEFAULT, LMDBDatabase
+from kstore_lmdb.database import LMDBDatabase
 from kstore_lmdb.environment import acquire, release
 from kstore_lmdb.errors import translating
 from kstore_lmdb.files import (
@@ -42,7 +43,7 @@ _FOLDER = "lmdb"
 
 
 class LMDBEngine(Engine):
-    """Databases in ``<root>/lmdb/<store>/``, an environment each."""
+    """Databases in ``<root>/lmdb/<store>/``; each is one environment."""
 
     name: ClassVar[str] = "lmdb"
     capabilities = Capabilities(
@@ -61,7 +62,7 @@ class LMDBEngine(Engine):
         )
 
     def stores(self, root: Path) -> list[str]:
-        """The directories under ``<root>/lmdb`` that hold an environment, sorted."""
+        """The directories under ``<root>/lmdb`` that contain an environment, sorted."""
         folder = root / _FOLDER
         if not folder.is_dir():
             return []
@@ -104,13 +105,13 @@ class LMDBEngine(Engine):
                 raise
 
     def file_faults(self, root: Path, store: str, child: str | None = None) -> Iterator[str]:
-        """What is wrong with pages and how they hang together, without LMDB, which it may end."""
+        """The faults of pages and their links, found without LMDB, which they may crash."""
         path = store_path(root, _FOLDER, store, reserved=ASIDE)
         with translating("look at its pages", path):
             return iter(page_faults(path) if is_database(path) else ())
 
     def _fill(self, directory: Path) -> None:
-        """Make a new environment with what every store has."""
+        """Make a new environment with the databases that every store has."""
         native = open_native(
             directory, self.options, self.options.format, Mode(writable=True, synced=True)
         )

@@ -1,8 +1,8 @@
-"""Environments that are open in this process: one for a directory, shared by its handles.
+"""The open environments of this process: one per directory, shared by its handles.
 
-LMDB's locks belong to the process, so it must not open an environment twice. A handle that wants to
-read takes the environment as it is; one that wants to write may have it opened anew, and all
-transactions that are read go on as if nothing had happened.
+LMDB's locks belong to the process, so it must not open an environment twice. A read-only handle
+uses the open environment. A writing handle may reopen it in another mode; all read transactions
+continue unchanged.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class Environment:
     ----------
     native : lmdb.Environment
     handles : dict
-        Its named databases, by name.
+        The handles of its named databases, by name.
     guard : RLock
-        Held while transactions are made, and while they move.
+        Held while transactions begin or move.
     users : int
-        How many handles share it.
+        The number of database handles that share it.
     """
 
     def __init__(self, path: Path, options: LMDBOptions, mode: Mode) -> None:
@@ -58,7 +58,7 @@ class Environment:
         self._transactions: weakref.WeakSet[ReadTransaction] = weakref.WeakSet()
         self._format = stored_format(path)
         self._registered = mode.writable or os.access(path / LOCKS, os.W_OK)
-        # LMDB does without its lock file where that cannot be written: then nobody may write.
+        # LMDB runs without its lock file if that cannot be written: then no process may write.
         self._lock = None if self._registered else DataLock(path, path / DATA, shared=True)
         try:
             self.native = self._open()
@@ -67,19 +67,22 @@ class Environment:
             raise
 
     def transaction(self) -> ReadTransaction:
-        """What is committed now, seen through the handles that are known."""
+        """A read transaction of the last commit, with the known handles."""
         with self.guard:
             transaction = self._begun(lambda: ReadTransaction(self.native, self.handles))
             self._transactions.add(transaction)
             return transaction
 
     def look(self) -> ReadTransaction:
-        """What is committed now, with databases that another process has made or dropped."""
+        """A read transaction of the last commit, after an update of the handles.
+
+        Another process may have made or dropped databases.
+        """
         with self.guard:
             while True:
                 native = self._begun(self.native.begin)
                 number, names = native.id(), database_names(native)
-                del native  # opening handles may take a transaction of its own
+                del native  # opening handles may need a transaction of its own
                 if names == self.handles.keys():
                     transaction = self.transaction()
                     if transaction.read().id() == number:
@@ -88,7 +91,7 @@ class Environment:
                     self._open_handles(names)
 
     def use(self, options: LMDBOptions, mode: Mode) -> None:
-        """Be open in this mode, and with these options, from now on."""
+        """Reopen the environment in this mode and with these options, if they differ."""
         enough = max(options.max_namespaces, len(self.handles))
         options = replace(options, max_namespaces=enough)
         if (options, mode) == (self._options, self._mode):
@@ -103,7 +106,7 @@ class Environment:
             try:
                 self._options, self._mode = options, mode
                 self.native = self._open()
-            except Exception as error:  # noqa: BLE001 - raised once the read transactions go on
+            except Exception as error:  # noqa: BLE001 - raised when the read transactions continue
                 failure = error
                 self._options, self._mode = before
                 self.native = self._open()
@@ -113,12 +116,12 @@ class Environment:
             raise failure
 
     def grow(self) -> None:
-        """Make room for more pages, unless the dead held some that are free now.
+        """Enlarge the map, unless the removal of dead readers has freed pages.
 
         Raises
         ------
         StorageFullError
-            There is no address space.
+            The process has no address space left.
         """
         if self.native.reader_check():
             return
@@ -135,7 +138,7 @@ class Environment:
         )
 
     def lengthen_file(self, fd: int) -> None:
-        """Give the file its whole length: LMDB does not write pages that are free again."""
+        """Extend the file to its full length: LMDB does not write pages that were freed again."""
         needed = (self.native.info()["last_pgno"] + 1) * self._page_bytes
         if os.fstat(fd).st_size < needed:
             os.ftruncate(fd, needed)
@@ -146,7 +149,7 @@ class Environment:
         self._unlock()
 
     def abandon(self) -> None:
-        """After a fork: keep the native environment, whose end would free the parent's readers."""
+        """In a forked child: leak the native environment: its end would free parent readers."""
         leak(self.native)
         self.guard = threading.RLock()
 
@@ -163,9 +166,9 @@ class Environment:
         return native
 
     def _move(self, change: Callable[[], object]) -> None:
-        """Make a change that ends LMDB's transactions, and keep every read transaction alive."""
+        """Make a change that ends LMDB's transactions, and continue every read transaction."""
         with self.guard, ExitStack() as stack:
-            transactions = [m for m in self._transactions if m.ended is None and m.copy is None]
+            transactions = [t for t in self._transactions if t.ended is None and t.copy is None]
             for transaction in transactions:
                 stack.enter_context(transaction.lock)
             newest = self.native.info()["last_txnid"]
@@ -181,7 +184,7 @@ class Environment:
                     transaction.begin(self.native, self.handles)
 
     def _begun(self, begin: Callable[[], Begun]) -> Begun:
-        """What ``begin`` begins, whatever other processes have done to the map and its readers."""
+        """Return ``begin()``; adapt to a map that another process resized, and to dead readers."""
         while True:
             try:
                 return begin()
@@ -192,10 +195,10 @@ class Environment:
                     raise
 
     def _open_handles(self, names: set[str]) -> None:
-        """Have handles of these databases and no others."""
+        """Open handles of exactly these databases."""
         handles = {name: self.handles[name] for name in names & self.handles.keys()}
         missing = names - handles.keys()
-        # Left to itself the binding would wait for another process's write with the GIL held.
+        # Otherwise the binding would wait for another process's write with the GIL held.
         transaction = self.native.begin(write=True) if self._mode.writable else None
         with transaction or nullcontext(), suppress(lmdb.NotFoundError):
             for name in missing:
@@ -217,14 +220,14 @@ _guard = threading.RLock()
 
 
 def acquire(path: Path, options: LMDBOptions, mode: Mode) -> Environment:
-    """The process's environment of a directory, for one more handle.
+    """The process's environment of a directory, with one user more.
 
-    The caller of a writable one holds the directory's lock.
+    For a writable environment the caller holds the directory's lock.
 
     Raises
     ------
     ForkedHandleError
-        A process that this one was forked from had it open, and so has this one in LMDB's eyes.
+        A parent of this forked process had it open, so LMDB treats it as open here too.
     """
     key = _identity(path)
     if key in _inherited:
@@ -241,7 +244,7 @@ def acquire(path: Path, options: LMDBOptions, mode: Mode) -> Environment:
 
 
 def release(environment: Environment) -> None:
-    """Give a handle's share back; the last one closes the environment."""
+    """Remove one user of an environment; the last one closes it."""
     with _guard:
         environment.users -= 1
         if environment.users == 0:
@@ -253,7 +256,7 @@ def release(environment: Environment) -> None:
 
 @DATABASES.after_fork
 def _forget() -> None:
-    """Drop what belongs to the process that this one was forked from."""
+    """In a forked child: drop the environments of the parent."""
     global _guard
     _guard = threading.RLock()
     for environment in _environments.values():

@@ -1,4 +1,4 @@
-"""The one place where errors of the binding and of the system become errors of kstore."""
+"""Translate errors of the binding and of the system into errors of kstore."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import lmdb
 
 from kstore_core.engine import handles
-from kstore_core.engine.handles import Reason, Translating
+from kstore_core.engine.handles import Reason, Translating, holder_name
 from kstore_core.errors import (
     CorruptionError,
     EngineError,
@@ -60,14 +60,14 @@ _LIMITS: tuple[tuple[type[lmdb.Error], str], ...] = (
 
 
 def translate(error: Exception, action: str, path: Path) -> Exception:
-    """The error that a native one means; an error that is kstore's own is passed through.
+    """The kstore error that a native one means; a kstore error is returned unchanged.
 
     Parameters
     ----------
     error : Exception
-        What the binding or the system raised.
+        The error of the binding or of the system.
     action : str
-        What was being done, after "cannot": ``"scan 'offsets'"``.
+        The failed action, to follow "cannot": ``"scan 'offsets'"``.
     path : Path
         The environment's directory.
     """
@@ -108,15 +108,11 @@ dropped = partial(handles.dropped, "lmdb")
 
 def locked(path: Path, pid: int | None, why: str) -> EngineLockedError:
     """The error for an environment that a process, perhaps this one, has locked."""
-    if pid == os.getpid():
-        holder = f"this process ({pid}) through another handle"
-    else:
-        holder = "another process" if pid is None else f"process {pid}"
-    return EngineLockedError(f"lmdb database {path} is open in {holder}; {why}", pid=pid)
+    return EngineLockedError(f"lmdb database {path} is open in {holder_name(pid)}; {why}", pid=pid)
 
 
 def forked(path: Path) -> Reason:
-    """For handles that a fork carried into a child process."""
+    """The reason of handles that a forked child has inherited."""
     return lambda: ForkedHandleError(
         f"lmdb database {path} was open when this process ({os.getpid()}) was forked off, and an "
         "environment belongs to the process that opened it. Open it in the child only, or start "
@@ -125,7 +121,7 @@ def forked(path: Path) -> Reason:
 
 
 def foreign(path: Path, why: str) -> InconsistentStateError:
-    """The error for an environment that kstore has not made."""
+    """The error for an environment that another program has made."""
     return InconsistentStateError(
         f"lmdb database {path} is another program's: {why}. Nothing was changed; move it out of "
         "the state directory"
@@ -142,7 +138,7 @@ def _is_full(error: Exception, path: Path) -> bool:
 def _cannot_grow(path: Path) -> bool:
     """Return True if a file there cannot grow; a temporary file tests it."""
     largest, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
-    while not path.is_dir():  # as long as it is being made, it has another name
+    while not path.is_dir():  # while it is being made, it has another name
         path = path.parent
     try:
         size = max((file.stat().st_size for file in path.iterdir()), default=0)
@@ -157,13 +153,13 @@ def _cannot_grow(path: Path) -> bool:
 
 
 def _means(error: Exception, code: int) -> bool:
-    """Return True if an error has this system number, which the binding gives as text only."""
+    """Return True if an error has this errno; the binding gives it only as text."""
     if isinstance(error, lmdb.Error):
         return str(error).endswith(os.strerror(code))
     return getattr(error, "errno", None) == code
 
 
 def _inspect(path: Path) -> str:
-    """The command that looks at the state directory of a database in ``<it>/lmdb/<store>``."""
+    """The command that inspects the state directory of a database ``<it>/lmdb/<store>``."""
     root = path.parent.parent if path.parent.name == "lmdb" else path
     return f"kstore inspect {shlex.quote(str(root))}"

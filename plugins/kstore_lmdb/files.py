@@ -1,4 +1,4 @@
-"""The files of an environment: what is looked at before LMDB may map them, and how they are made.
+"""The files of an environment: create them, and check them before LMDB maps them.
 
 LMDB reads through a memory map, and a page that the file has lost kills the process (SIGBUS). So
 the length of a file is checked before its first page is read.
@@ -45,7 +45,7 @@ __all__ = [
 DATA = "data.mdb"
 LOCKS = "lock.mdb"
 ASIDE = "~"
-"""Marks directories that are being made; no store's name has it."""
+"""The prefix of directories that are being made; no store's name contains it."""
 
 _MAGIC = 0xBEEFC0DE
 _WORDS = struct.Struct("16I")
@@ -78,7 +78,7 @@ def stored_format(path: Path) -> LMDBFormat:
     Raises
     ------
     CorruptionError
-        It is not LMDB's, or of a format that no release wrote.
+        The file is not LMDB's, or has a format that no release wrote.
     """
     with (path / DATA).open("rb") as file:
         head = file.read(_WORDS.size)
@@ -87,7 +87,7 @@ def stored_format(path: Path) -> LMDBFormat:
     for form in FORMATS.values():
         if form.data_version == version:
             return form
-    what = "holds no LMDB data" if version is None else f"is in LMDB's data format {version}"
+    what = "has no LMDB data" if version is None else f"is in LMDB's data format {version}"
     raise CorruptionError(
         f"lmdb database {path}: {DATA} {what}. Nothing was changed: put the file back from a copy, "
         "or rename the directory and restore the store from its changelog"
@@ -95,11 +95,11 @@ def stored_format(path: Path) -> LMDBFormat:
 
 
 def check_format(path: Path, wanted: LMDBFormat) -> None:
-    """Refuse an environment of another format than the options say."""
+    """Refuse an environment whose format differs from the options."""
     stored = stored_format(path)
     if stored is not wanted:
         raise SpecError(
-            f"lmdb database {path} is of format {stored.name}, and the option format_version says "
+            f"lmdb database {path} has the format {stored.name}, but the option format_version is "
             f"{wanted.name}. Open it with options={{'format_version': '{stored.name}'}}"
         )
 
@@ -110,11 +110,11 @@ def data_bytes(native: Environment) -> int:
 
 
 def check_length(path: Path, native: Environment) -> None:
-    """Refuse a file that has lost pages; to be called before anything but its head is read.
+    """Refuse a file that has lost pages; call this before reading anything except its head.
 
     A file may end before pages that were allocated and freed within one transaction. This engine
-    lengthens it after each such commit. Where that has not happened, the process having been killed
-    in between or the file being another program's, every page is looked for, which takes a while.
+    extends it after each such commit. If the file is shorter, because a process was killed before
+    or another program wrote the file, every page is checked, which is slow.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def check_length(path: Path, native: Environment) -> None:
     data = path / DATA
     for attempt in range(_ATTEMPTS):
         if attempt:
-            time.sleep(_PAUSE_S)  # a writer may be about to lengthen it
+            time.sleep(_PAUSE_S)  # a writer may be about to extend it
         needed = data_bytes(native)
         size = data.stat().st_size
         if size >= needed:
@@ -142,12 +142,12 @@ def check_length(path: Path, native: Environment) -> None:
 
 
 def page_faults(path: Path) -> list[str]:
-    """What is wrong with the pages of an environment; LMDB itself has no part in it.
+    """The faults in the pages of an environment; LMDB itself is not used.
 
     Raises
     ------
     EngineLockedError
-        A writer commits again and again meanwhile, so that no transaction can be looked at.
+        A writer commits again and again, so no transaction can be checked.
     """
     for _ in range(_ATTEMPTS):
         before = _metas(path)
@@ -155,26 +155,28 @@ def page_faults(path: Path) -> list[str]:
             faults: list[str] = verify(str(path))
         except VerifyError as error:
             faults = [str(error)]
-        if not faults or _metas(path) == before:  # or the pages of a commit have been used again
+        if not faults or _metas(path) == before:  # else a writer has reused the pages meanwhile
             return [f"{DATA}: {fault}" for fault in faults]
-    raise locked(path, None, "its pages change while they are looked at. Look at a checkpoint")
+    raise locked(
+        path, None, "its pages change while they are checked. Check a checkpoint of it instead"
+    )
 
 
 def _metas(path: Path) -> bytes:
-    """The two pages that say which pages are in use."""
+    """The two meta pages, which name the pages in use."""
     with (path / DATA).open("rb") as file:
         return file.read(2 * _LARGEST_PAGE)
 
 
 def make(path: Path, fill: Callable[[Path], None]) -> None:
-    """Make the environment ``path`` aside by ``fill``, and rename it: there is never half of one.
+    """Make an environment by ``fill`` in a temporary directory, and rename that to ``path``.
 
-    Where another process is faster, its environment stays.
+    So ``path`` is never incomplete. If another process is faster, its environment stays.
 
     Raises
     ------
     CorruptionError
-        The directory holds other files, such as those of an environment that has lost its data.
+        The directory has other files, such as those of an environment that has lost its data.
     """
     if path.is_dir() and any(path.iterdir()):
         raise lost(path)
@@ -192,12 +194,12 @@ def make(path: Path, fill: Callable[[Path], None]) -> None:
 
 
 def place(path: Path, fill: Callable[[Path], None]) -> None:
-    """Have ``fill`` fill a new directory beside ``path``, and give it that name.
+    """Fill a new directory beside ``path`` by ``fill``, and rename it to ``path``.
 
     Raises
     ------
     FileExistsError
-        There is something of that name.
+        ``path`` exists.
     """
     aside = path.with_name(f"{_aside(path)}{secrets.token_hex(4)}")
     aside.mkdir()
@@ -220,11 +222,11 @@ def place(path: Path, fill: Callable[[Path], None]) -> None:
 
 
 def clean_up(path: Path) -> None:
-    """Remove what a process left beside ``path`` that was killed while it made the environment."""
+    """Remove the directories that killed processes left beside ``path``."""
     for aside in path.parent.glob(f"{_aside(path)}*"):
         shutil.rmtree(aside, ignore_errors=True)
 
 
 def _aside(path: Path) -> str:
-    """How directories are named that become ``path``; its own name may be as long as one can be."""
+    """The prefix of directories that become ``path``; a hash, because its name may be very long."""
     return f"{ASIDE}{hashlib.sha1(path.name.encode()).hexdigest()}-"

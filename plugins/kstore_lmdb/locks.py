@@ -1,9 +1,8 @@
-"""Who writes an environment: a lock on its data file, for LMDB itself lets any process write.
+"""The writer's lock on the data file of an environment: LMDB itself lets any process write.
 
-The lock is ``flock``'s, which belongs to one opening of the file: it tells two handles of one
-process apart, goes with the process, and is independent of the record locks by which LMDB guards
-its own lock file. Readers that cannot register themselves there share it, so that nobody writes
-while they read.
+It is a ``flock``, which belongs to one open file. So it excludes a second handle of the same
+process, ends with the process, and is independent of LMDB's record locks on its own lock file.
+Readers that cannot write LMDB's lock file share it, so that no process writes while they read.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ __all__ = ["DataLock"]
 
 
 class DataLock:
-    """Held from construction until :meth:`release`.
+    """A lock that is held from construction until :meth:`release`.
 
     Parameters
     ----------
     path : Path
         The environment's directory.
     shared : bool
-        Keep writers out, instead of everybody else who wants the lock.
+        Exclude only writers, not other shared locks.
 
     Attributes
     ----------
@@ -40,7 +39,7 @@ class DataLock:
     Raises
     ------
     EngineLockedError
-        Somebody holds it; ``.pid`` says who, where the kernel tells.
+        Another handle holds the lock; ``.pid`` is its process, if the kernel lists it.
     """
 
     fd: int | None = None
@@ -61,17 +60,17 @@ class DataLock:
             _held.add(self)
 
     def __del__(self) -> None:
-        self.abandon()  # an interrupt may have kept its owner from knowing of it
+        self.abandon()  # an interrupt may have come before the owner got its reference
 
     def release(self) -> None:
-        """Let others in. Releasing twice is fine."""
+        """Release the lock. A second release does nothing."""
         if self.fd is not None:
-            # A child that is being forked may hold a copy of the descriptor for a moment.
+            # A child that is being forked may have a copy of the descriptor for a short time.
             fcntl.flock(self.fd, fcntl.LOCK_UN)
             self.abandon()
 
     def abandon(self) -> None:
-        """Close the descriptor without unlocking what a process shares with its parent."""
+        """Close the descriptor without unlocking, which would also unlock it for the parent."""
         fd, self.fd = self.fd, None
         if fd is not None:
             os.close(fd)
@@ -82,7 +81,7 @@ _EXCLUSIVE = (
     "Close it there, or open it with read_only=True"
 )
 _SHARED = (
-    "its lock.mdb cannot be written from here, so this reader cannot be told of to the writer. "
+    "its lock.mdb cannot be written, so this reader cannot register itself for the writer. "
     "Close it there, or allow writing to lock.mdb"
 )
 _held: weakref.WeakSet[DataLock] = weakref.WeakSet()
@@ -90,7 +89,7 @@ _held: weakref.WeakSet[DataLock] = weakref.WeakSet()
 
 @DATABASES.after_fork
 def _forget() -> None:
-    """Let go of what was inherited over a fork, or a child would keep its dead parent's locks."""
+    """In a forked child: close inherited descriptors, which would hold a dead parent's locks."""
     for lock in list(_held):
         with contextlib.suppress(OSError):
             lock.abandon()

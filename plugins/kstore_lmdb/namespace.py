@@ -23,23 +23,23 @@ Lookup = Callable[[bytes], bytes | None]
 
 
 class Source(Protocol):
-    """A database or a snapshot, which gives a namespace its read transaction."""
+    """A database or a snapshot, which has the read transaction of a namespace."""
 
     path: Path
 
     @property
     def guard(self) -> AbstractContextManager[Any]:
-        """The lock for binding a namespace to the transaction, and for replacing that."""
+        """The lock for binding a namespace to the transaction, and for replacing that one."""
 
     def transaction(self) -> ReadTransaction:
         """The current read transaction; raises once the source has ended."""
 
 
 def rebindable(first: Callable[..., Any]) -> tuple[Lookup, Callable[..., None]]:
-    """A lookup at the cost of one Python frame, and the means to bind it to another transaction.
+    """A lookup at the cost of one Python frame, and a function that binds it to a transaction.
 
-    Whoever took it long ago meets the new binding too, so that a lookup sees what was committed
-    last, and refuses after a close, with no check to pay for.
+    A new binding also affects callers that hold the lookup. So it sees the last commit, and raises
+    after a close, and no lookup pays for a check.
     """
     call, handle = first, None
 
@@ -48,7 +48,7 @@ def rebindable(first: Callable[..., Any]) -> tuple[Lookup, Callable[..., None]]:
 
     def bind(other: Callable[..., Any] = first, its: Any = None) -> None:
         nonlocal call, handle
-        if its is not None:  # first: a lookup in between may use the earlier transaction
+        if its is not None:  # first: a lookup in between uses the earlier transaction
             handle = its
         call = other
 
@@ -95,7 +95,7 @@ class LMDBNamespace(Namespace):
     def start(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> tuple[Chunk | None, Iterator[Chunk] | None]:
-        """The first chunk of a scan, and a scan of what follows it, or None."""
+        """The first chunk of a scan, and a scan of the rest, or None."""
         if lo is None or hi is None:
             return super().start(lo, hi, reverse=reverse)
         begun = self.starts([(lo, hi)], reverse=reverse)
@@ -104,7 +104,7 @@ class LMDBNamespace(Namespace):
     def starts(
         self, ranges: Sequence[tuple[bytes, bytes]], *, reverse: bool = False
     ) -> list[tuple[Chunk | None, Iterator[Chunk] | None]] | None:
-        """The start of each range by one cursor; None for what is backward or has an open end."""
+        """The start of each range by one cursor; None for reverse scans and open ranges."""
         if reverse:
             return None
         begun: list[tuple[Chunk | None, Iterator[Chunk] | None]] = []
@@ -126,13 +126,13 @@ class LMDBNamespace(Namespace):
                         )
                     begun.append(((keys, values) if keys else None, rest))
         except Exception:  # noqa: BLE001
-            return None  # a scan meets the same fault and explains it
+            return None  # a scan fails too, and translates the error
         return begun
 
     def first(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> tuple[bytes, bytes] | None:
-        """The first row of a scan, or None where it is empty."""
+        """The first row of a scan, or None if it is empty."""
         return self.scan(lo, hi, reverse=reverse).first()
 
     def approximate_count(self) -> int:
@@ -147,7 +147,7 @@ class LMDBNamespace(Namespace):
         self._bind()
 
     def end(self, reason: Reason) -> None:
-        """Everything from now on raises ``reason``."""
+        """End the namespace; every later use raises ``reason``."""
         self._ended = reason
         self._bind()
 
@@ -165,10 +165,10 @@ class LMDBNamespace(Namespace):
         return get(key, None, handle)
 
     def _look_up(self, key: bytes) -> bytes | None:
-        """The long way, for what the short one raised on."""
+        """The slow lookup, for keys on which the fast one raised."""
         DATABASES.notice_fork()
         if type(key) is not bytes:
-            raise TypeError(f"a key is bytes, not {type(key).__name__}")
+            raise TypeError(f"a key must be bytes, not {type(key).__name__}")
         transaction = self._transaction()
         self.renew()
         with transaction.lock, self._guard:

@@ -1,4 +1,4 @@
-"""LMDB's own environments: how they are opened, and how much address space they may take."""
+"""Open LMDB's own environments, in the available address space."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SMALLEST_MAP_BYTES = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """How an environment is open: for writing or not, and whether commits wait for the disk."""
+    """The mode of an environment: for writing or not, with synced commits or not."""
 
     writable: bool
     synced: bool = False
@@ -26,9 +26,9 @@ class Mode:
 def open_native(
     path: Path, options: LMDBOptions, form: LMDBFormat, mode: Mode, *, lock: bool = True
 ) -> lmdb.Environment:
-    """LMDB's own environment, with as much of the map as the address space allows.
+    """LMDB's own environment; the map is smaller if the address space requires it.
 
-    Never with ``writemap``, which turns a full disk into the end of the process.
+    It never uses ``writemap``, with which a full disk kills the process.
     """
     size = -(-options.map_size_bytes // mmap.PAGESIZE) * mmap.PAGESIZE
     while True:
@@ -57,7 +57,7 @@ def database_names(transaction: lmdb.Transaction[bytes]) -> set[str]:
 
 
 def added_bytes(size: int) -> int:
-    """By how much a map of ``size`` bytes can grow: double, or a quarter; 0 for not at all."""
+    """The possible growth of a map of ``size`` bytes: as much again, a quarter, or 0."""
     for more in (size, size // 4):
         more = max(more, _SMALLEST_MAP_BYTES) // mmap.PAGESIZE * mmap.PAGESIZE
         if _can_be_reserved(more):
@@ -66,7 +66,7 @@ def added_bytes(size: int) -> int:
 
 
 def _can_be_reserved(size: int) -> bool:
-    """Return True if the process has so much address space left."""
+    """Return True if the process has this much address space left."""
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     try:
         mmap.mmap(-1, size, flags=flags, prot=mmap.PROT_READ).close()

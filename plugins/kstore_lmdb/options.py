@@ -1,4 +1,4 @@
-"""The engine's options, and what the two formats of LMDB hold."""
+"""The engine's options, and the two formats of LMDB."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["FORMATS", "LMDBFormat", "LMDBOptions"]
 
 @dataclass(frozen=True, slots=True)
 class LMDBFormat:
-    """One on-disk format; none of them is read by the library of another.
+    """One on-disk format; the library of another format cannot read it.
 
     Attributes
     ----------
     name : str
         The release line of LMDB that writes it.
     library : int
-        What the binding calls that line (``lib_version``).
+        The binding's number of that line (``lib_version``).
     data_version : int
         The number in the file's meta pages.
     max_key_bytes : int
@@ -51,14 +51,15 @@ class LMDBOptions(EngineOptions):
     Attributes
     ----------
     map_size_bytes : int
-        Address space reserved for the file at open. It takes neither memory nor disk, and doubles
-        when the file has filled it.
+        The address space that is reserved for the file at open. It uses neither memory nor disk,
+        and is doubled when the file has filled it.
     format_version : str
         ``"0.9"`` (keys of at most 511 bytes) or ``"1.0"`` (1978).
     max_namespaces : int
-        Namespaces that a store can have.
+        The greatest number of namespaces of a store.
     max_readers : int
-        Read transactions (scans, snapshots, read-only handles) of all processes together.
+        The greatest number of read transactions (scans, snapshots, read-only handles) of all
+        processes.
     """
 
     map_size_bytes: int = 1 << 40 if sys.maxsize > 1 << 32 else 1 << 30
@@ -69,13 +70,15 @@ class LMDBOptions(EngineOptions):
     def __post_init__(self) -> None:
         if self.format_version not in FORMATS:
             raise SpecError(
-                f"option 'format_version' is one of {', '.join(map(repr, FORMATS))}, not "
+                f"option 'format_version' must be one of {', '.join(map(repr, FORMATS))}, not "
                 f"{self.format_version!r}"
             )
         for name, (least, most) in _BOUNDS.items():
             given = getattr(self, name)
             if not least <= given <= most:
-                raise SpecError(f"option {name!r} is at least {least}, at most {most}, not {given}")
+                raise SpecError(
+                    f"option {name!r} must be at least {least}, at most {most}, not {given}"
+                )
 
     @property
     def format(self) -> LMDBFormat:

@@ -21,13 +21,13 @@ _GROWTH = 4
 class Scan:
     """An iterator of chunks over ``lo <= key < hi``.
 
-    A cursor dies when its transaction moves. The scan then continues with a new cursor behind its
-    last row, so one of its bounds advances with the rows.
+    A cursor cannot be used after its transaction has moved. The scan then continues with a new
+    cursor after its last row, so one of its bounds advances with the rows.
 
     Parameters
     ----------
     guard : translating
-        Explains native errors.
+        Translates native errors.
     """
 
     __slots__ = (
@@ -99,13 +99,13 @@ class Scan:
         return None
 
     def close(self) -> None:
-        """End the scan and free what it holds. Closing twice is fine."""
+        """End the scan and free its cursor. A second close does nothing."""
         with self._transaction.lock:
             self._reason = None
             self._stop()
 
     def end(self, reason: Reason) -> None:
-        """Raise ``reason`` from now on, unless it is at its end. The caller holds the lock."""
+        """Raise ``reason`` from now on, unless the scan is finished. The caller holds the lock."""
         if self._reading:
             self._reason = reason
             self._stop()
@@ -118,12 +118,12 @@ class Scan:
         keys, values, more = take(self._rows, self._size, None if self._reverse else self._hi)
         over = not more
         if keys and self._reverse:
-            kept = len(keys)
-            while kept and keys[kept - 1] < self._lo:
-                kept -= 1
-            if kept < len(keys):
+            count = len(keys)
+            while count and keys[count - 1] < self._lo:
+                count -= 1
+            if count < len(keys):
                 over = True
-                del keys[kept:], values[kept:]
+                del keys[count:], values[count:]
         if self._at_empty and (over or not self._reverse):
             self._at_empty = False
             value = self._transaction.empty_row(self._name)
@@ -142,7 +142,7 @@ class Scan:
         return keys, values
 
     def _position(self) -> None:
-        """Stand before the first row of what is left."""
+        """Move a new cursor to the first of the remaining rows."""
         transaction = self._transaction
         cursor = transaction.read().cursor(transaction.handles[self._name])
         if self._reverse:

@@ -33,14 +33,14 @@ class SnapshotNamespace(LMDBNamespace):
         return scan
 
     def end(self, reason: Reason) -> None:
-        """End all scans; everything from now on raises ``reason``. The caller holds the lock."""
+        """End all scans; every later use raises ``reason``. The caller holds the lock."""
         super().end(reason)
         for scan in self._scans:
             scan.end(reason)
 
 
 class LMDBSnapshot(Snapshot):
-    """The namespaces of a database as they were together."""
+    """The namespaces of a database at one time."""
 
     def __init__(
         self, path: Path, guard: AbstractContextManager[Any], transaction: ReadTransaction
@@ -58,7 +58,7 @@ class LMDBSnapshot(Snapshot):
         return self._transaction
 
     def namespace(self, name: str) -> SnapshotNamespace:
-        """The namespace as it was; raises KeyError where there was none."""
+        """The namespace in the snapshot; raises KeyError if there was none."""
         DATABASES.notice_fork()
         transaction = self.transaction()
         transaction.read()
@@ -67,7 +67,7 @@ class LMDBSnapshot(Snapshot):
         return self._namespaces.setdefault(name, SnapshotNamespace(name, self))
 
     def close(self) -> None:
-        """Release the transaction. Closing twice is fine."""
+        """Release the transaction. A second close does nothing."""
         transaction, self._transaction = self._transaction, None
         if transaction is not None:
             with transaction.lock:

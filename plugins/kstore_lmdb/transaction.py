@@ -1,7 +1,7 @@
 """Read transactions of an environment, for lookups and scans of any thread.
 
-LMDB keeps the pages of every open transaction, so one without users ends at once. It never ends
-while another thread may be inside it: the last reference ends it, or the environment does, which
+LMDB cannot reuse the pages of an open transaction, so a transaction without users ends at once. It
+never ends while another thread may use it: its last reference ends it, or the environment, which
 waits for those threads.
 """
 
@@ -20,7 +20,7 @@ from kstore_lmdb.errors import Reason
 __all__ = ["EMPTY", "ReadTransaction"]
 
 EMPTY = ".empty"
-"""The database where the rows of the empty key are, by namespace: LMDB's own keys have a byte."""
+"""The database of the rows with an empty key, by namespace: LMDB does not allow empty keys."""
 
 _NO_KEY = b"\0"
 
@@ -33,22 +33,22 @@ class OpenScan(Protocol):
 
 
 class ReadTransaction:
-    """A read transaction that survives what ends LMDB's own, above all the growth of the map.
+    """A read transaction that survives the end of LMDB's own, for example when the map grows.
 
-    The newest one is begun again before anything else is written. An older one moves to a copy of
-    its data.
+    The newest one begins again before anything else is written. An older one moves to a copy of its
+    data.
 
     Attributes
     ----------
     lock : RLock
-        Held by whoever uses a cursor, and while the transaction moves.
+        Held while a cursor is used, and while the transaction moves.
     generation : int
-        How often it moved; cursors of earlier generations are dead.
+        The number of moves; cursors of earlier generations cannot be used.
     native : lmdb.Transaction[bytes]
     handles : dict
-        The databases that existed, by name.
+        The handles of its databases, by name.
     scans : dict
-        The scans that are not at their end, by identity.
+        The unfinished scans, by identity.
     """
 
     def __init__(self, native: lmdb.Environment, handles: Mapping[str, Any]) -> None:
@@ -61,10 +61,10 @@ class ReadTransaction:
         self.begin(native, handles)
 
     def begin(self, native: lmdb.Environment, handles: Mapping[str, Any]) -> None:
-        """Begin with the data that is committed now."""
+        """Begin with the last commit."""
         reading = native.begin()
         for handle in handles.values():
-            # Loads the database's root, so that threads find nothing left to write in here.
+            # Loads the database's root: threads must only read the transaction later.
             reading.get(_NO_KEY, None, handle)
         self.handles = dict(handles)
         self.native: lmdb.Transaction[bytes] | None = reading
@@ -113,8 +113,8 @@ class ReadTransaction:
                 self._discard()
 
     def abandon(self, reason: Reason) -> None:
-        """After a fork: end without a trace in what belongs to the parent."""
-        self.lock = RLock()  # whoever held it is not in this process
+        """In a forked child: end without changing anything of the parent's."""
+        self.lock = RLock()  # its holder is not in this process
         if self._discard is not None:
             self._discard.detach()
             self._discard = None

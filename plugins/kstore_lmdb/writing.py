@@ -1,4 +1,4 @@
-"""Batches: their deletes and puts within one write transaction."""
+"""Apply batches, their deletes and puts, in one write transaction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["apply", "ascending"]
 
 _LOAD_ROWS = 10_000
 _PIECE_ROWS = 512
-"""Rows are looked at and put in pieces, which stay in the processor's cache in between."""
+"""The number of rows that are checked and put at a time: they stay in the processor's cache."""
 
 _BYTES = {bytes}
 _NONE = {type(None)}
@@ -63,7 +63,7 @@ def apply(
                 continue
             if cursor is None:
                 cursor = transaction.cursor(handles[name])
-                # Rows that are all new are appended, which neither searches nor splits.
+                # Rows after the last key are appended, which neither searches nor splits.
                 append = not cursor.last() or cursor.key() < some[0]
             consumed, added = cursor.putmulti(zip(some, theirs, strict=True), append=append)
             if consumed != added:
@@ -79,7 +79,7 @@ class EmptyRow:
         self._name = name.encode()
 
     def write(self, value: bytes | None) -> None:
-        """Set it, or delete it."""
+        """Set the row, or delete it if `value` is None."""
         if value is None:
             self._transaction.delete(self._name, b"", self._handle)
         else:
@@ -89,13 +89,13 @@ class EmptyRow:
 def _check_kinds(name: str, kinds: set[type]) -> None:
     if kinds - _BYTES:
         found = ", ".join(sorted(kind.__name__ for kind in kinds - _BYTES))
-        raise TypeError(f"rows of {name!r} are bytes, not {found}")
+        raise TypeError(f"rows of {name!r} must be bytes, not {found}")
 
 
 def _check_lengths(name: str, longest: int, max_key_bytes: int) -> None:
     if longest > max_key_bytes:
         raise KeyTooLongError(
-            f"a key of {longest} bytes for {name!r}: this environment holds keys of at most "
+            f"a key of {longest} bytes for {name!r}: this environment allows at most "
             f"{max_key_bytes} bytes; nothing of the batch was written. Use shorter keys, the "
             "option format_version='1.0' (1978 bytes) for a new store, or another engine"
         )
@@ -104,7 +104,7 @@ def _check_lengths(name: str, longest: int, max_key_bytes: int) -> None:
 def _delete(
     transaction: lmdb.Transaction[bytes], handle: Any, keys: list[bytes], values: list[Any]
 ) -> tuple[list[bytes], list[Any]]:
-    """Delete the keys whose value is None; gives the others."""
+    """Delete the keys whose value is None; returns the other rows."""
     delete = transaction.delete
     others = []
     for row in zip(keys, values, strict=True):
@@ -129,7 +129,7 @@ def _delete_range(
 
 
 def ascending(chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]) -> Iterator[Rows]:
-    """The rows of a bulk load in pieces of a transaction each, checked for their order.
+    """The rows of a bulk load, checked for their order, in pieces of one transaction each.
 
     Raises
     ------

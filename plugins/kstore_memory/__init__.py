@@ -1,4 +1,4 @@
-"""The memory engine of kstore: ordered rows in this process, gone when the engine object is."""
+"""The memory engine of kstore: ordered rows that live as long as the engine object."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ __all__ = ["MemoryEngine", "kstore_register_engines"]
 
 @hookimpl
 def kstore_register_engines(registrar: EngineRegistrar) -> None:
-    """Offer :class:`MemoryEngine`."""
+    """Add :class:`MemoryEngine`."""
     registrar.add(MemoryEngine)

@@ -17,10 +17,10 @@ __all__ = ["MemoryDatabase", "StoredRows"]
 
 
 class StoredRows:
-    """What outlives a close: the rows, and the writer that holds them, for as long as it lives.
+    """The rows of a store, which survive a close, and a weak reference to its writer.
 
-    The lock is held while a batch is written and while a view is taken, so that a view of one or
-    of all namespaces has whole batches. Lookups take no lock.
+    Writes of batches and the creation of views hold the lock, so a view of one or of all namespaces
+    has whole batches. Lookups take no lock.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class StoredRows:
 
 
 class Life:
-    """Whether a database, or a snapshot of it, may still be used, and by this process."""
+    """The lifetime of a database or a snapshot: until its end, and in one process."""
 
     def __init__(self, path: Path) -> None:
         self.over = False
@@ -41,8 +41,8 @@ class Life:
         if os.getpid() != self._pid:
             raise ForkedHandleError(
                 f"{self._path} was opened by process {self._pid} and is used in {os.getpid()}, a "
-                "fork of it, whose changes nobody else would see; open a state directory in the "
-                "process that uses it"
+                "fork of it, whose changes no other process would see; open a state directory in "
+                "the process that uses it"
             )
         if self.over:
             raise StoreClosedError(
@@ -51,7 +51,7 @@ class Life:
             )
 
     def chunks(self, scan: OrderedScan) -> Iterator[Chunk]:
-        """The scan's chunks, for as long as it lasts."""
+        """The scan's chunks; raise if this lifetime has ended."""
         while True:
             self.check()
             chunk = scan.next_chunk()
@@ -145,7 +145,7 @@ class MemorySnapshot(Snapshot):
 
     def __init__(self, stored: StoredRows, path: Path) -> None:
         with stored.lock:
-            # A list first, in one step: namespaces are made and dropped without the lock.
+            # A list first, atomically: namespaces are made and dropped without the lock.
             self._views = {name: rows.view() for name, rows in list(stored.namespaces.items())}
         self._life = Life(path)
 
@@ -159,7 +159,7 @@ class MemorySnapshot(Snapshot):
 
 
 class MemoryDatabase(Database):
-    """Namespaces of one store. Writes check everything before they change anything."""
+    """The namespaces of one store. A write checks the whole batch before it changes a row."""
 
     def __init__(
         self, path: Path, stored: StoredRows, siblings: dict[Path, StoredRows], *, read_only: bool
@@ -228,7 +228,7 @@ class MemoryDatabase(Database):
             _check_bytes(self.path, values)
             for key, value in zip(keys, values, strict=True):
                 if last is not None and key <= last:
-                    raise ValueError(f"keys are not ascending: {key!r} after {last!r}")
+                    raise ValueError(f"keys must be strictly ascending, not {key!r} after {last!r}")
                 target.put(key, value)
                 last = key
                 count += 1
@@ -245,7 +245,7 @@ class MemoryDatabase(Database):
         self._life.check()
         target = Path(target).absolute()
         if target in self._siblings:
-            raise FileExistsError(f"{target} holds a store already")
+            raise FileExistsError(f"{target} already has a store")
         copy = StoredRows()
         with self._stored.lock:
             for name, rows in list(self._stored.namespaces.items()):
@@ -255,7 +255,7 @@ class MemoryDatabase(Database):
         self._siblings[target] = copy
 
     def sync(self) -> None:
-        """Nothing to do: no level of durability reaches beyond this process."""
+        """Do nothing: rows in memory never survive this process."""
         self._life.check()
 
     def close(self) -> None:
@@ -276,7 +276,7 @@ class MemoryDatabase(Database):
 def _check_bytes(path: Path, values: Iterable[object]) -> None:
     for value in values:
         if type(value) is not bytes:
-            raise TypeError(f"rows of {path} are bytes, not {type(value).__name__}")
+            raise TypeError(f"rows of {path} must be bytes, not {type(value).__name__}")
 
 
 def _apply(rows: Rows, target: OrderedRows) -> None:

@@ -1,4 +1,4 @@
-"""Databases that live as long as their engine object does."""
+"""The engine: databases that live as long as their engine object."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["MemoryEngine"]
 class MemoryEngine(Engine):
     """Rows in this process's memory, with the semantics of the persistent engines.
 
-    Databases are kept by the engine object: hand the same object to ``open_state`` again and what
-    was committed is there. ``open_state(engine="memory")`` makes a new object each time.
+    The engine object owns the databases: pass the same object to ``open_state`` again to find the
+    committed rows. ``open_state(engine="memory")`` makes a new object each time.
     """
 
     name: ClassVar[str] = "memory"

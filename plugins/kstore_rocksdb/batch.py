@@ -1,4 +1,4 @@
-"""Batches of the binding, made of rows."""
+"""Make batches of the binding from rows."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["native_batch"]
 
 
 def native_batch(namespaces: Iterable[FamilyNamespace], batch: Iterable[Rows]) -> WriteBatch:
-    """One atomic batch over several families; a :class:`WriteBatch` is spent once written.
+    """One atomic batch for several families; a :class:`WriteBatch` can be written only once.
 
-    ``write`` itself would put everything into the default family: each family is named first.
+    ``write`` puts rows into the default family, unless the batch names another one first.
     """
     native = WriteBatch(raw_mode=True)
     for namespace, rows in zip(namespaces, batch, strict=True):
@@ -26,12 +26,12 @@ def native_batch(namespaces: Iterable[FamilyNamespace], batch: Iterable[Rows]) -
 def _add_rows(native: WriteBatch, namespace: FamilyNamespace, rows: Rows) -> None:
     native.set_default_column_family(namespace.handle)
     for lo, hi in rows.deleted_ranges:
-        if type(lo) is not bytes:  # an empty namespace would not compare it with anything
+        if type(lo) is not bytes:  # an empty namespace compares it with nothing, so it would pass
             raise TypeError(f"a deleted range begins with bytes, not {type(lo).__name__}")
         if hi is None:
             last = namespace.first(lo, reverse=True)
             hi = lo if last is None else last[0] + b"\0"
-        if lo < hi:  # RocksDB logs an inverted range, then fails on it at this and every later open
+        if lo < hi:  # an inverted range gets into RocksDB's log, and each later open fails on it
             native.delete_range(lo, hi, namespace.handle)
     put, delete = native.put, native.delete
     for key, value in zip(rows.keys, rows.values, strict=True):

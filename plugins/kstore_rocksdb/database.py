@@ -1,4 +1,4 @@
-"""An open database: namespaces, atomic batches, snapshots, checkpoints, a true end."""
+"""An open database: namespaces, atomic batches, snapshots, checkpoints, close."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from rocksdict import Checkpoint, DbClosedError, IngestExternalFileOptions, Rdict
 
 from kstore_core.engine import Database, Durability, Rows
-from kstore_core.engine.handles import leak
+from kstore_core.engine.handles import check_droppable, leak
 from kstore_core.engine.paths import check_target
 from kstore_core.errors import UnsupportedError
 from kstore_core.system.interrupts import interruptible, uninterrupted
@@ -36,28 +36,27 @@ from kstore_rocksdb.readonly import copy_scratch
 from kstore_rocksdb.snapshot import RocksDBSnapshot, SnapshotNamespace
 from kstore_rocksdb.stalls import Stalls, is_stall
 
-__all__ = ["DEFAULT", "RocksDBDatabase"]
+__all__ = ["RocksDBDatabase"]
 
-DEFAULT = "default"
 _BUSY_WAIT_S = 0.001
 
 
 class RocksDBDatabase(Database):
-    """One RocksDB directory, or a scratch copy of one that is read-only.
+    """One RocksDB directory, or a scratch copy of a read-only one.
 
-    A lock is held while the set of namespaces or their rows change, so that a snapshot, which is
-    taken family by family, is one moment. Lookups and scans take no lock.
+    Changes of rows or of the set of namespaces hold a lock. So a snapshot, which captures family by
+    family, is consistent. Lookups and scans take no lock.
 
     Parameters
     ----------
     path : Path
-        The directory that the user knows.
+        The database's directory.
     root : Rdict
         The binding's handle, which this object closes.
     scratch : Path or None
-        Where a read-only database was opened.
+        The directory in which a read-only database is really open.
     on_close
-        Called once the files are let go of, but not in a forked child.
+        Called when the files are closed, but not in a forked child.
     """
 
     _is_closed = True
@@ -84,10 +83,10 @@ class RocksDBDatabase(Database):
         self._write_options = write_options(durability)
         self._lock = threading.RLock()
         self._namespaces: dict[str, FamilyNamespace] = {}
-        self._moments: weakref.WeakSet[RocksDBSnapshot | SnapshotNamespace] = weakref.WeakSet()
+        self._snapshots: weakref.WeakSet[RocksDBSnapshot | SnapshotNamespace] = weakref.WeakSet()
         self._scratch = scratch
         self._on_close = on_close
-        self._is_closed = False  # from here on there is something to close
+        self._is_closed = False  # from here on the database must be closed
         for name in families:
             self._adopt(name)
         DATABASES.add(self)
@@ -106,12 +105,12 @@ class RocksDBDatabase(Database):
                 self.close()
 
     def namespaces(self) -> list[str]:
-        """The names that exist."""
+        """The names of the namespaces."""
         self._check()
         return list(self._namespaces)
 
     def namespace(self, name: str) -> FamilyNamespace:
-        """The namespace of this name, made where it is missing and this is not read-only."""
+        """The namespace of this name; a missing one is made, unless the database is read-only."""
         self._check()
         found = self._namespaces.get(name)
         if found is not None:
@@ -132,15 +131,12 @@ class RocksDBDatabase(Database):
         Raises
         ------
         UnsupportedError
-            ``"default"``, which RocksDB cannot drop, or the database is read-only.
+            The namespace is ``"default"``, which RocksDB cannot drop, or the database is read-only.
         KeyError
-            There is none of this name.
+            No namespace has this name.
         """
         self._check(writing=True)
-        if name == DEFAULT:
-            raise UnsupportedError(
-                f"the namespace {DEFAULT!r} cannot be dropped; delete its rows instead"
-            )
+        check_droppable(name)
         with self._lock, uninterrupted():
             self._check()
             namespace = self._namespaces[name]
@@ -150,7 +146,7 @@ class RocksDBDatabase(Database):
             namespace.end(dropped(self.path, name))
 
     def write(self, batch: Mapping[str, Rows]) -> None:
-        """Write to several namespaces, which exist, at once: all of it or nothing."""
+        """Write to several existing namespaces atomically."""
         self._check(writing=True)
         with self._lock, uninterrupted():
             self._check()
@@ -159,7 +155,7 @@ class RocksDBDatabase(Database):
                 with translating("write a batch", self.path):
                     attempt = 0
                     while not self._write_unless_stalled(namespaces, batch.values()):
-                        with interruptible():  # nothing of it was written
+                        with interruptible():  # nothing of the batch was written
                             self._stalls.wait(attempt)
                         attempt += 1
             finally:
@@ -169,7 +165,7 @@ class RocksDBDatabase(Database):
     def load(
         self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]
     ) -> int:
-        """Bulk load strictly ascending rows, by table files where there are many."""
+        """Bulk load strictly ascending rows; many rows are loaded by table files."""
         self._check(writing=True)
         self.namespace(namespace)
         return load(
@@ -182,22 +178,22 @@ class RocksDBDatabase(Database):
         )
 
     def snapshot(self) -> RocksDBSnapshot:
-        """One moment of all namespaces."""
+        """A consistent snapshot of all namespaces."""
         self._check()
         with self._lock, uninterrupted():
             self._check()
             if not self.read_only and self._root.latest_sequence_number() == 0:
                 self._leave_sequence_zero()
-            moments: dict[str, SnapshotNamespace] = {}
+            parts: dict[str, SnapshotNamespace] = {}
             for name, family in self._namespaces.items():
-                moments[name] = family.snapshot()
-            taken = RocksDBSnapshot(moments, closed(self.path))
-            self._moments.update(moments.values())
-            self._moments.add(taken)
+                parts[name] = family.snapshot()
+            taken = RocksDBSnapshot(parts, closed(self.path))
+            self._snapshots.update(parts.values())
+            self._snapshots.add(taken)
             return taken
 
     def checkpoint(self, target: Path) -> None:
-        """A consistent copy in ``target``: table files are linked where the file system can."""
+        """Make a consistent copy in ``target``; table files are hard links if possible."""
         self._check()
         check_target(target)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -210,20 +206,22 @@ class RocksDBDatabase(Database):
                     Checkpoint(self._root).create_checkpoint(str(target))
 
     def sync(self) -> None:
-        """Make all that was written durable against a power cut."""
+        """Make all written rows survive a power cut."""
         self._check()
         with self._lock:
             self._check()
             with translating("sync", self.path):
                 if self._durability == "changelog":
                     self._flush()
-                    for namespace in self._namespaces.values():  # what they pin is on disk now
+                    for namespace in (
+                        self._namespaces.values()
+                    ):  # the rows that idle iterators pin are on disk now
                         namespace.renew()
                 elif not self.read_only:
                     self._root.flush_wal(True)
 
     def close(self) -> None:
-        """Flush, then free iterators, snapshots, families and the database, in this order."""
+        """Flush, then free iterators, snapshots, families and the database in this order."""
         DATABASES.notice_fork()
         failure: Exception | None = None
         with self._lock, uninterrupted():
@@ -233,7 +231,7 @@ class RocksDBDatabase(Database):
                 families = [namespace.native for namespace in self._flush_order()]
                 self._closing = [*families, self._root]
             self._end(closed(self.path))
-            while self._closing:  # one that was interrupted goes on with the next call
+            while self._closing:  # after an interrupt, the next call continues
                 try:
                     _close(self._closing[0], flush=not self.read_only and failure is None)
                 except Exception as error:  # noqa: BLE001
@@ -245,9 +243,9 @@ class RocksDBDatabase(Database):
             reraise(failure, "close", self.path)
 
     def abandon(self) -> None:
-        """After a fork: end everything, free nothing."""
+        """In a forked child: end everything, free nothing."""
         if self._ended is None:
-            self._lock = threading.RLock()  # whoever held it is not in this process
+            self._lock = threading.RLock()  # its holder is not in this process
             leak(self._root)
             self._is_closed = True
             self._end(forked(self.path), leaked=True)
@@ -265,12 +263,12 @@ class RocksDBDatabase(Database):
         self._ended = reason
         for namespace in self._namespaces.values():
             namespace.end(reason, leaked=leaked)
-        for moment in list(self._moments):
-            moment.end(reason, leaked=leaked)
+        for snapshot in list(self._snapshots):
+            snapshot.end(reason, leaked=leaked)
         self._namespaces = {}
 
     def _create(self, name: str) -> None:
-        """Make a family, unless it was made already and nobody has come to know of it."""
+        """Make a family, unless an interrupted call has made it already."""
         try:
             self._root.create_column_family(name, self._options.family(name))
         except Exception as error:
@@ -283,7 +281,7 @@ class RocksDBDatabase(Database):
         self._namespaces[name] = FamilyNamespace(name, self.path, native, handle)
 
     def _flush_order(self) -> list[FamilyNamespace]:
-        """Offsets last: a crash between two flushes leaves them behind the data, never ahead."""
+        """The namespaces, offsets last: a crash between flushes leaves them old, never ahead."""
         return sorted(self._namespaces.values(), key=lambda namespace: namespace.name == OFFSETS)
 
     def _flush(self) -> None:
@@ -302,9 +300,9 @@ class RocksDBDatabase(Database):
         return True
 
     def _leave_sequence_zero(self) -> None:
-        """Write a row again where there are rows but nothing was ever written, only ingested.
+        """Write one row again if all rows were ingested, to advance the sequence number from 0.
 
-        A compaction under a snapshot that was taken at sequence number 0 loses every row.
+        A compaction under a snapshot of the sequence number 0 loses every row.
         """
         for name, namespace in self._namespaces.items():
             row = namespace.first()
@@ -323,9 +321,9 @@ class RocksDBDatabase(Database):
 
 
 def _close(native: Rdict, *, flush: bool) -> None:
-    """Flush and close one handle, waiting for calls of other threads that are still inside it.
+    """Flush and close one handle; wait for calls of other threads in it.
 
-    Closing twice is fine.
+    A second close does nothing.
     """
     try:
         if flush:

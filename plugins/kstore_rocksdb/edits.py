@@ -1,7 +1,7 @@
-"""The edits of a manifest: what each record says, in the format of RocksDB's ``version_edit.h``.
+"""The edits of a manifest, in the format of RocksDB's ``version_edit.h``.
 
-A manifest is a log (``log_format.h``) of edits. Each edit is about one column family, which its
-record names behind the files that it adds and removes, so a record is read whole before it counts.
+A manifest is a log (``log_format.h``) of edits. Each edit changes one column family. Its record
+names the family after the files that it adds and removes, so a record is read whole.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ __all__ = ["HEADER", "Blob", "Edit", "Table", "UnknownEditError", "read_edits", 
 
 _BLOCK = 32_768
 HEADER = 7
-"""How many bytes stand before the content of a record of a log, or of a part of one."""
+"""The number of bytes before the content of a log record, or of a part of one."""
 _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 
-# Tags of fields, by what follows them. All of them up to RocksDB 11 are here.
+# Tags of fields, grouped by their content; complete up to RocksDB 11.
 _COMPARATOR, _LOG_NUMBER, _NEXT_FILE, _CURSOR, _DELETED_FILE = 1, 2, 3, 5, 6
 _LAST_SEQUENCE = 4
 _NUMBERS = (9, 10, 203)
@@ -26,14 +26,14 @@ _FAMILY, _ADD_FAMILY, _DROP_FAMILY = 200, 201, 202
 _GROUP = 300
 _NEW_BLOB, _BLOB_GARBAGE = 400, 401
 _IGNORABLE = 1 << 13
-"""A field whose tag has this bit tells its length, and may be passed over ..."""
+"""A field whose tag has this bit has a length, and may be skipped ..."""
 _OLD_BLOB, _OLD_BLOB_GARBAGE, _OLD_LOG, _OLD_LOG_GONE = (_IGNORABLE + n for n in (2, 3, 4, 5))
-"""... but for these four, which only releases of 2020 have written."""
+"""... except these four, which only releases of 2020 wrote."""
 
 _END_OF_TABLE, _END_OF_BLOB, _END_OF_LOG = 1, 0, 1
 _OLDEST_BLOB, _PATH = 4, 65
 _BLOB_ENDS = 30 + 32
-"""How many bytes the head and the foot of a file of blobs have."""
+"""The size of the head and the foot of a blob file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,11 @@ class Table:
     size : int
         In bytes.
     oldest_blob : int
-        Number of the oldest file of blobs that it refers to; 0 for none.
+        The number of the oldest blob file that it refers to; 0 for none.
     path : int
-        Index of the directory that it lies in; 0 for the database's own.
+        The index of its directory; 0 for the database's own.
     sequence : int
-        The sequence number of all its rows, where they have one, as those that were ingested have.
+        The common sequence number of all its rows, as in an ingested file; else 0.
     """
 
     size: int
@@ -60,14 +60,14 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """A file of large values that lie outside the tables.
+    """A blob file: large values outside the tables.
 
     Attributes
     ----------
     size : int
         In bytes.
     count : int
-        How many values it has.
+        The number of its values.
     """
 
     size: int
@@ -76,32 +76,32 @@ class Blob:
 
 @dataclass(slots=True)
 class Edit:
-    """What one record says.
+    """One edit: the content of a record.
 
     Attributes
     ----------
     family : int
-        Id of the column family that it is about.
+        The id of its column family.
     adds : str or None
-        Name of the family, where the edit adds it.
+        The name of the family, if the edit adds it.
     drops : bool
-        The edit drops the family.
+        True if the edit drops the family.
     next_file : int
-        The least file number that was not given out yet; 0 where the edit does not tell.
+        The next file number; 0 if the edit does not have it.
     log_number : int
-        Of the oldest write-ahead log that the family still needs; 0 where the edit does not tell.
+        The oldest write-ahead log that the family still needs; 0 if the edit does not have it.
     last_sequence : int
-        The last sequence number that was given out; 0 where the edit does not tell.
+        The last used sequence number; 0 if the edit does not have it.
     removed : list of int
-        Numbers of table files.
+        The numbers of removed table files.
     tables : dict of int to Table
-        The new ones.
+        The new table files, by number.
     blobs : dict of int to Blob
-        The new ones.
+        The new blob files, by number.
     garbage : dict of int to int
-        Numbers of files of blobs, and how many of their values are no longer in use.
+        The numbers of blob files, with the number of values that became unused.
     to_come : int
-        How many more edits its group has. Those of a group count together, or not at all.
+        The number of later edits in its group. The edits of a group apply together or not at all.
     """
 
     family: int = 0
@@ -118,11 +118,11 @@ class Edit:
 
 
 class UnknownEditError(Exception):
-    """An edit has a field that is not known here, and must not be passed over."""
+    """An edit has an unknown field that must not be skipped."""
 
 
 def read_edits(data: bytes) -> Iterator[Edit]:
-    """The edits that count, in their order: groups that are not whole are left out.
+    """The edits in their order, without those of an incomplete group.
 
     Raises
     ------
@@ -140,12 +140,12 @@ def read_edits(data: bytes) -> Iterator[Edit]:
 
 
 def records(data: bytes) -> Iterator[bytes]:
-    """The whole records of a log file; RocksDB looks at their checksums.
+    """The whole records of a log file; their checksums are left to RocksDB.
 
     Raises
     ------
     UnknownEditError
-        A record is of a kind that is not known here.
+        A record has an unknown kind.
     """
     at, parts = 0, []
     while len(data) - at >= HEADER:
@@ -188,7 +188,7 @@ class _Fields:
             shift += 7
 
     def text(self) -> bytes:
-        """Bytes behind their length."""
+        """Bytes that follow their length."""
         size = self.number()
         end = self._at + size
         if end > len(self._data):
@@ -198,7 +198,7 @@ class _Fields:
         return found
 
     def custom(self, end: int) -> Iterator[tuple[int, bytes]]:
-        """Tags with their content, until the tag that ends them."""
+        """Tags with their content, up to the tag `end`."""
         while (tag := self.number()) != end:
             yield tag, self.text()
 
@@ -253,7 +253,7 @@ def _read_edit(fields: _Fields) -> Edit:
 
 
 def _read_table(fields: _Fields, tag: int) -> tuple[int, Table]:
-    """The number of a table file, and what is told of it."""
+    """The number of a table file, and its description."""
     path = blob = least = greatest = 0
     fields.number()  # level
     number = fields.number()
@@ -274,7 +274,7 @@ def _read_table(fields: _Fields, tag: int) -> tuple[int, Table]:
 
 
 def _read_blob(fields: _Fields) -> tuple[int, Blob]:
-    """The number of a file of blobs, and what is told of it."""
+    """The number of a blob file, and its description."""
     number, count, size = fields.number(), fields.number(), fields.number()
     fields.text()
     fields.text()  # name and value of its checksum

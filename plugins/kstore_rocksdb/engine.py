@@ -1,4 +1,4 @@
-"""The engine: options, what it can do, and where its databases lie."""
+"""The engine: its options, capabilities and directories."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ _SEGMENT = re.compile(r"[.:-][0-9]+")
 _OURS = (".kstore-", ".kstore.lock")
 
 _DOOMED = ".kstore-dropped~"
-"""Where a child is while it is deleted. No store has such a name, and nothing but segments may be
-beside a segment: Kafka Streams does not open a store that it finds anything else in."""
+"""The directory of children that are being deleted. No store has this name. It is outside the
+store's directory, because Kafka Streams opens no store with anything but segments in it."""
 
 _LONGEST = 255 - len(".1700000000000")
-"""How long the name of a store with children may be: file systems take 255 bytes a directory."""
+"""The longest name of a store with children: a file system allows 255 bytes per name."""
 
 
 class RocksDBEngine(Engine):
-    """Databases in ``<root>/rocksdb/<store>/`` and ``<root>/<store>/<child>/``, as Kafka has them.
+    """Databases in ``<root>/rocksdb/<store>/`` and ``<root>/<store>/<child>/``, as in Kafka.
 
     All of them share one block cache.
     """
@@ -70,14 +70,14 @@ class RocksDBEngine(Engine):
     options: RocksDBOptions
 
     def stores(self, root: Path) -> list[str]:
-        """The directories under ``<root>/rocksdb`` that hold a database, sorted."""
+        """The directories under ``<root>/rocksdb`` that contain a database, sorted."""
         folder = root / _FOLDER
         if not folder.is_dir():
             return []
         return sorted(entry.name for entry in folder.iterdir() if is_database(entry))
 
     def recognises(self, root: Path) -> bool:
-        """Return True if a database, or what is left of one, lies where one of a store does."""
+        """Return True if a store's directory contains a database or remains of one."""
         return any(
             was_database(folder)
             for above in _folders(root)
@@ -93,14 +93,14 @@ class RocksDBEngine(Engine):
         return self.open_directory(path, durability=durability, read_only=read_only)
 
     def file_faults(self, root: Path, store: str, child: str | None = None) -> Iterator[str]:
-        """Files that the manifest does not fit, and a manifest that has lost its end."""
+        """The files that differ from the manifest, and a manifest that has lost its end."""
         path = store_path(root, _FOLDER, store) if child is None else _child(root, store, child)
         return iter(file_faults(path) if is_database(path) else ())
 
     def parents(self, root: Path) -> list[str]:
-        """The directories under ``<root>`` that hold segments, or nothing yet, sorted.
+        """The directories under ``<root>`` that contain segments, or are empty, sorted.
 
-        Kafka Streams, too, makes the directory when a store is opened.
+        Like kstore, Kafka Streams makes the directory when it opens a store.
         """
         if not root.is_dir():
             return []
@@ -108,7 +108,7 @@ class RocksDBEngine(Engine):
             return sorted(
                 entry.name
                 for entry in entries
-                if _leads_to_directory(entry)
+                if _is_directory(entry)
                 and entry.name not in (_FOLDER, _DOOMED)
                 and _is_parent(root, Path(entry))
             )
@@ -132,12 +132,12 @@ class RocksDBEngine(Engine):
         return True
 
     def children(self, root: Path, store: str) -> list[str]:
-        """The directories under ``<root>/<store>``, where Kafka has a store's segments, sorted.
+        """The directories under ``<root>/<store>``, Kafka's place for segments, sorted.
 
         Raises
         ------
         SpecError
-            No store of this name can have any.
+            No store of this name can have children.
         """
         folder = _parent(root, store)
         if not folder.is_dir():
@@ -147,7 +147,7 @@ class RocksDBEngine(Engine):
         except PermissionError as error:
             raise EngineError(
                 f"the directory {folder} of the segments of {store!r} may not be read: {error}; "
-                "run this as a user who may, or give this one the right"
+                "run this as a user who may read it, or give this user the right"
             ) from error
 
     def open_child(
@@ -164,13 +164,13 @@ class RocksDBEngine(Engine):
         return self.open_directory(path, durability=durability, read_only=read_only)
 
     def drop_child(self, root: Path, store: str, child: str) -> None:
-        """Delete ``<root>/<store>/<child>``, elsewhere so that no half of it is left there."""
+        """Delete ``<root>/<store>/<child>``; it is moved first, so that no part stays there."""
         path = _child(root, store, child)
         if not path.is_dir():
             raise KeyError(child)
         with uninterrupted(), locks.claim(path):
             doomed = root / _DOOMED
-            shutil.rmtree(doomed, ignore_errors=True)  # of a process that was killed meanwhile
+            shutil.rmtree(doomed, ignore_errors=True)  # left by a process that was killed
             doomed.mkdir(exist_ok=True)
             path.rename(doomed / child)
             shutil.rmtree(doomed)
@@ -188,9 +188,9 @@ class RocksDBEngine(Engine):
     def open_directory(
         self, path: Path, *, durability: Durability = "process", read_only: bool = False
     ) -> RocksDBDatabase:
-        """Open the database in ``path`` itself, which is how a segment of a window store is found.
+        """Open the database in the directory ``path`` itself, such as a segment.
 
-        Raises what :meth:`open` raises.
+        It raises the errors of :meth:`open`.
         """
         check_durability(durability)
         opener = open_for_reading if read_only else open_for_writing
@@ -205,25 +205,25 @@ class RocksDBEngine(Engine):
 
 
 def _folders(folder: Path) -> list[Path]:
-    """The directories in a directory; none where it is missing, or may not be read."""
+    """The directories in a directory; none if it is missing or may not be read."""
     try:
         with os.scandir(folder) as entries:
-            return [Path(entry) for entry in entries if _leads_to_directory(entry)]
+            return [Path(entry) for entry in entries if _is_directory(entry)]
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return []
 
 
-def _leads_to_directory(entry: os.DirEntry[str]) -> bool:
+def _is_directory(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # links that lead in circles
+    except OSError:  # links in a circle
         return False
 
 
 def _is_parent(root: Path, folder: Path) -> bool:
-    """Whether a directory is a store's with segments: by its databases, by their names, or empty.
+    """Return True if a directory belongs to a store with segments: it has some, or is empty.
 
-    A segment whose making was interrupted has the name only.
+    A segment is a database, or a directory with a segment's name: its creation was interrupted.
     """
     try:
         is_empty = True
@@ -233,8 +233,8 @@ def _is_parent(root: Path, folder: Path) -> bool:
             if is_database(entry) or (of_store and entry.is_dir()):
                 return True
     except PermissionError:
-        return True  # nobody can say that it does not; who looks into it is told
-    # Of no store is kstore's own scratch, and what lies beside a store of this name.
+        return True  # it may be one; `children` raises a clear error for it
+    # Excluded: kstore's own directories, and those named like a store without segments.
     ours = folder.name.startswith(_OURS) or is_database(root / _FOLDER / folder.name)
     return is_empty and not ours
 
@@ -242,14 +242,14 @@ def _is_parent(root: Path, folder: Path) -> bool:
 def _parent(root: Path, store: str) -> Path:
     if store == _FOLDER:
         raise SpecError(
-            f"a store of segments cannot be named {store!r}: {root / store} is where the stores "
-            "without segments lie. Give it another name"
+            f"a store with segments cannot be named {store!r}: {root / store} contains the stores "
+            "without segments. Use another name"
         )
     if len(store) > _LONGEST:
         raise SpecError(
-            f"a store of segments has a name of at most {_LONGEST} characters, for a directory is "
-            f"named by it and by when the segment begins; {store!r} has {len(store)}. Give it a "
-            "shorter one"
+            f"the name of a store with segments must have at most {_LONGEST} characters, because "
+            f"the names of its directories add a time; {store!r} has {len(store)}. Use a shorter "
+            "name"
         )
     return store_path(root, "", store)
 

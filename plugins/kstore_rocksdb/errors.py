@@ -1,6 +1,6 @@
-"""The one place where errors of the binding become errors of kstore.
+"""Translate errors of the binding into errors of kstore.
 
-The binding raises bare ``Exception`` for nearly everything, so the text decides.
+The binding raises bare ``Exception`` for nearly every error, so the text decides.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from rocksdict import DbClosedError
 
 from kstore_core.engine import handles
-from kstore_core.engine.handles import Reason, Translating
+from kstore_core.engine.handles import Reason, Translating, holder_name
 from kstore_core.errors import (
     CorruptionError,
     EngineError,
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 _SCRATCH = re.compile(r"\S*/kstore-read-[a-z0-9_]{8}\b")
-"""Where a database is opened for reading; nobody knows that directory, and it is gone soon."""
+"""A scratch directory of a read-only database: messages name the database's own directory."""
 
 _SEGMENT = re.compile(r"[.:-][0-9]+")
 
@@ -52,14 +52,14 @@ _LOCKED = ("lock hold by current process", "While lock file")
 
 
 def translate(error: Exception, action: str, path: Path) -> Exception:
-    """The error that a native one means; an error that is kstore's own is passed through.
+    """The kstore error that a native one means; a kstore error is returned unchanged.
 
     Parameters
     ----------
     error : Exception
-        What the binding raised.
+        The error of the binding.
     action : str
-        What was being done, after "cannot": ``"scan 'offsets'"``.
+        The failed action, to follow "cannot": ``"scan 'offsets'"``.
     path : Path
         The database's directory.
     """
@@ -112,30 +112,26 @@ dropped = partial(handles.dropped, "rocksdb")
 
 
 def exists_already(error: BaseException) -> bool:
-    """Whether a native error means that there is a column family of this name."""
+    """Return True if a native error means that the column family exists."""
     return "Column family already exists" in str(error)
 
 
 def is_locked(error: BaseException) -> bool:
-    """Whether a native error means that somebody holds the lock."""
+    """Return True if a native error means that the lock is held."""
     return any(mark in str(error) for mark in _LOCKED)
 
 
 def locked(path: Path, pid: int | None) -> EngineLockedError:
-    """The error for a directory that somebody holds, this process included."""
-    if pid == os.getpid():
-        holder = f"this process ({pid}) through another handle"
-    else:
-        holder = "another process" if pid is None else f"process {pid}"
+    """The error for a directory that a process, perhaps this one, has locked."""
     return EngineLockedError(
-        f"rocksdb database {path} is open for writing by {holder}; one handle at a time may write. "
-        "Close it there, or open it with read_only=True",
+        f"rocksdb database {path} is open for writing by {holder_name(pid)}; one handle at a "
+        "time may write. Close it there, or open it with read_only=True",
         pid=pid,
     )
 
 
 def forked(path: Path) -> Reason:
-    """For handles that a fork carried into a child process."""
+    """The reason of handles that a forked child has inherited."""
     return lambda: ForkedHandleError(
         f"rocksdb database {path} was opened before this process ({os.getpid()}) was forked off, "
         "and RocksDB does not survive a fork. Open databases in the child only, and start it with "
@@ -144,8 +140,8 @@ def forked(path: Path) -> Reason:
 
 
 def inspect_command(path: Path) -> str:
-    """The command that looks at the state directory of a database in ``<it>/rocksdb/<store>``, or
-    of a segment ``<it>/<store>/<store>.<start>``."""
+    """The command that inspects the state directory ``root`` of a database ``root/rocksdb/<store>``
+    or of a segment ``root/<store>/<store>.<start>``."""
     folder = path.parent.name
     inside = folder == "rocksdb" or (
         path.name.startswith(folder) and _SEGMENT.fullmatch(path.name, len(folder))

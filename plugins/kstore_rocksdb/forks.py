@@ -1,8 +1,8 @@
 """The open databases of this process: closed when it exits, abandoned after a fork.
 
-RocksDB does not survive a fork: a child has the handles but none of the background threads, so
-flushing and closing hang, and writes are lost silently. A forked child therefore frees no native
-object, not even when Python collects the owner.
+RocksDB does not survive a fork: a child has the handles but no background threads, so flushing and
+closing hang, and writes are lost silently. Therefore a forked child frees no native object, not
+even when Python collects the owner.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def begin() -> None:
     Raises
     ------
     ForkedHandleError
-        A process that this one was forked from has opened one: RocksDB's threads are missing.
+        A parent of this forked process has opened a database: RocksDB's threads are missing here.
     """
     global _used
     DATABASES.notice_fork()
@@ -42,9 +42,9 @@ def begin() -> None:
 
 @DATABASES.after_fork
 def _inherit() -> None:
-    """Make ``exit`` call ``_exit`` first: RocksDB's destructors join threads that are not here.
+    """Make ``exit`` call ``_exit`` first: RocksDB's destructors join threads that a child lacks.
 
-    Without it the child would end by SIGSEGV, even where all databases were closed before the fork.
+    Otherwise the child would end by SIGSEGV, even if all databases were closed before the fork.
     """
     global _inherited
     _inherited = _inherited or _used

@@ -1,4 +1,4 @@
-"""Bulk load: table files written aside and moved in at once, or batches where there is little."""
+"""Bulk load: table files that are ingested at once, or batches for few rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kstore_rocksdb.errors import translating
 __all__ = ["clean_up", "load"]
 
 FILES_FROM_ROWS = 30_000
-"""Fewer rows than this are faster in batches: a table file costs a sync and a flush."""
+"""The least number of rows for table files: each costs a sync and a flush."""
 
 _BATCH_ROWS = 10_000
 _FILE_BYTES = 64 * 1024 * 1024
@@ -34,22 +34,22 @@ def load(
     ingest: Callable[[list[str]], None],
     guard: translating,
 ) -> int:
-    """Load strictly ascending rows; returns how many.
+    """Load strictly ascending rows; returns their number.
 
-    Nothing is written before the last chunk has been seen, so a key out of order leaves all as it
-    was. In batches it is not atomic, in files it is.
+    Nothing is written before the last chunk was checked, so a key out of order leaves the database
+    unchanged. A load by files is atomic; a load by batches is not.
 
     Parameters
     ----------
     options : Options
-        Those of the column family, for the files.
+        The options of the column family, for the files.
     directory : Path
-        Where a folder for the files is made for the time being: on the database's file system, so
-        that they can be moved in.
+        The parent of a temporary directory for the files. It must be on the database's file system,
+        so that the files can be moved.
     write, ingest
-        Write one batch; move files in.
+        Write one batch; ingest files.
     guard : translating
-        Explains native errors.
+        Translates native errors.
 
     Raises
     ------
@@ -86,13 +86,13 @@ def load(
 
 
 def clean_up(directory: Path) -> None:
-    """Remove what a load left behind whose process was killed."""
+    """Remove the temporary directories of killed loads."""
     for aside in directory.glob(_PREFIX + "*"):
         shutil.rmtree(aside, ignore_errors=True)
 
 
 class TableFiles:
-    """Ascending rows in table files, one after the other."""
+    """A writer of ascending rows to a sequence of table files."""
 
     def __init__(self, directory: Path, options: Options, guard: translating) -> None:
         self.rows = 0
@@ -103,7 +103,7 @@ class TableFiles:
         self._writer: SstFileWriter | None = None
 
     def add(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        """Append rows; a file that has become large enough is closed behind them."""
+        """Append rows; a file that is large enough is closed after them."""
         with self._guard:
             for start in range(0, len(keys), _BATCH_ROWS):
                 stop = start + _BATCH_ROWS
@@ -115,7 +115,7 @@ class TableFiles:
         self.rows += len(keys)
 
     def finish(self) -> list[str]:
-        """Close the last file; returns the paths of all."""
+        """Close the last file; returns the paths of all files."""
         with self._guard:
             self._close()
         return self._paths
@@ -133,7 +133,7 @@ class TableFiles:
 
 
 def _ascending(chunks: Chunks) -> Iterable[tuple[Sequence[bytes], Sequence[bytes]]]:
-    """The chunks that hold rows, each checked before it is passed on."""
+    """The chunks that are not empty; each is checked before it is yielded."""
     last: bytes | None = None
     for keys, values in chunks:
         if len(keys) != len(values):

@@ -1,7 +1,7 @@
-"""Who holds a database: handles of this process by a claim, other processes by the kernel's list.
+"""The holder of a database: claims for this process, the kernel's list of locks for others.
 
-RocksDB holds its ``LOCK`` file by a POSIX record lock. Such a lock is gone as soon as the process
-closes *any* descriptor of the file, so nothing here, or elsewhere in this package, opens it.
+RocksDB holds its ``LOCK`` file by a POSIX record lock. Such a lock is lost when the process closes
+*any* descriptor of the file, so no code of this package opens it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Claim", "claim", "forget"]
 
 
 class Claim:
-    """The reservation of one handle, released when the handle is collected."""
+    """The reservation of a path by one handle, released when the handle is collected."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -29,23 +29,23 @@ class Claim:
         self.release()
 
     def release(self) -> None:
-        """Let another handle have it. Releasing twice is fine."""
+        """Release the claim. A second release does nothing."""
         with _guard:
             if _claims.get(self._name) is self:
                 del _claims[self._name]
 
 
 _claims: WeakValueDictionary[str, Claim] = WeakValueDictionary()
-_guard = threading.RLock()  # the collector may end a claim while it is held
+_guard = threading.RLock()  # reentrant: the garbage collector may end a claim meanwhile
 
 
 def claim(path: Path) -> Claim:
-    """Reserve ``path`` for one handle of this process, for as long as the claim is not released.
+    """Reserve ``path`` for one handle of this process, until the claim is released.
 
     Raises
     ------
     EngineLockedError
-        Another handle of this process has it, or another process holds the lock file.
+        Another handle of this process has claimed it, or another process holds the lock file.
     """
     name = os.path.realpath(path)
     with _guard:
@@ -59,16 +59,16 @@ def claim(path: Path) -> Claim:
 
 
 def forget() -> None:
-    """Drop all claims and the guard: they belong to the process that this one was forked from."""
+    """In a forked child: drop all claims and the guard, which belong to its parent."""
     global _guard
     _guard = threading.RLock()
     _claims.clear()
 
 
 def _holder(lock_file: Path) -> tuple[bool, int | None]:
-    """Return whether a process holds ``lock_file``, and its pid where the kernel gives it.
+    """True if a process holds ``lock_file``; and its pid, if the kernel lists it.
 
-    Without ``/proc`` RocksDB finds out when it tries to lock.
+    Without ``/proc`` the result is False, and RocksDB detects the holder when it locks.
     """
     try:
         return lock_holder(lock_file.stat(), "POSIX")

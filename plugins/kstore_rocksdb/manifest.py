@@ -1,17 +1,17 @@
-"""What a manifest says, and whether it has lost its end.
+"""Read a manifest, and detect one that has lost its end.
 
-A manifest that is cut reads as an older one that is sound: RocksDB takes it, forgets the files and
-the column families that came later, brings back those that were dropped later, and removes files,
-all without a word. But what was lost was about something that is still there:
+A truncated manifest looks like a valid older one. RocksDB accepts it without an error: it loses the
+files and column families that were added later, restores those that were dropped later, and removes
+files. But other files still show what the manifest has lost:
 
-* the options file, which is written after each change of the column families, names them;
-* table files that the manifest has never heard of hold what was in a write-ahead log, which is kept
-  until the manifest has them: they belong to a flush that was interrupted if the log is there, and
-  to one that was forgotten if it is not.
+* The options file, which is written after each change of the column families, names them.
+* A flush writes the rows of a write-ahead log to table files, and the log stays until the manifest
+  has them. So for table files that are not in the manifest, either the log exists and the flush was
+  interrupted, or the log is gone and the manifest has lost the flush.
 
-All files of a database take their numbers from one counter, which a change of the families notes in
-the manifest. So numbers tell whether an options file was written before the change or after it, and
-whether a table file was begun before a family was dropped, and may be what is left of that family.
+All files of a database get their numbers from one counter, and each change of the families records
+the counter in the manifest. So the numbers show if an options file is older than a change. They
+also show if a table file was begun before a family was dropped, and so may belong to that family.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ _DEFAULT = 0
 
 @dataclass(slots=True)
 class Family:
-    """A column family that is there.
+    """A column family that exists.
 
     Attributes
     ----------
     name : str
     since : int
-        Options files of this number and above were written when it was there.
+        Options files with this number or a greater one were written when it existed.
     tables : dict of int to Table
-        Those in use.
+        The table files in use.
     blobs : dict of int to Blob
-        All that were ever added.
+        All blob files that were ever added.
     garbage : dict of int to int
-        How many values of each are no longer in use.
+        The number of unused values of each blob file.
     """
 
     name: str
@@ -61,12 +61,12 @@ class Family:
     garbage: dict[int, int] = field(default_factory=dict)
 
     def files(self) -> Iterator[tuple[str, int]]:
-        """Names of the files in use that lie in the database's directory, and their sizes."""
+        """The names and sizes of the files in use in the database's directory."""
         for number, table in self.tables.items():
             if not table.path:
                 yield f"{number:06d}.sst", table.size
         linked = {table.oldest_blob for table in self.tables.values()} & self.blobs.keys()
-        for number, blob in self.blobs.items():  # none is said to go
+        for number, blob in self.blobs.items():  # no edit removes a blob file
             in_use = number in linked or self.garbage.get(number, 0) < blob.count
             if in_use and number >= min(linked, default=number + 1):
                 yield f"{number:06d}.blob", blob.size
@@ -74,24 +74,24 @@ class Family:
 
 @dataclass(slots=True)
 class Manifest:
-    """What its edits say together.
+    """The result of a manifest's edits.
 
     Attributes
     ----------
     number : int
-        Of the file.
+        The number of the manifest file.
     families : dict of int to Family
-        Those that are there, by their ids, which are never given twice.
+        The existing families by their ids, which are never used again.
     dropped : dict of str to int
-        Names of families that were dropped, and the least file number that was not given out then.
+        The names of dropped families, with the next file number at that time.
     files : set of int
-        The numbers of table files that it knew at some time.
+        The numbers of all table files that it has ever listed.
     log_number : int
-        Of the newest write-ahead log that it knows; it is needed until a later edit.
+        The number of the newest write-ahead log in it, which is needed until a later edit.
     last_sequence : int
-        The last sequence number that was given out before the last edit.
+        The last sequence number that was used before the last edit.
     ingested : set of int
-        Sequence numbers of table files that were ingested, which no write-ahead log has.
+        The sequence numbers of ingested table files, which no write-ahead log has.
     """
 
     number: int
@@ -106,12 +106,12 @@ class Manifest:
         self.families.setdefault(_DEFAULT, Family("default", self.number))
 
     def apply(self, edit: Edit) -> None:
-        """Take in an edit."""
+        """Apply an edit."""
         self.log_number = max(self.log_number, edit.log_number)
         self.last_sequence = max(self.last_sequence, edit.last_sequence)
         self.ingested |= {table.sequence for table in edit.tables.values()}
         if edit.adds is not None:
-            # The families that a manifest begins with are older than itself.
+            # The families at the begin of a manifest are older than the manifest.
             self.families[edit.family] = Family(edit.adds, edit.next_file or self.number)
         elif edit.drops:
             gone = self.families.pop(edit.family, None)
@@ -120,10 +120,10 @@ class Manifest:
             return
         family = self.families.get(edit.family)
         if family is None:
-            raise UnknownEditError(f"an edit of the family {edit.family}, which is not there")
+            raise UnknownEditError(f"an edit of the family {edit.family}, which does not exist")
         for number in edit.removed:
             family.tables.pop(number, None)
-        family.tables |= edit.tables  # one that moves to another level is removed and added
+        family.tables |= edit.tables  # a table that moves to another level is removed and added
         self.files |= edit.tables.keys()
         family.blobs |= edit.blobs
         for number, count in edit.garbage.items():
@@ -131,7 +131,7 @@ class Manifest:
 
     @property
     def live(self) -> dict[str, int]:
-        """The files in use, by name, and how many bytes each has."""
+        """The files in use by name, with their sizes in bytes."""
         return {name: size for one in self.families.values() for name, size in one.files()}
 
 
@@ -149,19 +149,19 @@ def check_manifest(path: Path) -> None:
         if lost:
             raise CorruptionError(
                 f"rocksdb database {path}: MANIFEST-{manifest.number:06d} has lost its end: "
-                f"{lost}. Opened so, it would drop rows without a word. Nothing was changed: put "
+                f"{lost}. Opening it would lose rows without an error. Nothing was changed: put "
                 "the file back from a copy, or restore the store from its changelog. See what of "
                 f"the others can be read with: {inspect_command(path)}"
             )
 
 
 def file_faults(path: Path) -> list[str]:
-    """What is wrong with a database's files by what its manifest says, without opening it."""
-    with suppress(FileNotFoundError):  # it is dropped meanwhile
+    """The faults of a database's files, by its manifest; the database is not opened."""
+    with suppress(FileNotFoundError):  # it was dropped meanwhile
         for _ in range(_ATTEMPTS):
             before = moment(path)
             faults = [*_file_faults(path)]
-            if not faults or moment(path) == before:  # or a writer has replaced files meanwhile
+            if not faults or moment(path) == before:  # else a writer has replaced files meanwhile
                 return faults
     return []
 
@@ -173,9 +173,7 @@ def _file_faults(path: Path) -> Iterator[str]:
     except CorruptionError as error:
         yield str(error)
         return
-    except (
-        UnknownEditError
-    ):  # of a newer RocksDB; the one that opens the database knows, or refuses
+    except UnknownEditError:  # of a newer RocksDB: opening the database with this one reports it
         return
     except (OSError, ValueError, IndexError) as error:
         yield f"its manifest cannot be read: {error!r}"
@@ -185,11 +183,11 @@ def _file_faults(path: Path) -> Iterator[str]:
         there = file.stat().st_size if file.is_file() else None
         if there != size:
             found = "is missing" if there is None else f"has {there} bytes"
-            yield f"{name} {found}, and is to have {size}"
+            yield f"{name} {found}, but must have {size} bytes"
 
 
 def read_manifest(path: Path) -> Manifest:
-    """What the current manifest of a directory says."""
+    """Read the current manifest of a directory."""
     name = (path / "CURRENT").read_text().strip()
     manifest = Manifest(int(name.removeprefix("MANIFEST-")))
     for edit in read_edits((path / name).read_bytes()):
@@ -198,9 +196,9 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def _lost_families(path: Path, names: list[str], manifest: Manifest) -> str:
-    """Families of which a later options file tells something else; empty where there are none."""
+    """The fault if a later options file contradicts the families; empty if none does."""
     known = {family.name: family.since for family in manifest.families.values()}
-    for options in sorted(filter(_OPTIONS.fullmatch, names)):  # the newest two are kept
+    for options in sorted(filter(_OPTIONS.fullmatch, names)):  # RocksDB keeps the newest two
         number = int(options.removeprefix("OPTIONS-"))
         if number < manifest.number:
             continue
@@ -208,10 +206,10 @@ def _lost_families(path: Path, names: list[str], manifest: Manifest) -> str:
         named = {_ESCAPED.sub(r"\1", name) for name in _FAMILY.findall(text)}
         lost = {name for name in named - {*known} if number >= manifest.dropped.get(name, 0)}
         if lost:
-            return f"{options} knows of {_listed(lost)}"
+            return f"{options} has {_listed(lost)}"
         gone = {name for name, since in known.items() if number >= since} - named
         if gone and _is_whole(text):
-            return f"{options} knows that {_listed(gone)} was dropped"
+            return f"{options} shows that {_listed(gone)} was dropped"
     return ""
 
 
@@ -220,23 +218,23 @@ def _listed(names: set[str]) -> str:
 
 
 def _is_whole(options: str) -> bool:
-    """Whether an options file has its end: what it tells of each family ends in the same way."""
+    """Return True if an options file is complete: all its families end with the same option."""
     _, *families = _FAMILY.split(options)[::2]
     ends = {family.rstrip().rpartition("\n")[2].partition("=")[0] for family in families}
     return len(ends) == 1 and options.endswith("\n")
 
 
 def _lost_files(names: list[str], manifest: Manifest) -> str:
-    """Table files that stand for a log that is gone; empty where there are none."""
-    # What a dropped family was about to write counts for nothing, its log and its files alike.
+    """The fault if table files have lost both their log and their edit; empty if none has."""
+    # The log and the files of a dropped family are ignored.
     begun = max(manifest.log_number + 1, manifest.number + 1, *manifest.dropped.values(), 0)
     lost = sorted(n for n in _numbers(names, "sst") - manifest.files if n >= begun)
-    # The log that was begun last as far as it knows: by a flush, or before it was made itself.
+    # The numbers of the last log in the manifest: from its last flush, or older than itself.
     logs = range(manifest.log_number, max(manifest.log_number + 1, manifest.number))
     if not lost or not _numbers(names, "log").isdisjoint(logs):
         return ""
     files = ", ".join(f"{number:06d}.sst" for number in lost)
-    return f"it does not know {files}, and the log that has the same rows is gone"
+    return f"it does not list {files}, and the log with the same rows is gone"
 
 
 def _numbers(names: list[str], kind: str) -> set[int]:

@@ -29,18 +29,18 @@ from kstore_rocksdb.snapshot import SnapshotNamespace
 __all__ = ["FamilyNamespace"]
 
 _LARGEST_COUNT = 2**63 - 1
-_LONG_WAYS = 16
-"""How many starts make an iterator of their own after one that had to."""
+_OWN_ITERATORS = 16
+"""The number of starts that skip the idle iterator after one for which it was of no use."""
 
 Call = Callable[[Any], Any]
 Replace = Callable[[Call], None]
 
 
 def guarded(call: Call, on_error: Callable[[Exception], Any]) -> tuple[Call, Replace]:
-    """``call`` at the cost of one Python frame, and the means to put another in its place.
+    """A lookup by ``call`` at the cost of one Python frame, and a function that replaces ``call``.
 
-    Whoever bound the result long ago meets the replacement too: a lookup after close, or in a
-    forked child, has no check to pay for and none to escape.
+    The replacement also affects callers that hold the lookup. So a lookup after a close, or in a
+    forked child, raises, and no lookup pays for a check.
     """
 
     def lookup(argument: Any) -> Any:
@@ -62,19 +62,19 @@ class FamilyNamespace(Reader):
     Attributes
     ----------
     native : Rdict
-        The binding's handle of the family, for all but batches.
+        The binding's handle of the family, for everything except batches.
     handle : ColumnFamily
-        Its handle in a batch.
+        The binding's handle for batches.
 
-    A batch written through the handle of a dropped family breaks the database, so after
-    :meth:`end` neither handle can be had any more.
+    A batch written through the handle of a dropped family breaks the database, so both handles
+    raise after :meth:`end`.
     """
 
     def __init__(self, name: str, path: Path, native: Rdict, handle: ColumnFamily) -> None:
         super().__init__(name, path)
         self._iterate: Callable[..., Any] = native.iter
         self._idle: list[RdictIter] = []
-        self._long_ways = 0
+        self._own_iterators = 0
         self._native: Rdict | None = native
         self._handle: ColumnFamily | None = handle
         failed = partial(reraise, action=f"read from {name!r}", path=path)
@@ -105,22 +105,24 @@ class FamilyNamespace(Reader):
             raise self.scan_failed(error) from error
         except BaseException as interrupt:
             native = None
-            clear_frames(interrupt.__traceback__)  # or who keeps it would keep the LOCK
+            clear_frames(
+                interrupt.__traceback__
+            )  # else a reference to the exception would keep the LOCK
             raise
 
     def start(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> tuple[Chunk | None, Iterator[Chunk] | None]:
-        """The first chunk of a scan, and a scan of what follows it, or None."""
+        """The first chunk of a scan, and a scan of the rest, or None."""
         if self._ended is not None:
             raise self._ended()
-        if self._long_ways:
-            self._long_ways -= 1
+        if self._own_iterators:
+            self._own_iterators -= 1
         elif lo is not None and hi is not None and not reverse:
             begun = self._start_at_once(lo, hi)
             if begun is not None:
                 return begun
-            self._long_ways = _LONG_WAYS
+            self._own_iterators = _OWN_ITERATORS
         keys: list[bytes] = []
         values: list[bytes] = []
         native = None
@@ -137,7 +139,7 @@ class FamilyNamespace(Reader):
                 return (keys, values), FamilyScan(self, native, options, lo, reverse, size)
             return (keys, values) if keys else None, None
         except Exception:  # noqa: BLE001
-            # A scan meets the same fault, behind the rows before it, and explains it.
+            # A scan fails at the same place, after the rows before it, and translates the error.
             return super().start(lo, hi, reverse=reverse)
         except BaseException as interrupt:
             native = None
@@ -145,11 +147,10 @@ class FamilyNamespace(Reader):
             raise
 
     def _start_at_once(self, lo: bytes, hi: bytes) -> tuple[Chunk | None, None] | None:
-        """A scan that ends within its first chunk; None where that cannot be told at once.
+        """The start of a scan that ends within its first chunk; None if it may not.
 
-        By an iterator that an earlier one has left, which costs half of such a scan to make. A
-        write puts another list in the place of the one that it was taken from, so an iterator of
-        before the write is not found again.
+        It uses the idle iterator of an earlier call: to make one is half the cost of such a scan. A
+        write replaces the list of idle iterators, so none from before the write is used.
         """
         idle = self._idle
         keys: list[bytes] = []
@@ -164,14 +165,14 @@ class FamilyNamespace(Reader):
                 idle.append(native)
             return (keys, values) if keys else None, None
         except Exception:  # noqa: BLE001
-            return None  # the long way meets the same fault, or goes past what was deleted
+            return None  # a new iterator fails too, or skips the deleted rows
         except BaseException as interrupt:
             native, idle = None, []
             clear_frames(interrupt.__traceback__)
             raise
 
     def renew(self) -> None:
-        """Read from now on what has been written."""
+        """Drop idle iterators, so that new reads see the last write."""
         self._idle = []
 
     @property
@@ -190,14 +191,14 @@ class FamilyNamespace(Reader):
         return self._refuse() if self._handle is None else self._handle
 
     def approximate_count(self) -> int:
-        """RocksDB's estimate, which counts a row again for each time it was written or deleted."""
+        """RocksDB's estimate, which counts each write and each delete of a row."""
         self.check()
         with translating(f"count {self.name!r}", self._path):
             count = self.native.property_int_value("rocksdb.estimate-num-keys")
         return min(count or 0, _LARGEST_COUNT)
 
     def snapshot(self) -> SnapshotNamespace:
-        """This family as it is now."""
+        """A snapshot of this family."""
         native = self.native
         with translating(f"take a snapshot of {self.name!r}", self._path):
             return SnapshotNamespace(
@@ -205,7 +206,7 @@ class FamilyNamespace(Reader):
             )
 
     def end(self, reason: Reason, *, leaked: bool = False) -> None:
-        """End scans and lookups and let go of the handles, without closing them."""
+        """End scans and lookups, and drop the handles without closing them."""
         if leaked:
             for native in (self._native, self._handle, *self._idle):
                 leak(native)

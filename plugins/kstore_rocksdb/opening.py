@@ -1,4 +1,4 @@
-"""Opening a directory: for writing, one handle a path and process; for reading, any number."""
+"""Open a directory: for writing by one handle, for reading by any number."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from pathlib import Path
 from rocksdict import AccessType, Cache, Rdict
 
 from kstore_core.engine import Durability
+from kstore_core.engine.handles import DEFAULT
 from kstore_core.errors import CorruptionError
 from kstore_core.system.directories import sync_directory
 from kstore_core.system.interrupts import uninterrupted
 from kstore_core.system.scratch import Scratch
 from kstore_rocksdb import forks, locks
-from kstore_rocksdb.database import DEFAULT, RocksDBDatabase
+from kstore_rocksdb.database import RocksDBDatabase
 from kstore_rocksdb.errors import is_locked, reraise, translating
 from kstore_rocksdb.loading import clean_up
 from kstore_rocksdb.manifest import check_manifest
@@ -30,12 +31,12 @@ _CURRENT = "CURRENT"
 
 
 def is_database(path: Path) -> bool:
-    """Whether RocksDB has made a database of this directory: it then has a ``CURRENT`` file."""
+    """Return True if the directory is a RocksDB database: it has a ``CURRENT`` file."""
     return (path / _CURRENT).is_file()
 
 
 def was_database(path: Path) -> bool:
-    """Whether there is a database in this directory, or files of one that has lost ``CURRENT``."""
+    """Return True if the directory is a database, or has files of one without ``CURRENT``."""
     if is_database(path):
         return True
     try:
@@ -49,14 +50,14 @@ def was_database(path: Path) -> bool:
 def open_for_writing(
     path: Path, options: RocksDBOptions, cache: Cache, durability: Durability
 ) -> RocksDBDatabase:
-    """Open the database in ``path``, made where it is missing. A failure leaves nothing new behind.
+    """Open the database in ``path``; a missing one is made. A failure leaves nothing new behind.
 
     Raises
     ------
     EngineLockedError
-        Another process or handle has it open for writing.
+        Another process or handle has the database open for writing.
     CorruptionError
-        Its files cannot be trusted, or ``CURRENT`` is missing beside files that hold rows.
+        Its files are damaged, or ``CURRENT`` is missing beside files with rows.
     """
     forks.begin()
     claimed = locks.claim(path)
@@ -72,7 +73,7 @@ def open_for_writing(
             set_aside(path)
             native = NativeOptions(options, cache)
             root, families = _open(path, native, AccessType.read_write())
-            if durability == "power":  # RocksDB sees to what is in the directory
+            if durability == "power":  # RocksDB itself syncs the content of the directory
                 for folder in (path.parent, path.parent.parent):
                     sync_directory(folder)
             database = RocksDBDatabase(
@@ -84,7 +85,7 @@ def open_for_writing(
         elif root is not None:
             root.close()
         claimed.release()
-        if not is_locked(error):  # or it is another process that is making this database
+        if not is_locked(error):  # else another process is making this database
             _remove(path, made)
         if isinstance(error, Exception):
             reraise(error, "open it", path)
@@ -95,14 +96,14 @@ def open_for_writing(
 def open_for_reading(
     path: Path, options: RocksDBOptions, cache: Cache, durability: Durability
 ) -> RocksDBDatabase:
-    """Open the database in ``path`` as it is now, writing nothing there.
+    """Open the present state of the database in ``path``; nothing is written there.
 
     Raises
     ------
     FileNotFoundError
-        There is no database, or it is dropped meanwhile.
+        There is no database, or it was dropped meanwhile.
     CorruptionError
-        Its files cannot be trusted, or ``CURRENT`` is missing beside files that hold rows.
+        Its files are damaged, or ``CURRENT`` is missing beside files with rows.
     """
     forks.begin()
     if not is_database(path):
@@ -132,7 +133,7 @@ def open_for_reading(
     except CorruptionError as error:
         if path.exists():
             raise
-        raise _none_at(path) from error  # files were missing because it was being dropped
+        raise _none_at(path) from error  # its files were missing because it was dropped meanwhile
 
 
 def _none_at(path: Path) -> FileNotFoundError:
@@ -140,7 +141,7 @@ def _none_at(path: Path) -> FileNotFoundError:
 
 
 def _open(path: Path, native: NativeOptions, access: AccessType) -> tuple[Rdict, list[str]]:
-    """Open with every column family named; the binding invents the options of an unnamed one."""
+    """Open with every column family named: the binding invents options for any other."""
     families = Rdict.list_cf(str(path)) if is_database(path) else [DEFAULT]
     root = Rdict(
         str(path),
@@ -152,7 +153,7 @@ def _open(path: Path, native: NativeOptions, access: AccessType) -> tuple[Rdict,
 
 
 def _refuse_remains(path: Path) -> None:
-    """RocksDB would make an empty database over table files that have lost their ``CURRENT``."""
+    """Refuse table files without ``CURRENT``: RocksDB would make an empty database over them."""
     if is_database(path) or not path.is_dir():
         return
     remains = sorted(
@@ -160,7 +161,7 @@ def _refuse_remains(path: Path) -> None:
         for entry in path.iterdir()
         if entry.suffix == ".sst" or (entry.suffix == ".log" and entry.stat().st_size)
     )
-    if remains and not is_database(path):  # or somebody has made it meanwhile
+    if remains and not is_database(path):  # else another process has made it meanwhile
         raise CorruptionError(
             f"rocksdb database {path} has lost its CURRENT file, but still has rows in "
             f"{len(remains)} files ({remains[0]}, …). Nothing was changed: put the file back from "
@@ -169,7 +170,7 @@ def _refuse_remains(path: Path) -> None:
 
 
 def _remove(path: Path, made: list[Path]) -> None:
-    """Take away what a failed open made, unless by now there is a database in it."""
+    """Remove the directories that a failed open made, unless there is a database by now."""
     if path in made and not is_database(path):
         shutil.rmtree(path, ignore_errors=True)
         for folder in made[1:]:

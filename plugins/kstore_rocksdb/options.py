@@ -1,4 +1,4 @@
-"""The engine's options, by default those of Kafka Streams, and the native ones made from them."""
+"""The engine's options, with the defaults of Kafka Streams, and the native options."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kstore_core.errors import SpecError
 __all__ = ["OFFSETS", "NativeOptions", "RocksDBOptions", "write_options"]
 
 OFFSETS = "offsets"
-"""The namespace where Kafka Streams keeps offsets, position and status; its options differ."""
+"""Kafka Streams' namespace of offsets, position and status, which has other options."""
 
 _KEPT_LOGS = 10
 _COMPACTIONS = {
@@ -44,27 +44,27 @@ class RocksDBOptions(EngineOptions):
     Attributes
     ----------
     write_buffer_bytes : int
-        Size of a namespace's write buffer before it is flushed.
+        The size at which a namespace's write buffer is flushed.
     max_write_buffers : int
-        How many write buffers a namespace may have, those being flushed included.
+        The number of write buffers of a namespace, including those that are being flushed.
     block_cache_bytes : int
-        Size of the cache of uncompressed blocks, one for all databases of an engine object.
+        The size of the cache of uncompressed blocks, shared by all databases of an engine object.
     block_size_bytes : int
-        Uncompressed size of a block, the unit of reading.
+        The uncompressed size of a block, the unit of reading.
     bloom_bits : int
         Bits per key of the Bloom filter; 0 for no filter.
     optimize_filters_for_hits : bool
-        No filter on the last level: right where most keys that are asked for exist.
+        No filter on the last level: good if most lookups find their key.
     compaction : str
         ``"universal"`` or ``"level"``.
     compression : str
         ``"none"``, ``"lz4"``, ``"snappy"`` or ``"zstd"``.
     parallelism : int
-        Background threads, shared by all databases of the process; 0 for one a CPU, at least 2.
+        Background threads of all databases of the process; 0 for one per CPU, at least 2.
     max_open_files : int
-        Table files held open; -1 for all of them. Read-only databases always hold all.
+        The number of open table files; -1: no limit. Read-only databases have no limit.
     offsets_write_buffer_bytes : int
-        Write buffer of the namespace ``offsets``.
+        The size of the write buffer of the namespace ``offsets``.
     """
 
     write_buffer_bytes: int = 16 * 1024 * 1024
@@ -95,18 +95,20 @@ class RocksDBOptions(EngineOptions):
 
 def _one_of(name: str, value: str, known: Collection[str]) -> None:
     if value not in known:
-        raise SpecError(f"option {name!r} is one of {', '.join(map(repr, known))}, not {value!r}")
+        raise SpecError(
+            f"option {name!r} must be one of {', '.join(map(repr, known))}, not {value!r}"
+        )
 
 
 def _at_least(name: str, value: int, least: int) -> None:
     if value < least:
-        raise SpecError(f"option {name!r} is at least {least}, not {value}")
+        raise SpecError(f"option {name!r} must be at least {least}, not {value}")
 
 
 class NativeOptions:
     """The binding's options for one database.
 
-    Every one of them is in raw mode: the other mode unpickles what it reads.
+    All of them use raw mode: the other mode unpickles stored values.
     """
 
     def __init__(self, options: RocksDBOptions, cache: Cache, *, read_only: bool = False) -> None:
@@ -116,11 +118,11 @@ class NativeOptions:
 
     @property
     def write_buffers_bytes(self) -> int:
-        """What the write buffers of one namespace may take up, and their flushes at once."""
+        """The greatest size of all write buffers of one namespace."""
         return self._options.write_buffer_bytes * self._options.max_write_buffers
 
     def database(self) -> Options:
-        """Options of the database as a whole."""
+        """The options of the whole database."""
         native = self._rows()
         native.create_if_missing(True)
         native.set_atomic_flush(True)
@@ -131,7 +133,7 @@ class NativeOptions:
         return native
 
     def family(self, name: str) -> Options:
-        """Options of the column family ``name``."""
+        """The options of the column family ``name``."""
         return self._offsets() if name == OFFSETS else self._rows()
 
     def _offsets(self) -> Options:
@@ -159,7 +161,7 @@ class NativeOptions:
 
 
 def write_options(durability: Durability) -> WriteOptions:
-    """How a batch of sorted rows is written at this level."""
+    """The options for writing a batch of sorted rows at this durability."""
     native = WriteOptions()
     native.memtable_insert_hint_per_batch = True
     native.no_slowdown = True  # see stalls.py

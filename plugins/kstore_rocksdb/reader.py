@@ -1,4 +1,4 @@
-"""What live namespaces and those of a snapshot have in common: they end with their database."""
+"""The base of live namespaces and those of a snapshot: they end with their database."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Reader"]
 
 
 class Reader(Namespace):
-    """A namespace whose scans, and all other uses, end when its database does."""
+    """A namespace that ends, with its scans, when its database does."""
 
     def __init__(self, name: str, path: Path) -> None:
         self.name = name
@@ -32,17 +32,17 @@ class Reader(Namespace):
     def first(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> tuple[bytes, bytes] | None:
-        """The first row of a scan, or None where it is empty."""
+        """The first row of a scan, or None if it is empty."""
         return self.scan(lo, hi, reverse=reverse).first()
 
     def check(self) -> None:
-        """Raise where this namespace may not be used any more."""
+        """Raise if this namespace has ended."""
         DATABASES.notice_fork()
         if self._ended is not None:
             raise self._ended()
 
     def end(self, reason: Reason, *, leaked: bool = False) -> None:
-        """End all scans; everything from now on raises ``reason``."""
+        """End all scans; every later use raises ``reason``."""
         self._ended = reason
         for scan in list(self.scans.values()):
             alive = scan()
@@ -54,5 +54,5 @@ class Reader(Namespace):
         raise self._ended()
 
     def scan_failed(self, error: Exception) -> Exception:
-        """The error that a native one means."""
+        """The kstore error that a native one means."""
         return translate(error, f"scan {self.name!r}", self._path)

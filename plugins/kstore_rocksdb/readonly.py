@@ -1,12 +1,13 @@
-"""Reading without a trace: a scratch directory of links and copies that RocksDB opens instead.
+"""Read-only databases: RocksDB opens a scratch directory of links and copies instead.
 
 The binding writes into any directory that it opens, read-only or not, and RocksDB adds a log. So a
-read-only database is opened in a temporary directory: table files are linked, which never change,
-the rest is copied, which is small. It works on a read-only file system and beside a live writer.
+read-only database is opened in a temporary directory. Table files, which never change, are linked;
+the other files, which are small, are copied. This works on a read-only file system and beside a
+live writer.
 
-The copy is one moment of the database. Whatever a writer does to its set of files it notes in the
-manifest first, so a manifest that did not change meanwhile vouches for the files. Write-ahead logs
-only grow, one after the other: the newest is copied first, so what is copied is a prefix.
+The copy is consistent. A writer records each change of its set of files in the manifest first, so
+the files are right if the manifest did not change meanwhile. Write-ahead logs only grow, one after
+the other. The newest log is copied first, so the copied rows are a prefix of the written ones.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from kstore_core.system.scratch import HELD, Scratch
 __all__ = ["KEPT", "copy_scratch", "moment", "with_scratch"]
 
 KEPT = ".beyond-gap"
-"""Follows the name of a write-ahead log that is not replayed; see :mod:`kstore_rocksdb.wal`."""
+"""The suffix of a write-ahead log that is not replayed; see :mod:`kstore_rocksdb.wal`."""
 
 _LINKED = (".sst", ".blob")
 _LOG = ".log"
@@ -38,14 +39,14 @@ Opened = TypeVar("Opened")
 
 
 def with_scratch(source: Path, use: Callable[[Scratch], Opened]) -> Opened:
-    """What ``use`` makes of a scratch directory for ``source``; the directory stays if it succeeds.
+    """Return ``use(scratch)`` of a scratch directory for ``source``; it stays if ``use`` succeeds.
 
     Raises
     ------
     FileNotFoundError
         There is no database in ``source``.
     EngineError
-        A writer changes it faster than it can be copied.
+        A writer changes the database faster than it can be copied.
     """
     begun = time.monotonic()
     attempt = 0
@@ -76,7 +77,7 @@ def with_scratch(source: Path, use: Callable[[Scratch], Opened]) -> Opened:
 
 
 def copy_scratch(scratch: Path, target: Path) -> None:
-    """A self-contained copy of a scratch directory, complete once it has its ``CURRENT``."""
+    """Make a self-contained copy of a scratch directory; ``CURRENT`` is copied last."""
     target.mkdir()
     try:
         for file in sorted(scratch.iterdir(), key=lambda file: file.name == "CURRENT"):
@@ -88,16 +89,16 @@ def copy_scratch(scratch: Path, target: Path) -> None:
 
 
 def moment(source: Path) -> tuple[str, int]:
-    """Which manifest is current and how long it is; -1 where there is no such file."""
+    """The name and the length of the current manifest; the length is -1 if it does not exist."""
     current = (source / "CURRENT").read_text(errors="replace").rstrip("\n")
     try:
         return current, (source / current).stat().st_size
-    except (OSError, ValueError):  # a zero byte is in no name
+    except (OSError, ValueError):  # ValueError: the name contains a zero byte
         return current, -1
 
 
 def _fill(scratch: Path, source: Path) -> None:
-    """Link and copy what there is, the newest log first; what vanishes was not needed any more."""
+    """Link and copy the files, the newest log first; files that vanish were no longer needed."""
     logs: list[Path] = []
     for file in source.resolve().iterdir():
         if file.suffix in _LINKED:

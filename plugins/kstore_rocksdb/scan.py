@@ -1,4 +1,4 @@
-"""Scans: chunks of rows from a native iterator that is asked for its status before it may end."""
+"""Scans: chunks of rows from a native iterator, whose status is checked at its end."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ LARGEST_CHUNK = 1024
 GROWTH = 4
 
 HASTY = ReadOptions()
-"""Of iterators without an upper bound: they fail where many deleted rows follow one another."""
+"""Options of iterators without an upper bound, which fail at a long run of deleted rows."""
 HASTY.set_max_skippable_internal_keys(256)
 
 OpenScans = dict[int, "ref[Scan]"]
-"""The scans of one namespace that are not at their end, by identity."""
+"""The unfinished scans of one namespace, by identity."""
 
 
 class Owner(Protocol):
-    """The namespace of a scan, which lives as long as its scans: it is how they are found."""
+    """The namespace of a scan. It refers to its open scans, and lives as long as they do."""
 
     scans: OpenScans
 
     def scan_failed(self, error: Exception) -> Exception:
-        """The error that a native one means."""
+        """The kstore error that a native one means."""
 
 
 class Scan(ABC):
-    """An iterator of chunks over ``lo <= key < hi``, as of its making.
+    """An iterator of chunks over ``lo <= key < hi``, as of its creation.
 
-    Making one is on the path of every short range read, so a subclass sets all attributes in one
-    place and there is nothing that could be put off.
+    Every short range read creates one, so for speed a subclass sets all attributes in its own
+    ``__init__``.
     """
 
     __slots__ = (
@@ -77,11 +77,11 @@ class Scan(ABC):
 
     @abstractmethod
     def _take(self, size: int, keys: list[bytes], values: list[bytes]) -> bool:
-        """Append up to ``size`` rows; False where there are no more. Raises native errors."""
+        """Append up to ``size`` rows; False if there are no more. Raises native errors."""
 
     @abstractmethod
     def _free(self, *, leaked: bool) -> None:
-        """Let go of what is native; ``leaked``: without freeing it."""
+        """Drop the native objects; ``leaked``: without ever freeing them."""
 
     def __iter__(self) -> Scan:
         return self
@@ -102,7 +102,9 @@ class Scan(ABC):
             more = False
         except BaseException as interrupt:
             self.close()
-            clear_frames(interrupt.__traceback__)  # or who keeps it would keep the iterator
+            clear_frames(
+                interrupt.__traceback__
+            )  # else a reference to the exception would keep the iterator
             raise
         if more:
             if size < LARGEST_CHUNK:
@@ -115,7 +117,7 @@ class Scan(ABC):
         return keys, values
 
     def first(self) -> tuple[bytes, bytes] | None:
-        """The row where the scan stands, or None; ends the scan."""
+        """The next row, or None; ends the scan."""
         self._size = 1
         for keys, values in self:
             self.close()
@@ -123,14 +125,14 @@ class Scan(ABC):
         return None
 
     def close(self) -> None:
-        """End the scan and free what it holds. Closing twice is fine."""
+        """End the scan and free its native objects. A second close does nothing."""
         self._reason = None
         self._stop()
 
     def end(self, reason: Reason, *, leaked: bool = False) -> None:
-        """Free what is native; from now on the scan raises ``reason``.
+        """Free the native objects; from now on the scan raises ``reason``.
 
-        ``leaked``: keep it from ever being freed instead, after a fork.
+        ``leaked``, after a fork: the native objects are never freed.
         """
         self._reason = reason
         self._stop(leaked=leaked)
@@ -141,7 +143,9 @@ class Scan(ABC):
 
     def _stop(self, *, leaked: bool = False) -> None:
         self._reading = False
-        self._free(leaked=leaked)  # first: an interrupt in between leaves nothing that nobody knows
+        self._free(
+            leaked=leaked
+        )  # first: after an interrupt in between, the scan is still registered
         self._owner.scans.pop(id(self), None)
 
     def __del__(self) -> None:
@@ -151,11 +155,11 @@ class Scan(ABC):
 class FamilyScan(Scan):
     """A scan with an iterator of its own.
 
-    Four faults of the binding shape it. ``next`` on an iterator without a position kills the
-    process: it is called only after ``key`` gave a key. The iterator goes on using the memory of
-    the upper bound and of the options: they live as long as the scan. The lower bound is in fact a
-    second upper bound: a reverse scan compares keys. An iterator that meets a damaged block merely
-    becomes invalid: ``status`` is asked before an end is believed.
+    It works around four faults of the binding. ``next`` on an iterator without a position kills the
+    process, so it is called only after ``key`` returned a key. The iterator uses the memory of the
+    upper bound and of the options, so they live as long as the scan. The lower bound is in fact a
+    second upper bound, so a reverse scan compares keys. An iterator only becomes invalid at a
+    damaged block, so ``status`` is checked at every end.
     """
 
     __slots__ = ("_native", "_options")
@@ -169,7 +173,7 @@ class FamilyScan(Scan):
         reverse: bool,
         size: int = SMALLEST_CHUNK,
     ) -> None:
-        """Go on from where ``native`` stands, which has these options; None: nothing is left."""
+        """Continue at the position of ``native``, made with ``options``; None: no rows are left."""
         self._owner = owner
         self._native = native
         self._options = options
@@ -184,7 +188,7 @@ class FamilyScan(Scan):
 
     def _take(self, size: int, keys: list[bytes], values: list[bytes]) -> bool:
         native = self._native
-        if native is None:  # another thread has just ended the scan
+        if native is None:  # another thread has ended the scan
             return False
         if self._reverse:
             return take_backward(native, size, keys, values, self._lo)
@@ -200,7 +204,7 @@ class FamilyScan(Scan):
 def positioned(
     iterate: Callable[..., Any], lo: bytes | None, hi: bytes | None, reverse: bool
 ) -> tuple[RdictIter | None, ReadOptions | None]:
-    """An iterator at the first row of a scan, and its options; no iterator of an empty range."""
+    """An iterator at the first row of a scan, and its options; None for an empty range."""
     native: RdictIter
     options = None
     if hi is not None and hi <= (lo or b""):
@@ -220,7 +224,7 @@ def positioned(
 
 
 def seek_before(native: RdictIter, hi: bytes | None) -> None:
-    """Stand on the last key below ``hi``, or on the last of all."""
+    """Move to the last key below ``hi``, or to the last key of all."""
     if hi is None:
         native.seek_to_last()
         return
@@ -230,10 +234,10 @@ def seek_before(native: RdictIter, hi: bytes | None) -> None:
 
 
 def take_forward(native: RdictIter, size: int, keys: list[bytes], values: list[bytes]) -> bool:
-    """Append up to ``size`` rows; False at the end, which is one only where ``status`` is good.
+    """Append up to ``size`` rows; False at the end. Raise if ``status`` reports an error there.
 
-    The methods are called by name on purpose: the interpreter has a short cut for that, and none
-    for bound methods kept in variables.
+    The methods are called by name on purpose: the interpreter has a fast path for that, but none
+    for bound methods in variables.
     """
     for _ in range(size):
         key = native.key()
@@ -249,7 +253,7 @@ def take_forward(native: RdictIter, size: int, keys: list[bytes], values: list[b
 def take_below(
     native: RdictIter, size: int, keys: list[bytes], values: list[bytes], hi: bytes
 ) -> bool:
-    """The same up to ``hi``, for an iterator without an upper bound of its own."""
+    """As :func:`take_forward` up to ``hi``, for an iterator without an upper bound."""
     for _ in range(size):
         key = native.key()
         if key is None:
@@ -266,7 +270,7 @@ def take_below(
 def take_backward(
     native: RdictIter, size: int, keys: list[bytes], values: list[bytes], lo: bytes
 ) -> bool:
-    """The same the other way, down to ``lo``."""
+    """As :func:`take_forward`, but backward and down to ``lo``."""
     for _ in range(size):
         key = native.key()
         if key is None:

@@ -1,8 +1,8 @@
-"""One moment of a whole database.
+"""Snapshots of a whole database.
 
-The binding's own snapshot answers lookups as of its moment, but its iterators show the database as
-it is now. So a moment of a family is two things: a snapshot for lookups, and an iterator, made at
-the same time, which all scans of that moment share: an iterator keeps to the moment of its making.
+Lookups in the binding's own snapshot are right, but its iterators show the newest rows. So the
+snapshot of a family has two parts: the binding's, for lookups, and an iterator that is made at the
+same time, which all scans share. An iterator always shows the rows of its creation time.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _MISSING = "key not found"
 
 
 class _SharedIterator:
-    """An iterator that several scans use in turn, each seeking to its own place first."""
+    """An iterator that several scans use in turn; each seeks to its own position first."""
 
     def __init__(self, native: rocksdict.RdictIter) -> None:
         self.native: rocksdict.RdictIter | None = native
         self.lock = Lock()
 
 
-class _MomentScan(Scan):
-    """A scan by way of a shared iterator; its bounds move on with every chunk."""
+class _SnapshotScan(Scan):
+    """A scan by a shared iterator; its bounds advance with every chunk."""
 
     __slots__ = ("_shared",)
 
@@ -69,7 +69,7 @@ class _MomentScan(Scan):
     def _take(self, size: int, keys: list[bytes], values: list[bytes]) -> bool:
         with self._shared.lock:
             native = self._shared.native
-            if native is None:  # another thread has just ended the snapshot
+            if native is None:  # another thread has ended the snapshot
                 return False
             if self._reverse:
                 seek_before(native, self._hi)
@@ -89,7 +89,7 @@ class _MomentScan(Scan):
 
 
 class SnapshotNamespace(Reader):
-    """A column family as it was."""
+    """A column family in a snapshot."""
 
     def __init__(
         self,
@@ -124,15 +124,15 @@ class SnapshotNamespace(Reader):
     ) -> Scan:
         """Chunks of the rows with ``lo <= key < hi``, as of the snapshot."""
         self.check()
-        return _MomentScan(self, self._shared, lo, hi, reverse)
+        return _SnapshotScan(self, self._shared, lo, hi, reverse)
 
     def approximate_count(self) -> int:
-        """The estimate of when the snapshot was taken."""
+        """The estimate as of the snapshot."""
         self.check()
         return self._count
 
     def end(self, reason: Reason, *, leaked: bool = False) -> None:
-        """End scans and lookups and let go of the moment."""
+        """End scans and lookups, and drop the native objects."""
         if leaked:
             leak(self._native)
             leak(self._shared.native)
@@ -142,10 +142,10 @@ class SnapshotNamespace(Reader):
 
 
 class RocksDBSnapshot(Snapshot):
-    """The namespaces of a database as they were together.
+    """The namespaces of a database at one time.
 
-    It is taken family by family, under the lock that writes hold too, and freed with the last
-    object that refers to it.
+    The families are captured one by one, under the lock of writes. The snapshot is freed with its
+    last reference.
     """
 
     def __init__(self, namespaces: dict[str, SnapshotNamespace], closed: Reason) -> None:
@@ -154,20 +154,20 @@ class RocksDBSnapshot(Snapshot):
         self._ended: Reason | None = None
 
     def namespace(self, name: str) -> SnapshotNamespace:
-        """The namespace as it was; raises KeyError where there was none."""
+        """The namespace in the snapshot; raises KeyError if there was none."""
         DATABASES.notice_fork()
         if self._ended is not None:
             raise self._ended()
         return self._namespaces[name]
 
     def close(self) -> None:
-        """Let go of the moment. Closing twice is fine."""
+        """Release the snapshot. A second close does nothing."""
         DATABASES.notice_fork()
         if self._ended is None:
             self.end(self._closed)
 
     def end(self, reason: Reason, *, leaked: bool = False) -> None:
-        """End all namespaces; everything from now on raises ``reason``."""
+        """End all namespaces; every later use raises ``reason``."""
         self._ended = reason
         for namespace in self._namespaces.values():
             namespace.end(reason, leaked=leaked)

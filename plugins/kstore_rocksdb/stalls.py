@@ -1,8 +1,8 @@
-"""Write stalls: waiting until RocksDB takes writes again, but not for ever and not inside it.
+"""Write stalls: wait in Python until RocksDB accepts writes again.
 
-Left to itself a write that has to wait does so inside RocksDB and with Python's global lock held:
-the whole process stands still. On a full disk it stands still for good, because the thread that
-would recover waits for the write. So writes ask to be refused instead, and wait here.
+By default a stalled write waits inside RocksDB and holds Python's global lock, so the whole process
+stops. On a full disk it stops for ever, because the thread that would recover waits for the write.
+So writes use ``no_slowdown``, which makes RocksDB refuse them, and the wait is here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LONGEST_S = 0.25
 
 
 def is_stall(error: Exception) -> bool:
-    """Whether a native error is a refusal to wait; nothing was written then."""
+    """Return True if a native error is a refused write in a stall; nothing was written."""
     return "Write stall" in str(error)
 
 
@@ -32,7 +32,7 @@ class Stalls:
     Parameters
     ----------
     room_bytes : int
-        With less than this left on the disk, a flush that failed did so for want of room.
+        If less room than this is left on the disk, a failed flush is explained by it.
     """
 
     def __init__(self, root: Rdict, path: Path, room_bytes: int) -> None:
@@ -41,7 +41,7 @@ class Stalls:
         self._room_bytes = room_bytes
 
     def wait(self, attempt: int) -> None:
-        """Wait until writes are not stopped any more, longer with each ``attempt``, from 0.
+        """Wait until writes are no longer stopped; longer with each ``attempt``, from 0.
 
         Raises
         ------

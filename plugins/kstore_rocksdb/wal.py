@@ -1,13 +1,13 @@
-"""Write-ahead logs that follow one another: whether one before the last has lost its end.
+"""Sequences of write-ahead logs: find one before the last that has lost its end.
 
-RocksDB begins a new log when a write buffer is full, and keeps the one before until the buffer is
-flushed. A process or a machine that ends meanwhile leaves both. If the older one has lost its end,
-RocksDB replays what is left of it and then all of the newer one: rows in the middle are missing,
-and the offsets, which the newest batch has, count them.
+RocksDB begins a new log when a write buffer is full, and keeps the old log until the buffer is
+flushed. A crash meanwhile leaves both logs. If the older one has lost its end, RocksDB replays the
+rest of it and then all of the newer one. Rows in the middle are then missing, but the offsets of
+the newest batch include them.
 
-Each batch begins with the sequence number of its first row, and the numbers of batches follow one
-another. So a log that does not go on where the one before it ended lies beyond a gap, and it is not
-replayed: what remains is what was committed before the gap.
+Each batch begins with the sequence number of its first row, and the numbers of batches are
+consecutive. If a log does not begin where the one before it ended, there is a gap. The logs after
+the gap are not replayed, so the database has the rows that were committed before it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ __all__ = ["logs_beyond_gap", "set_aside"]
 
 _log = logging.getLogger("kstore_core")
 _BATCH = struct.Struct("<QI")
-"""The head of a batch: its first sequence number, and how many rows it has."""
+"""The head of a batch: its first sequence number and its number of rows."""
 
 
 def logs_beyond_gap(path: Path) -> list[Path]:
-    """The logs of a database that do not go on where the ones before them end, oldest first."""
+    """The logs of a database after a gap, oldest first."""
     logs = {int(log.stem): log for log in path.glob("*.log") if log.stem.isdecimal()}
     with suppress(OSError, UnknownEditError, ValueError, IndexError, struct.error):
         manifest = read_manifest(path)
@@ -39,12 +39,12 @@ def logs_beyond_gap(path: Path) -> list[Path]:
 
 
 def _gap(logs: list[Path], manifest: Manifest) -> int:
-    """Index of the first log beyond a gap; how many there are where there is none."""
+    """The index of the first log after a gap; the number of logs without a gap."""
     next_sequence = manifest.last_sequence + 1
     is_cut = False
     for index, log in enumerate(logs):
         first = _first_sequence(log)
-        if first is None:  # only the last one may be empty
+        if first is None:  # only the last log may be empty
             is_cut = True
             continue
         lost = range(next_sequence, first)
@@ -56,7 +56,7 @@ def _gap(logs: list[Path], manifest: Manifest) -> int:
 
 
 def _first_sequence(log: Path) -> int | None:
-    """The sequence number of the first row of a log; None where it has none."""
+    """The sequence number of the first row of a log; None if it has no row."""
     with log.open("rb") as file:
         head = file.read(HEADER + _BATCH.size)
     if len(head) < HEADER + _BATCH.size or not any(head):
@@ -66,7 +66,7 @@ def _first_sequence(log: Path) -> int | None:
 
 
 def _end(log: Path) -> int:
-    """The sequence number behind that of the last row of a log."""
+    """The sequence number after that of the last row of a log."""
     end = 0
     for record in records(log.read_bytes()):
         first, count = _BATCH.unpack_from(record)
@@ -75,15 +75,15 @@ def _end(log: Path) -> int:
 
 
 def set_aside(path: Path) -> None:
-    """Rename the logs beyond a gap, so that RocksDB does not replay them; nothing is deleted."""
+    """Rename the logs after a gap, so that RocksDB does not replay them; nothing is deleted."""
     for log in logs_beyond_gap(path):
-        kept = log.with_name(log.name + KEPT)
-        log.rename(kept)
+        renamed = log.with_name(log.name + KEPT)
+        log.rename(renamed)
         _log.warning(
-            "rocksdb database %s: a write-ahead log before %s has lost its end, so what came later "
-            "does not count; %s keeps it. The offsets are those of what was committed before: "
+            "rocksdb database %s: a write-ahead log before %s has lost its end, so later rows are "
+            "ignored; %s still has them. The offsets are those of the rows committed before: "
             "process the input again from there",
             path,
             log.name,
-            kept.name,
+            renamed.name,
         )

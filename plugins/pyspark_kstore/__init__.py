@@ -1,31 +1,37 @@
 """The package in which PySpark finds ``format("kstore")``.
 
 PySpark imports every package ``pyspark_*`` for any Python data source, so this import never fails.
-If kstore cannot be imported, the source raises an ImportError when it is used.
+If kstore cannot be imported, a use of the source raises an ImportError.
 """
 
 import contextlib
 
-__all__ = ["DefaultSource"]
+__all__ = ["DefaultSource", "failing_source"]
 
-with contextlib.suppress(ImportError):  # not needed without PySpark
+
+def failing_source(format_name: str, remedy: str, reason: Exception) -> type:
+    """Make a source that raises the error of kstore's import; an ImportError without PySpark."""
     from pyspark.sql.datasource import DataSource
 
+    text = f"{type(reason).__name__}: {reason}"
+
+    class FailingSource(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return format_name
+
+        def __init__(self, options: dict[str, str]) -> None:
+            raise ImportError(
+                f"kstore cannot be imported by Spark's Python ({text}); "
+                f"install it there, from a clone: {remedy}"
+            )
+
+    return FailingSource
+
+
+with contextlib.suppress(ImportError):  # not needed without PySpark
     try:
         from kstore_core.spark.source.datasource import KStoreSource as DefaultSource
-    except Exception as error:  # noqa: BLE001 - any error: other sources must be found
-        _reason = f"{type(error).__name__}: {error}"
-
-        class DefaultSource(DataSource):  # type: ignore[no-redef]
-            """A source that raises the error of kstore's import."""
-
-            @classmethod
-            def name(cls) -> str:
-                """The name for ``format()``."""
-                return "kstore"
-
-            def __init__(self, options: dict[str, str]) -> None:
-                raise ImportError(
-                    f"kstore cannot be imported by Spark's Python ({_reason}); "
-                    "install it there, from a clone: pip install '.[spark,rocksdb]'"
-                )
+    except Exception as error:  # noqa: BLE001 - no error may hide other sources
+        remedy = "pip install '.[spark,rocksdb]'"
+        DefaultSource = failing_source("kstore", remedy, error)  # type: ignore[misc,assignment]

@@ -61,7 +61,7 @@ def test_the_first_write_moves_it_aside_and_says_so(
     (said,) = caplog.records
     assert said.levelno == logging.WARNING
     assert f"Cut {len(HALF)} bytes of a batch that was not written to its end off" in said.message
-    assert f"behind offset 11. They are kept in {path.name}.cut-1" in said.message
+    assert f"after offset 11. They are in {path.name}.cut-1" in said.message
     assert len(read_whole(tmp_path)) == 12 + (write != "roll")
 
 
@@ -128,7 +128,7 @@ def test_a_full_disk_cuts_nothing_off(
     with open_log(tmp_path) as log:
         log.append(b"new", b"v", 7)
         monkeypatch.setattr(tail.os, "fsync", full)
-        with pytest.raises(StorageFullError, match="the log ends where it did"):
+        with pytest.raises(StorageFullError, match="the log's end is unchanged"):
             log.commit()
         assert (path.read_bytes(), kept(path)) == (data, [])
         monkeypatch.undo()
@@ -214,5 +214,5 @@ def test_a_note_that_is_not_legible_tells_nothing(note: bytes, path: Path, tmp_p
         fill(log, 1)
     assert noted_start(path.parent) == 0
     path.unlink()
-    with pytest.raises(InconsistentStateError, match="has no batch, and records were written"):
+    with pytest.raises(InconsistentStateError, match="has no batch, but records were written"):
         open_log(tmp_path)

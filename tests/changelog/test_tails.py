@@ -71,7 +71,7 @@ def test_a_log_that_has_lost_all_that_it_had(log_file: Path, tmp_path: Path) -> 
             read_whole(tmp_path / "log")
         assert log_file.read_bytes() == left
     log_file.unlink()
-    with pytest.raises(InconsistentStateError, match="no batch, and records were"):
+    with pytest.raises(InconsistentStateError, match="no batch, but records were"):
         open_log(tmp_path / "log")
 
 
@@ -94,7 +94,7 @@ def test_zeros_alone_tell_nothing(log_file: Path, tmp_path: Path) -> None:
     log_file.write_bytes(bytes(size))
     for read_only in (True, False):
         with (
-            pytest.raises(InconsistentStateError, match=f"{size} zero bytes, .*: nothing tells"),
+            pytest.raises(InconsistentStateError, match=f"{size} zero bytes, .*: it is unknown"),
             open_log(tmp_path / "log", read_only=read_only) as log,
         ):
             contents(log)
@@ -127,7 +127,7 @@ def test_garbage_at_the_end_is_no_torn_tail(garbage: bytes, log_file: Path, tmp_
     log_file.write_bytes(data)
     for read_only in (True, False):
         with (
-            pytest.raises(CorruptionError, match="first bytes are none of a batch that begins at"),
+            pytest.raises(CorruptionError, match="first bytes do not fit a batch that begins at"),
             open_log(tmp_path / "log", read_only=read_only) as log,
         ):
             contents(log)
@@ -250,7 +250,7 @@ def test_an_offset_that_no_batch_of_the_segment_can_have(tmp_path: Path) -> None
     path.write_bytes(data)
     for read_only in (True, False):
         with (
-            pytest.raises(CorruptionError, match="more than 2147483647 behind the first"),
+            pytest.raises(CorruptionError, match="more than 2147483647 after the first"),
             FileChangelog(tmp_path, "t", read_only=read_only) as log,
         ):
             list(log.read())

@@ -12,7 +12,7 @@ import pytest
 
 from kstore_core import open_state, stores
 from kstore_core.cli.app import COMMANDS, kstore
-from kstore_core.cli.output.advice import Running, spoken
+from kstore_core.cli.output.advice import Running, adapted
 from kstore_core.discovery.registry import make_engine
 from kstore_core.engine import Rows
 from kstore_core.state.migration_note import Plan
@@ -285,7 +285,7 @@ def test_a_damaged_entry_names_the_store_and_its_path(run, sound, tmp_path, engi
     ],
 )
 def test_what_has_just_failed_is_not_advised(running, message, said):
-    assert spoken(message, running) == said
+    assert adapted(message, running) == said
 
 
 def test_advice_that_does_not_parse_would_be_noticed():

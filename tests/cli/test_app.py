@@ -8,7 +8,7 @@ import pytest
 
 from kstore_core import errors, open_state, stores
 from kstore_core.cli.app import COMMANDS, kstore
-from kstore_core.cli.output.exit_codes import exit_code, spoken
+from kstore_core.cli.output.exit_codes import adapted, exit_code
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_an_error_is_one_message_and_no_traceback(run, tmp_path, monkeypatch, as
     def fail(*_, **__):
         raise errors.EngineLockedError("held by 4711\x1b[31m", pid=4711)
 
-    monkeypatch.setattr("kstore_core.cli.looking.open_state", fail)
+    monkeypatch.setattr("kstore_core.cli.overview.open_state", fail)
     ran = run("get", tmp_path, "s", "k", *(["--json"] if as_json else []))
     assert (ran.code, ran.out) == (3, "")
     if as_json:
@@ -52,7 +52,7 @@ def test_ctrl_c_is_json_too_where_that_is_asked_for(run, tmp_path, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("kstore_core.cli.looking.open_state", interrupt)
+    monkeypatch.setattr("kstore_core.cli.overview.open_state", interrupt)
     ran = run("get", tmp_path, "s", "k", "--json")
     assert (ran.code, json.loads(ran.err)) == (
         1,
@@ -84,7 +84,7 @@ def test_a_missing_package_is_named_with_what_to_install(run, tmp_path, monkeypa
     def fail(*_, **__):
         raise ModuleNotFoundError("No module named 'rocksdict'", name="rocksdict")
 
-    monkeypatch.setattr("kstore_core.cli.looking.open_state", fail)
+    monkeypatch.setattr("kstore_core.cli.overview.open_state", fail)
     ran = run("get", tmp_path, "s", "k")
     assert ran.code == 1
     assert "try: pip install 'rocksdict>=0.3" in ran.err
@@ -132,7 +132,7 @@ def test_what_only_python_can_say_is_not_told():
         ("Make room, or open it with read_only=True", "Make room, and try again"),
         ("say what it is (spec=; --shape)", "say what it is (--shape)"),
     ):
-        assert spoken(message) == told
+        assert adapted(message) == told
 
 
 def test_every_command_is_read_only():

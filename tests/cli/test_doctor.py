@@ -76,7 +76,7 @@ def test_who_has_it_open(root):
         state.open(ORDERS)
         held = [f.why for f in examine(root).findings if f.what == "lock"]
     assert any(
-        f".kstore.lock is held: it is open for writing in process {os.getpid()} (" in why
+        f".kstore.lock is locked: it is open for writing in process {os.getpid()} (" in why
         for why in held
     )
 
@@ -96,7 +96,7 @@ def test_a_lock_of_a_process_that_was_killed(root):
         process.stdout.readline()
         process.send_signal(signal.SIGKILL)
     lock = found(root)["lock"]
-    assert f"names process {process.pid}, which did not close" in lock.why
+    assert f"names process {process.pid}, which was killed" in lock.why
     assert lock.severity == "note"
 
 
@@ -284,7 +284,7 @@ def test_segments_with_names_of_older_versions_and_too_few_descriptors(tmp_path,
     make(root, "rocksdb")
     (root / "clicks" / "clicks.20000").rename(root / "clicks" / "clicks:20000")
     legacy = found(root)["legacy"]
-    assert "'clicks:20000' is named as older versions" in legacy.why
+    assert "'clicks:20000' is a segment name of older" in legacy.why
     monkeypatch.setattr(around.resource, "getrlimit", lambda _: (32, 32))
     monkeypatch.setattr(around, "max_open", lambda: 1)
     assert found(root)["file descriptors"].remedy == "raise ulimit -n"
@@ -297,12 +297,12 @@ def test_what_stores_say(root):
     plant(root, engine, ORDERS, "offsets", {b"input-0": (9).to_bytes(8, "big")})
     told = found(root)
     assert told["upgrade"].remedy == f"kstore upgrade {root} orders"
-    assert "4 by clicks, 9 by orders: a replay begins behind 4" in told["offsets"].why
+    assert "4 by clicks, 9 by orders: a replay begins after 4" in told["offsets"].why
     gone = (b"input-0", b"app-orders-changelog-0", b"kstore.spec")
     plant(root, engine, ORDERS, "offsets", dict.fromkeys(gone))
     told = found(root)
     assert told["offsets"].severity == "finding"
-    assert "orders keeps no offsets" in told["offsets"].why
+    assert "orders has no offsets" in told["offsets"].why
     assert told["spec"].place.store == "orders"
 
 
@@ -394,8 +394,8 @@ def test_a_store_that_is_named_like_an_option(run, tmp_path):
     assert run("migrate", root, "--to", "plain", "--lossy", "--", "-x").code == 0
     ran = run("migrate", root, "--to", "headers", "--", "-x")
     assert ran.code == 1
-    assert told(found(root)["migration"].remedy).out == "-x: deleted what was set aside\n"
-    assert told(ran.err).out == "-x: nothing is set aside\n"
+    assert told(found(root)["migration"].remedy).out == "-x: deleted the old files\n"
+    assert told(ran.err).out == "-x: there are no old files\n"
     assert run("migrate", root, "--to", "headers", "--drop-old", "--", "-x").code == 0
     max((root / "rocksdb" / "-x").glob("*.sst")).unlink()
     corrupt = next(one for one in verify(root).findings if one.severity == "corrupt")
@@ -403,7 +403,7 @@ def test_a_store_that_is_named_like_an_option(run, tmp_path):
     ran = told(found(root)["files"].remedy)
     assert ran.code == 0
     kind = "--shape key-value --format headers"
-    restore = ran.out.replace("--shape …, and what belongs to it", kind)
+    restore = ran.out.replace("--shape … and further options", kind)
     assert told(restore, tmp_path / "logs").code == 0
     with open_state(root, read_only=True) as state:
         assert state.open(spec).get(b"k").value == b"v"

@@ -30,7 +30,7 @@ def test_what_would_be_lost_is_said_and_asked_for(run, root):
     ran = run("migrate", root, "s", "--to", "plain")
     assert (ran.code, ran.out) == (1, "")
     assert "would lose 10 headers of 4 values and 5 timestamps; nothing was changed" in ran.err
-    assert ran.err.endswith(". If they are to go, pass --lossy\n")
+    assert ran.err.endswith(". To accept that, pass --lossy\n")
     ran = run("migrate", root, "s", "--to", "plain", "--lossy")
     assert (ran.code, ran.err) == (0, "")
     old = places(root).old / "s"
@@ -45,7 +45,7 @@ def test_what_would_be_lost_is_said_and_asked_for(run, root):
     before = run("dump", old, "s", "--json").documents
     assert [row["timestamp"] for row in before] == [*range(5)]
     assert run("migrate", root, "s", "--to", "plain").out == (
-        "s is that already; nothing was done\n"
+        "s has that format and engine already; nothing was done\n"
     )
 
 
@@ -54,7 +54,7 @@ def test_the_old_store_is_kept_until_it_is_dropped(run, root):
     ran = run("migrate", root, "s", "--to", "headers")
     assert ran.code == 1
     assert f"kstore migrate {root} s --drop-old" in ran.err
-    assert run("migrate", root, "s", "--drop-old").out == "s: deleted what was set aside\n"
+    assert run("migrate", root, "s", "--drop-old").out == "s: deleted the old files\n"
     assert run("migrate", root, "s", "--drop-old", "--json").document == {
         "path": str(root),
         "store": "s",
@@ -67,7 +67,7 @@ def test_the_old_store_is_kept_until_it_is_dropped(run, root):
 @pytest.mark.parametrize(
     ("name", "code", "said"),
     [
-        ("other", 1, "has no store 'other', and nothing of one is set aside; it has: s"),
+        ("other", 1, "has no store 'other', and no old files of one; it has: s"),
         ("..", 2, "'..' is not a store name"),
         ("a/b", 2, "'a/b' is not a store name"),
         ("", 2, "'' is not a store name"),
@@ -85,7 +85,7 @@ def test_a_file_where_a_migration_has_its_directory(run, root):
     places(root).home.write_text("x")
     ran = run("migrate", root, "s", "--to", "plain", "--lossy")
     assert ran.code == 1
-    assert f"{places(root).home} is no directory" in ran.err
+    assert f"{places(root).home} is not a directory" in ran.err
     assert "Move it away" in ran.err
     assert places(root).home.read_text() == "x"
     assert len(run("dump", root, "s", "--json").documents) == 5
@@ -118,7 +118,7 @@ def test_another_engine_is_for_all_stores(run, root):
         state.open(stores.key_value("other")).put(b"k", b"v")
     ran = run("migrate", root, "s", "--engine", "lmdb")
     assert ran.code == 1
-    assert "has other stores, other; all of them are of one engine" in ran.err
+    assert "has other stores: other. All stores of a directory" in ran.err
     assert ran.err.endswith(". Move them together (--all)\n")
     document = run("migrate", root, "s", "--engine", "lmdb", "--all", "--json").document
     assert [one["store"] for one in document["stores"]] == ["s", "other"]
@@ -134,7 +134,7 @@ def test_an_interrupted_swap_is_finished_by_the_same_command(run, root, monkeypa
     monkeypatch.setattr("kstore_core.cli.output.progress.lines", lambda bar: bar)
     ran = run("migrate", root, "s", "--to", "timestamped", "--lossy")
     assert ran.code == 1
-    assert ran.err.startswith("kstore: interrupted; the store 's' is whole")
+    assert ran.err.startswith("kstore: interrupted; no row of the store 's' is lost")
     monkeypatch.undo()
     for arguments in (("inspect",), ("dump", "s"), ("get", "s", "k1"), ("upgrade", "s")):
         ran = run(arguments[0], root, *arguments[1:])
@@ -142,18 +142,18 @@ def test_an_interrupted_swap_is_finished_by_the_same_command(run, root, monkeypa
         assert f"Finish it with: kstore migrate {root} s" in ran.err
     twin = shutil.copytree(root, root.parent / "twin")
     ran = run("migrate", root, "s")
-    assert ran.out.startswith("s: finished what an earlier run had begun; the old store is in ")
+    assert ran.out.startswith("s: finished the migration of an earlier run; the old store is in ")
     assert run("get", root, "s", "k1", "--json").document["timestamp"] == 1
     again = run("migrate", twin, "s", "--to", "timestamped", "--drop-old")
-    assert again.out == "s: finished what an earlier run had begun\n"
+    assert again.out == "s: finished the migration of an earlier run\n"
     assert not places(twin).home.exists()
 
 
 def test_there_is_nothing_to_finish(run, root):
     ran = run("migrate", root, "s")
     assert ran.code == 2
-    assert "no migration of the store 's'" in ran.err
-    assert "(--to) or engine (--engine) it is" in ran.err
+    assert "no unfinished migration of the store 's'" in ran.err
+    assert "(--to) or an engine (--engine)" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_there_is_nothing_to_finish(run, root):
         (("missing", "--to", "plain"), 1, "no store 'missing'"),
         (("s", "--to", "nonsense"), 2, "no key-value store of the format nonsense"),
         (("s", "--engine", "nonsense"), 2, "nonsense"),
-        (("s", "--engine", "memory"), 2, "keeps nothing on disk"),
+        (("s", "--engine", "memory"), 2, "stores nothing on disk"),
         (("s", "--to", "plain", "--shape", "window"), 2, "is a key-value store"),
     ],
 )
@@ -189,7 +189,7 @@ def test_a_plan_that_cannot_be_read_is_exit_code_4(run, root):
         places(root).plan.write_text(text)
         ran = run("migrate", root, "s", "--to", "plain")
         assert ran.code == 4
-        assert "says how far a migration is, and cannot be read" in ran.err
+        assert "is the plan of a migration, and cannot be read" in ran.err
 
 
 def test_a_store_that_spark_wrote_is_refused(run, tmp_path):
@@ -198,7 +198,7 @@ def test_a_store_that_spark_wrote_is_refused(run, tmp_path):
 
 
 def test_a_line_now_and_then(run, root, monkeypatch):
-    monkeypatch.setattr("kstore_core.cli.output.progress.SAY_EVERY_S", 0)
+    monkeypatch.setattr("kstore_core.cli.output.progress.PRINT_EVERY_S", 0)
     lines = run("migrate", root, "s", "--to", "plain", "--lossy").err.splitlines()
     assert lines[:2] == [
         "kstore: copy s: 0 of about 5 rows",
@@ -281,7 +281,10 @@ def test_a_changelog_makes_a_versioned_store(run, logged):
         assert state.offsets("s") == {("in", 0): 11, ("app-s-changelog", 1): 13}
         assert state.stored_spec("s").value == "my.own"
     again = run(*asked, "--history-retention", "1h")
-    assert (again.code, again.out) == (0, "s is that already; nothing was done\n")
+    assert (again.code, again.out) == (
+        0,
+        "s has that format and engine already; nothing was done\n",
+    )
     other = run(*asked, "--history-retention", "2h")
     assert other.code == 2
     assert "is a versioned store" in other.err

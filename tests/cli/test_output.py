@@ -17,7 +17,7 @@ from rich.table import Table
 
 from kstore_core import Windowed, open_state, serdes, stores
 from kstore_core.cli.commands.demo import _Piped
-from kstore_core.cli.output.rendering import shown_headers, shown_time, shown_value
+from kstore_core.cli.output.rendering import format_headers, format_time, format_value
 from kstore_core.demo.report import _print
 
 MAIN = "from kstore_core.cli import main; main()"
@@ -177,7 +177,7 @@ def test_a_table_of_the_demo_keeps_its_words(columns):
 
 
 def test_an_unknown_time_is_said_to_be_unknown(run, root):
-    assert (shown_time(-1), shown_time(None), shown_time(-2)[:4]) == ("unknown", "", "1969")
+    assert (format_time(-1), format_time(None), format_time(-2)[:4]) == ("unknown", "", "1969")
     ran = run("get", root, "orders", "")
     assert re.search(r"^timestamp +unknown$", ran.out, re.MULTILINE)
     assert "1969" not in run("dump", root, "orders", "--limit", "1").out
@@ -185,8 +185,8 @@ def test_an_unknown_time_is_said_to_be_unknown(run, root):
 
 
 def test_an_empty_value_is_not_nothing(run, root):
-    assert [shown_value(one) for one in (b"", "", None)] == ['""', '""', "null"]
-    assert shown_headers([("a", b""), ("b", None)]) == 'a=""  b=null'
+    assert [format_value(one) for one in (b"", "", None)] == ['""', '""', "null"]
+    assert format_headers([("a", b""), ("b", None)]) == 'a=""  b=null'
     ran = run("get", root, "orders", "")
     assert re.search(r'^key +""$', ran.out, re.MULTILINE)
     assert re.search(r'^value +""$', ran.out, re.MULTILINE)

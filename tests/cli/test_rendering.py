@@ -6,14 +6,14 @@ import pytest
 from kstore_core import Headers, serdes
 from kstore_core.cli.output.rendering import (
     decoded,
+    format_duration,
+    format_headers,
+    format_time,
+    format_value,
     json_headers,
     json_text,
     json_value,
     printable,
-    shown_duration,
-    shown_headers,
-    shown_time,
-    shown_value,
 )
 
 
@@ -31,7 +31,7 @@ from kstore_core.cli.output.rendering import (
 )
 def test_bytes_are_text_where_all_of_it_can_be_shown(data, as_json, as_text):
     assert json_value(data) == as_json
-    assert shown_value(data) == as_text
+    assert format_value(data) == as_text
 
 
 @pytest.mark.parametrize(
@@ -67,16 +67,16 @@ def test_numbers_that_json_cannot_hold_are_words(value, word):
 
 
 def test_values_for_people():
-    assert shown_value(None) == "null"
-    assert shown_value(1.5) == "1.5"
-    assert shown_value("a\nb") == "a\\x0ab"
-    assert shown_value({"total": 12, "name": "é"}) == '{"total": 12, "name": "é"}'
+    assert format_value(None) == "null"
+    assert format_value(1.5) == "1.5"
+    assert format_value("a\nb") == "a\\x0ab"
+    assert format_value({"total": 12, "name": "é"}) == '{"total": 12, "name": "é"}'
 
 
 def test_headers_keep_order_repeats_and_null():
     headers = Headers([("b", b"1"), ("a", None), ("b", b"\xff")])
     assert json_headers(headers) == [["b", "1"], ["a", None], ["b", {"hex": "ff"}]]
-    assert shown_headers(headers) == "b=1  a=null  b=0xff"
+    assert format_headers(headers) == "b=1  a=null  b=0xff"
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_headers_keep_order_repeats_and_null():
     ],
 )
 def test_times(milliseconds, text):
-    assert shown_time(milliseconds) == text
+    assert format_time(milliseconds) == text
 
 
 def test_what_a_serde_cannot_read_stays_bytes():
@@ -108,4 +108,4 @@ def test_what_a_serde_cannot_read_stays_bytes():
      (3_600_000, "1h"), (40 * 86_400_000, "40d")],
 )  # fmt: skip
 def test_durations_are_shown_as_they_may_be_typed(milliseconds, text):
-    assert shown_duration(milliseconds) == text
+    assert format_duration(milliseconds) == text

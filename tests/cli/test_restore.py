@@ -232,7 +232,7 @@ def test_refusals(run, logged):
                 "--without-index",
             ),
             2,
-            "says nothing without --time-ordered",
+            "does not apply without --time-ordered",
         ),
         (
             (root, "s", "--from", logs, "--shape", "key-value", "--retention", "5s"),
@@ -308,7 +308,7 @@ def test_interrupted(run, logged, monkeypatch):
 
 
 def test_now_and_then_a_line(monkeypatch, capsys):
-    monkeypatch.setattr(progress, "SAY_EVERY_S", 0)
+    monkeypatch.setattr(progress, "PRINT_EVERY_S", 0)
     progress.lines(command._bar)(RestoreProgress("s", "t", 3, 5, 9, 20, 4))
     assert capsys.readouterr().err == "kstore: t-3: 4 records, up to offset 9 of 20\n"
 

@@ -62,7 +62,7 @@ def test_reads_refuse_links(run, root, read, tmp_path):
             with spoiled(root / way, linked_to(target)):
                 ran = run(read[0], root, *read[1:])
                 assert ran.code == 4
-                assert f"{way} is a symbolic link, to {target}" in ran.err
+                assert f"{way} is a symbolic link to {target}" in ran.err
     assert run(read[0], root, *read[1:]).code == 0
 
 

@@ -78,7 +78,7 @@ def test_a_directory_that_does_not_tell_needs_its_shape(run, tmp_path):
     assert ran.document["format"] == "versioned_headers"
     ran = run("upgrade", root, "versioned", "--shape", "key-value")
     assert ran.code == 2
-    assert "of the shape versioned, not key_value" in ran.err
+    assert "has the shape versioned, not key_value" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_directory_that_does_not_tell_needs_its_shape(run, tmp_path):
         (("missing",), 1, "has no store 'missing'"),
         ((HALF, "--to", "plain"), 1, "not downgraded in place"),
         ((HALF, "--to", "nonsense"), 2, "no key-value store of the format nonsense"),
-        ((HALF, "--shape", "versioned"), 2, "of the shape key_value, not versioned"),
+        ((HALF, "--shape", "versioned"), 2, "has the shape key_value, not versioned"),
     ],
 )
 def test_what_is_no_upgrade_is_refused(run, half, arguments, code, said):
@@ -122,12 +122,12 @@ def test_an_interruption_says_how_to_go_on(run, half, monkeypatch, as_json):
     ran = run("upgrade", half, HALF, *(["--json"] if as_json else []))
     assert ran.code == 1
     message = json.loads(ran.err)["message"] if as_json else ran.err
-    assert "interrupted when 40 rows were moved" in message
-    assert "The same command goes on" in message
+    assert "interrupted after 40 rows" in message
+    assert "Run the same command again" in message
 
 
 def test_elsewhere_than_on_a_terminal_there_is_a_line_now_and_then(run, half, monkeypatch):
-    monkeypatch.setattr("kstore_core.cli.output.progress.SAY_EVERY_S", 0.0)
+    monkeypatch.setattr("kstore_core.cli.output.progress.PRINT_EVERY_S", 0.0)
     ran = run("upgrade", half, HALF)
     assert ran.err == "kstore: timestamped → timestamped_headers: 87 of about 87 rows\n"
 

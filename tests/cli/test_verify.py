@@ -37,7 +37,7 @@ def test_one_line_a_finding(run, root):
     assert ran.code == 4
     assert ran.err == ""
     value, serde, last = ran.lines
-    assert value.startswith("corrupt orders [keyValueWithTimestamp] 0x6b1b: value: it is not of")
+    assert value.startswith("corrupt orders [keyValueWithTimestamp] 0x6b1b: value: it does not")
     assert value.endswith(f"kstore doctor {root} --set-aside orders")
     assert serde.startswith("finding orders [keyValueWithTimestamp] 0xff: key and serde: ")
     assert last.startswith(f"{root}: corrupt; read 1 databases")
@@ -99,15 +99,15 @@ def test_a_store_of_kafka_streams_is_described_by_options(run, golden):
     assert " versions" in ran.out
     wrong = run("verify", root, "versioned", *options, "20s")
     assert wrong.code == 4
-    assert "say what it was written as" in wrong.out
+    assert "check the description of the store" in wrong.out
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("--shape", "key-value"), "name the store"),
-        (("orders", "--retention", "1d"), "nothing without --shape"),
-        (("orders", "--shape", "key-value"), "says itself what it is"),
+        (("orders", "--retention", "1d"), "options need --shape"),
+        (("orders", "--shape", "key-value"), "has a stored spec"),
         (("nowhere",), "no store 'nowhere'; it has: orders"),
     ],
 )

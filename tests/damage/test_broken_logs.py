@@ -256,5 +256,5 @@ def test_the_commands_say_what_is_wrong(home: Path, tmp_path: Path) -> None:
     found = examine(root / "store", **place)
     (note,) = (f for f in found.findings if f.what == "leftover" and f.place.store == "s")
     assert (found.exit_code, note.severity) == (0, "note")
-    assert f"100 bytes in {cut.name} were cut off {log_of(root)}" in note.why
-    assert note.remedy == f"when nobody needs them: rm -r {cut}"
+    assert f"100 bytes of an interrupted write were cut off {log_of(root)}" in note.why
+    assert note.remedy == f"when they are not needed: rm -r {cut}"

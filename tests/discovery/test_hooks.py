@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from kstore_core import open_state, stores
-from kstore_core.discovery import PluginWarning, installed_plugins, require, wrap_table
+from kstore_core.discovery.entry_points import PluginWarning, installed_plugins, require, wrap_table
 from kstore_core.errors import PluginError
 from kstore_core.hookspecs import PLUGINS
 from kstore_core.tables import Bounds
@@ -208,7 +208,7 @@ def test_a_warning_made_an_error_keeps_the_store_closed(add, tmp_path):
     code = (
         "import sys, warnings; sys.path[:0] = sys.argv[2:]\n"
         "from kstore_core import open_state, stores\n"
-        "from kstore_core.discovery import PluginWarning\n"
+        "from kstore_core.discovery.entry_points import PluginWarning\n"
         "warnings.simplefilter('error', PluginWarning)\n"
         "with open_state(sys.argv[1], engine='memory') as state:\n"
         "    state.open(stores.key_value('s'))\n"

@@ -150,6 +150,25 @@ def with_newer_rocksdb(classpath: str) -> str:
     return ":".join([classes, *others, str(newer)])
 
 
+def resolve_classpath(pom: Path, cache: Path, name: str) -> str:
+    """The class path of a POM's dependencies, downloaded into `cache` once, under this name.
+
+    Raises
+    ------
+    HarnessUnavailableError
+        java or mvn is missing, or Maven cannot reach a repository.
+    """
+    require_java()
+    cache.mkdir(parents=True, exist_ok=True)
+    classpath, stamp = cache / f"{name}-classpath", cache / f"{name}-stamp"
+    with (cache / "build.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (stamp.exists() and stamp.read_text() == pom.read_text()):
+            run_maven(pom, cache, f"-Dmdep.outputFile={classpath}", "dependency:build-classpath")
+            stamp.write_text(pom.read_text())
+    return classpath.read_text().strip()
+
+
 def run_maven(pom: Path, cache: Path, *arguments: str) -> None:
     """Run Maven's goals with `cache`/repository for what is downloaded.
 

@@ -73,6 +73,12 @@ def test_every_proper_beginning_is_refused(position):
             decode_position(data[:end])
 
 
+def test_merging_takes_the_greater_offset_of_each_partition():
+    merged = {"t": {0: 5, 1: 5}}
+    merge_positions(merged, {"t": {0: 6, 1: 4, 2: 1}})
+    assert merged == {"t": {0: 6, 1: 5, 2: 1}}
+
+
 @settings(deadline=None)
 @given(POSITIONS, POSITIONS)
 def test_merging_keeps_the_further_of_two(one, other):

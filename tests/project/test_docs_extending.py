@@ -93,7 +93,7 @@ def public(kind):
     ids=lambda value: value if isinstance(value, str) else value.__name__,
 )
 def test_every_name_of_the_spi_is_on_the_page(kind, name):
-    reference = text(ENGINE).split("## Everything that an engine supplies")[1]
+    reference = text(ENGINE).split("## The whole interface")[1]
     title = f"| **`{kind.__name__}`** | |"
     assert title in reference, f"{ENGINE} has no part on {kind.__name__}"
     part = reference.split(title)[1].split("| **")[0]

@@ -78,11 +78,10 @@ def test_spark():
 
 def test_kafka_in_spark():
     rows = table("Spark: Kafka")
-    assert list(rows) == [option.name for option in OPTIONS]
-    for option in OPTIONS:
-        cell = rows[option.name]
-        if option.default and option.name != "minPartitions":
-            assert cell.replace("`", "").split(";")[0] == option.default.split(" (")[0]
+    assert list(rows) == list(OPTIONS)
+    for name, default in OPTIONS.items():
+        if default and name != "minPartitions":
+            assert rows[name].replace("`", "").split(";")[0] == default.split(" (")[0]
 
 
 def test_environment_variables():

@@ -57,7 +57,7 @@ def test_wherever_the_log_was_cut_the_next_goes_on_exactly(
     chosen = random.Random(f"{named(kind)} {spills}")
     limit = {"uncommitted_max_bytes": 60} if spills else {}
     for chain in range(4):
-        monkeypatch.setattr(whole, "HELD_BYTES", [10**6, 0][chain % 2])
+        monkeypatch.setattr(whole, "BUFFERED_BYTES", [10**6, 0][chain % 2])
         place, promised, begun = tmp_path / f"{chain}-0", -1, 0
         for life in range(1, 4):
             ends: list[tuple[int, int]] = []
@@ -314,12 +314,12 @@ def test_notes_and_stream_time_come_with_a_takeover(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("said", [b"", b"X", b"B123", b"C{", b"C[]", b'C{"offsets":3}'])
 def test_a_mark_that_cannot_be_read_is_an_error(tmp_path: Path, said: bytes) -> None:
-    with pytest.raises(FormatError, match=r"the mark of a commit .* (cannot be read|upgrade this)"):
+    with pytest.raises(FormatError, match=r"the commit mark .* (cannot be read|upgrade this)"):
         parse(said)
     with FileChangelog(tmp_path, TOPIC) as log, open_state("a", engine="memory") as state:
         log.append(MARK_KEY, None, 1, [("kstore.commit", said)])
         log.commit()
-        with pytest.raises(FormatError, match="the mark of a commit"):
+        with pytest.raises(FormatError, match="the commit mark"):
             state.restore(stores.key_value("s"), log)
 
 

@@ -245,7 +245,7 @@ def test_it_is_sound_and_empty(unfinished):
     assert run("verify", unfinished)[0] == 0
     found = [f for f in examine(unfinished).findings if f.what != "disk"]
     assert [(f.what, f.severity) for f in found] == [("spec", "note"), ("offsets", "finding")]
-    assert "clicks keeps no offsets" in found[1].why
+    assert "clicks has no offsets" in found[1].why
     code, output = run("inspect", unfinished)
     assert code == 0
     assert "window or session store" in output
@@ -266,7 +266,7 @@ def test_it_is_copied_by_a_checkpoint(tmp_path, unfinished):
 
 
 def test_it_is_migrated(uncommitted):
-    with pytest.raises(SpecError, match="keeps no spec"):
+    with pytest.raises(SpecError, match="has no stored spec"):
         migrate(uncommitted, "orders", engine="lmdb", every_store=True)
     migrate(uncommitted, "orders", engine="lmdb", every_store=True, spec=[CLICKS])
     with open_state(uncommitted) as state:

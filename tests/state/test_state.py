@@ -414,7 +414,7 @@ def test_an_empty_path_is_no_directory():
 
 @pytest.mark.parametrize("path", ["a\0b", "a\ud800b"])
 def test_what_can_be_no_path_is_refused(path):
-    with pytest.raises(SpecError, match=r"can be no path: .*; give another one"):
+    with pytest.raises(SpecError, match=r"is not a path: .*; give another one"):
         open_state(path, engine="rocksdb")
 
 

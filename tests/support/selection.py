@@ -47,7 +47,7 @@ LATER = {
 """Folders and modules that wait, each with what takes its place."""
 
 SPARK_PATH = {
-    "tests/spark/test_readme.py": "write_store, read_store and a join as of a time",
+    "tests/spark/write/test_readme.py": "write_store, read_store and a join as of a time",
 }
 """Of the tests that start Spark, those that do not wait: the pipeline from end to end."""
 

@@ -277,7 +277,7 @@ def test_a_lock_that_cannot_be_written_is_not_held(tmp_path, monkeypatch, number
 
 def test_a_lock_file_that_is_a_directory_is_explained(tmp_path):
     (tmp_path / LOCK_FILE).mkdir()
-    with pytest.raises(StateError, match=r"its \.kstore\.lock cannot: Is a directory"):
+    with pytest.raises(StateError, match=r"its \.kstore\.lock cannot be written: Is a directory"):
         open_state(tmp_path, engine="rocksdb")
 
 

@@ -161,6 +161,6 @@ def test_whatever_fails_once_nothing_is_lost(
         if not one.refused:
             continue  # an expired segment that stays, a look that is not asked for
         first = one.refused[0]
-        assert f"asked for: {operation} number {nth}" in f"{first} {first.__cause__}"
+        assert f"planned fault: {operation} number {nth}" in f"{first} {first.__cause__}"
         failed.add(operation)
     assert failed >= {"open", "write"}

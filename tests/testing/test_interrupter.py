@@ -100,7 +100,7 @@ def test_an_alarm_on_the_way_out_leaves_no_handler() -> None:
 
 def test_what_would_show_nothing_is_refused(tmp_path: Path) -> None:
     for interrupts in (0, -1):
-        with pytest.raises(ValueError, match="would show nothing"):
+        with pytest.raises(ValueError, match="interrupts must be 1 or more"):
             interrupter(Interrupted, tmp_path).run(interrupts)
     with pytest.raises(SystemExit):
         main(["--rounds", "0"])

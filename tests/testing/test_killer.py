@@ -18,7 +18,7 @@ from kstore_core.testing import (
     covering,
 )
 from kstore_core.testing.killer.__main__ import main
-from kstore_core.testing.killer.witness import Witness, read_testimony
+from kstore_core.testing.killer.steps import StepWriter, read_steps
 from kstore_lmdb import LMDBEngine
 from kstore_memory import MemoryEngine
 from tests.testing.planted_crashes import PLANTED, Crashing
@@ -70,12 +70,12 @@ def test_a_writer_that_ends_by_itself_is_a_failure(
 
 
 def test_what_would_show_nothing_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match="'memory' keeps nothing on disk"):
+    with pytest.raises(UnsupportedError, match="'memory' stores nothing on disk"):
         Killer(MemoryEngine, combination(STAGED), tmp_path / "never")
     assert not (tmp_path / "never").exists()
     killer = Killer(Crashing, combination(STAGED), str(tmp_path / "root"))
     for kills in (0, -1):
-        with pytest.raises(ValueError, match="would show nothing"):
+        with pytest.raises(ValueError, match="kills must be 1 or more"):
             killer.run(kills)
     assert killer.run(1).kills == 1, "in a directory that was named by a str"
     with pytest.raises(SystemExit):
@@ -104,18 +104,18 @@ def test_a_cover_has_every_pair_of_choices() -> None:
         combination("x")
 
 
-def test_a_witness_is_read_up_to_its_last_whole_line(tmp_path: Path) -> None:
-    said = read_testimony(tmp_path / "said")
-    assert (said.opened, said.begun, said.returned) == (False, 0, 0)
-    witness = Witness(tmp_path / "said")
+def test_steps_are_read_up_to_the_last_whole_line(tmp_path: Path) -> None:
+    steps = read_steps(tmp_path / "steps")
+    assert (steps.opened, steps.begun, steps.returned) == (False, 0, 0)
+    writer = StepWriter(tmp_path / "steps")
     for line in ("open", "begun 4", "called 4", "returned 4", "begun 5", "called 5"):
-        witness.say(line)
-    with (tmp_path / "said").open("a") as file:
+        writer.write(line)
+    with (tmp_path / "steps").open("a") as file:
         file.write("returned")
-    said = read_testimony(tmp_path / "said")
-    assert (said.opened, said.begun, said.called, said.returned) == (True, 5, 5, 4)
-    assert said.in_commit
-    assert said.commits == 1
+    steps = read_steps(tmp_path / "steps")
+    assert (steps.opened, steps.begun, steps.called, steps.returned) == (True, 5, 5, 4)
+    assert steps.in_commit
+    assert steps.commits == 1
 
 
 def test_the_command_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,14 +21,14 @@ HERE = sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64")
 SETUP = """
 import ctypes, errno, mmap, os, sys, threading
 from pathlib import Path
-from kstore_core.testing.syncs import fail_syncs, holds_files
+from kstore_core.testing.syncs import fail_syncs, has_open_files
 root = Path(sys.argv[1])
 path = root / "file"
 path.write_bytes(b"x" * 4096)
 plain = os.open(path, os.O_RDWR)
 synchronous = os.open(path, os.O_RDWR | os.O_DSYNC)
 mapped = mmap.mmap(plain, 4096)
-assert holds_files(root) and not holds_files(root / "none")
+assert has_open_files(root) and not has_open_files(root / "none")
 refused = fail_syncs()
 if refused:
     print("refused", refused)
@@ -87,5 +87,5 @@ def test_what_cannot_be_told_is_skipped_with_the_reason(monkeypatch: pytest.Monk
     suite = EngineSuite()
     suite.engine, suite.root = Persistent(), Path("nowhere")
     monkeypatch.setattr(power, "unsynced_writer", lambda *_: "skipped the kernel says no")
-    with pytest.raises(Skipped, match="a sync is not looked at here: the kernel says no"):
+    with pytest.raises(Skipped, match="a sync cannot be tested here: the kernel says no"):
         suite.test_no_sync_returns_before_it_is_done()

@@ -121,7 +121,7 @@ def test_what_cannot_be_read(kind: Kind) -> None:
         (serdes.BYTES, "text", TypeError, "serdes.BYTES takes bytes, not str"),
         (serdes.UTF8, b"bytes", TypeError, "serdes.UTF8 takes str, not bytes"),
         (serdes.UTF8, "\ud800", UnicodeEncodeError, "surrogates not allowed"),
-        (Custom("text"), b"v", TypeError, "it made str of a value, not bytes"),
+        (Custom("text"), b"v", TypeError, "serialize must return bytes, not str"),
         (Custom(TypeError("mine")), b"v", TypeError, "mine"),
         (Custom(FormatError("mine", offset=3)), b"v", FormatError, "mine"),
     ],

@@ -39,32 +39,32 @@ __all__ = ["FileChangelog"]
 class FileChangelog(LogHandle):
     """One partition of a changelog topic in a directory.
 
-    One process writes, any number read beside it. A reader sees what has been written, a commit's
-    batches one after the other. Opening a log cuts nothing off: what an interrupted write has left
-    behind the last whole batch is moved aside by the next write.
+    One process writes; any number of processes may read at the same time. A reader sees the batches
+    of a commit one after the other. Opening a log cuts nothing off: the next write moves the bytes
+    of an interrupted write, after the last whole batch, to another file.
 
     Parameters
     ----------
     root : path-like
-        Holds the directories of partitions; made where it is missing, unless `read_only`.
+        The directory of the partitions' directories; made if missing, unless `read_only`.
     topic : str
     partition : int
         Not negative.
     config : LogConfig, optional
-        Not kept in the directory.
+        The log's settings; they are not stored in the directory.
     durability : {"process", "power", "changelog"}
-        What a commit survives: SIGKILL; and a power cut; or SIGKILL, and a power cut but for the
-        last segment.
+        The failures that a commit survives. "process": SIGKILL. "power": SIGKILL and a power cut.
+        "changelog": SIGKILL, and a power cut except for the last segment.
     read_only : bool
-        Write nothing, lock nothing.
+        Write nothing and lock nothing.
     batch_bytes : int
-        How large a record batch gets before compression.
+        The size of a record batch before compression.
     linger_bytes : int
-        Keys, values and headers that wait for a commit; beyond it they are written before.
+        The limit for keys, values and headers that wait for a commit; more are written earlier.
     lock_timeout_s : float
-        How long to wait for another writer.
+        The longest wait for another writer.
     clock : callable
-        The time in seconds since the epoch, for what expires.
+        The time in seconds since the epoch, for expiry.
 
     Attributes
     ----------
@@ -81,13 +81,13 @@ class FileChangelog(LogHandle):
     EngineLockedError
         Another writer holds the directory.
     StateError
-        `read_only` and there is no such directory, or it cannot be used.
+        `read_only`, and the directory does not exist; or the directory cannot be used.
     CorruptionError
         The last segment is damaged, or the first one is missing; nothing was changed.
     InconsistentStateError
-        For writing: it has bytes, or had batches, and has none now; nothing was changed.
+        For writing: the log has lost all of its batches; nothing was changed.
     UnsupportedError
-        A library that it needs is not installed.
+        A library that the log needs is not installed.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class FileChangelog(LogHandle):
         check_choice("durability", durability, DURABILITY_LEVELS)
         if partition < 0:
             raise SpecError(f"partition {partition} of {topic}; 0 or above is needed")
-        crc32c(b"")  # is there, before anything is made
+        crc32c(b"")  # raises if its library is missing, before anything is made
         self.topic = topic
         self.partition = partition
         self.path = Path(root).resolve() / f"{check_topic(topic)}-{partition}"
@@ -146,14 +146,14 @@ class FileChangelog(LogHandle):
 
     @property
     def start_offset(self) -> int:
-        """The first offset that may be there; what was before it has expired.
+        """The first offset that may exist; earlier records have expired.
 
         Raises
         ------
         CorruptionError
-            Records before it have not expired: a file is missing, or damaged.
+            Earlier records have not expired: a file is missing or damaged.
         InconsistentStateError
-            The log has bytes, or had batches, and has none now.
+            The log has lost all of its batches.
         """
         self._check()
         if self.read_only:
@@ -173,51 +173,51 @@ class FileChangelog(LogHandle):
 
     @property
     def high_watermark(self) -> int:
-        """The offset behind the last record that is in the files; a reader looks again."""
+        """The offset after the last record in the files; a reader looks at them each time."""
         return self._end()[0].next_offset
 
     @property
     def rest(self) -> Rest:
-        """The bytes behind the last whole batch, until the next write moves them aside."""
+        """The bytes after the last whole batch, until the next write moves them to another file."""
         return self._end()[1]
 
     def commit(self) -> int:
-        """Write what waits, and return the high watermark once it is as durable as asked.
+        """Write the records that wait; returns the high watermark once they are durable.
 
         Raises
         ------
         StorageFullError, EngineError
-            Nothing of what waits was written; it still waits, and a later commit writes it. Where
-            the disk refuses to make it last, the log is closed.
+            None of the records was written; they still wait, and a later commit writes them. If
+            the disk fails to sync, the log is closed.
         """
         self._check_writer()
         with self._guard, uninterrupted():
             self._send_pending()
-            self._while_kept(self._writer.sync)
+            self._write_or_close(self._writer.sync)
             return self._writer.tail.next_offset
 
     def read(self, from_offset: int | None = None) -> Iterator[RecordColumns]:
         """The records from an offset (inclusive) up to the high watermark as of this call.
 
-        What is compacted meanwhile may have given way to a record behind that, so a
-        reader beside a writer reads on from ``next_offset`` of the last columns.
+        A compaction meanwhile may have replaced records by later ones, after this high watermark.
+        So the next read should begin at ``next_offset`` of the last columns.
 
         Parameters
         ----------
         from_offset : int, optional
-            Left out, or before the start offset: from there.
+            Default, and for an earlier offset: the start offset.
 
         Yields
         ------
         RecordColumns
-            With some records each; compaction leaves gaps between offsets.
+            Each has records; compaction leaves gaps between offsets.
 
         Raises
         ------
         InconsistentStateError
             The log ends before `from_offset`: it is another log.
         CorruptionError
-            Bytes are damaged, or a segment is missing; says where.
+            Bytes are damaged, or a segment is missing; the text says where.
         """
         tail, _ = self._end()
         start = self.start_offset
@@ -227,22 +227,22 @@ class FileChangelog(LogHandle):
         return read_log(self.path, from_offset, tail)
 
     def compact(self) -> compaction.Compacted:
-        """Take what has been superseded or has expired out of all segments but the last.
+        """Remove superseded and expired records from all segments except the last.
 
-        Crash-safe: a segment is replaced by renaming one that is complete. Others may read
-        meanwhile, this process may append.
+        Crash-safe: a complete new segment is renamed over the old one. Other processes may read
+        meanwhile, and this process may append.
 
         Returns
         -------
         Compacted
-            How many records and bytes are gone.
+            The numbers of removed records and bytes.
 
         Raises
         ------
         CorruptionError
-            A segment is damaged; it and those after it are as they were.
+            A segment is damaged; this one and all later ones are unchanged.
         StorageFullError, EngineError
-            The new segment cannot be written; the old ones are as they were.
+            The new segment cannot be written; the old ones are unchanged.
         """
         self._check_writer()
         with self._compacting, explained(self.path):
@@ -250,14 +250,14 @@ class FileChangelog(LogHandle):
             return compaction.compact(self.path, self._writer.tail.segment, self.config, now_ms)
 
     def roll(self) -> None:
-        """Write what waits and close the last segment, so that it can be compacted."""
+        """Write the records that wait and close the last segment, so that it can be compacted."""
         self._check_writer()
         with self._guard, uninterrupted():
             self._send_pending()
-            self._while_kept(self._writer.roll)
+            self._write_or_close(self._writer.roll)
 
     def close(self) -> None:
-        """Release the lock; pending records are dropped. Closing twice is fine."""
+        """Release the lock; records that wait are discarded. A second close does nothing."""
         self._open = False
         if self._lock is not None:
             with uninterrupted():
@@ -267,7 +267,7 @@ class FileChangelog(LogHandle):
                     self._lock.release()
 
     def _end(self) -> tuple[Tail, Rest]:
-        """The end: the writer's own, or as a reader finds it, while it may be moving."""
+        """The end: a writer's own; for a reader that of the files, which a writer may move."""
         self._check()
         if not self.read_only:
             return self._writer.tail, self._writer.rest
@@ -280,7 +280,10 @@ class FileChangelog(LogHandle):
                 try:
                     seen, rest = find_end(last, self._seen)
                     rest.check(seen)
-                except (CorruptionError, UnsupportedError):  # the middle of a batch may look old
+                except (
+                    CorruptionError,
+                    UnsupportedError,
+                ):  # the middle of a batch may look like an old format
                     if self._is_last(last):
                         raise
                     continue
@@ -289,11 +292,11 @@ class FileChangelog(LogHandle):
                     return seen, rest
 
     def _is_last(self, segment: Segment) -> bool:
-        """Return True if a segment still is the last; one that is not may have been compacted."""
+        """Return True if a segment is still the last; any other may have been compacted."""
         return list_segments(self.path)[-1:] == [segment]
 
     def _checked_end(self) -> tuple[Tail, Rest]:
-        """The end as a writer finds it; all batches of the last segment are checked."""
+        """The end for a writer; all batches of the last segment are checked."""
         segments = list_segments(self.path)
         tail, rest = Tail(Segment.at(self.path, 0), 0, 0), Rest("none")
         if segments:
@@ -303,8 +306,8 @@ class FileChangelog(LogHandle):
         check_start(self.path, segments)
         return tail, rest
 
-    def _while_kept(self, write: Callable[[], None]) -> None:
-        """Write; close the log where the disk has refused to sync."""
+    def _write_or_close(self, write: Callable[[], None]) -> None:
+        """Call `write`; close the log if the disk failed to sync."""
         try:
             write()
         except EngineError:
@@ -320,8 +323,8 @@ class FileChangelog(LogHandle):
             pending, before = self._pending, self._writer.tail.next_offset
             try:
                 self._pending = RecordColumns()
-                self._while_kept(lambda: self._writer.write(data))
+                self._write_or_close(lambda: self._writer.write(data))
             except BaseException:
-                if self._writer.tail.next_offset == before:  # else all of it is written
+                if self._writer.tail.next_offset == before:  # else all of the records are written
                     self._pending = pending
                 raise

@@ -1,9 +1,9 @@
-"""Compaction: of records with equal keys the last is kept, and what has expired goes.
+"""Compaction: keep the last of the records with equal keys, and remove expired segments.
 
-As Kafka's cleaner does it: the last segment is left alone, offsets and their order stay, and a
-tombstone stays for a time after it was met first, which is noted in its batch (the delete horizon);
-the last mark of a commit, which is one too, stays for good.
-Of every segment written the last batch is kept, empty if need be, so that no offset is missing
+It works as Kafka's cleaner does. The last segment is not changed; offsets and their order stay. A
+tombstone stays for a time after the first compaction that reads it; its batch records the end of
+that time (the delete horizon). The last commit mark is a tombstone too, but stays for ever.
+The last batch of every written segment stays, empty if necessary, so that no offset is missing
 between segments.
 """
 
@@ -46,7 +46,7 @@ from kstore_core.system.interrupts import interruptible, uninterrupted
 __all__ = ["Compacted", "compact", "tidy"]
 
 _MAX_KEYS = 1_000_000
-"""The keys whose last offsets are in memory at a time."""
+"""The number of keys whose last offsets are in memory at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,9 @@ class Compacted:
     Attributes
     ----------
     records : int
-        Superseded, expired, and tombstones.
+        Superseded and expired records, and tombstones.
     bytes : int
-        How much smaller the files are; a delete horizon may make them larger.
+        The difference in the files' size; negative if delete horizons made them larger.
     """
 
     records: int = 0
@@ -69,7 +69,7 @@ class Compacted:
 
 
 def compact(directory: Path, active: Segment, config: LogConfig, now_ms: int) -> Compacted:
-    """Compact and expire all segments in front of the active one."""
+    """Compact and expire all segments before the active one."""
     tidy(directory)
     _check_joints(directory, active)
     done = Compacted()
@@ -82,7 +82,7 @@ def compact(directory: Path, active: Segment, config: LogConfig, now_ms: int) ->
 
 
 def tidy(directory: Path) -> None:
-    """Finish or take back what a compaction had begun when its process ended.
+    """Finish or undo an interrupted compaction.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def tidy(directory: Path) -> None:
     """
     for marker in directory.glob(f"{'[0-9]' * 20}.log{MERGED}"):
         draft = marker.with_name(marker.name.removesuffix(MERGED) + DRAFT)
-        if not draft.exists():  # it has taken its place
+        if not draft.exists():  # the draft was renamed to its segment
             target = Segment.at(directory, int(marker.name[:20]))
             _remove_merged(target, merged_offsets(marker))
         marker.unlink()
@@ -100,9 +100,9 @@ def tidy(directory: Path) -> None:
 
 
 def _remove_merged(target: Segment, offsets: list[int]) -> None:
-    """Remove the segments that another one has replaced, once that is seen to have their records.
+    """Remove the segments that another one has replaced, after a check that it has their records.
 
-    Those that came last are removed last, so they tell where the new one has to end.
+    The last of them is removed last, because its end is the end that the new segment must have.
     """
     directory = target.path.parent
     left = [s for s in map(partial(Segment.at, directory), offsets) if s.path.exists()]
@@ -112,7 +112,7 @@ def _remove_merged(target: Segment, offsets: list[int]) -> None:
     reached = find_end(target, verify=True)[0].next_offset if target.path.exists() else 0
     if reached < end:
         raise CorruptionError(
-            f"{target.path} ends at offset {reached}, and was compacted from segments that end at "
+            f"{target.path} ends at offset {reached}, but was compacted from segments that end at "
             f"{end}. Nothing was changed; take it from a copy of the log, or restore the store "
             "from its source"
         )
@@ -128,7 +128,7 @@ def _closed(directory: Path, active: Segment) -> list[Segment]:
 
 
 def _check_joints(directory: Path, active: Segment) -> None:
-    """See that each segment ends where the next one begins, or damage would take records with it.
+    """Check that each segment ends where the next one begins: compaction would hide a gap.
 
     Raises
     ------
@@ -149,10 +149,10 @@ def _check_joints(directory: Path, active: Segment) -> None:
 
 
 def _expire(directory: Path, active: Segment, horizon_ms: int) -> Compacted:
-    """Remove the oldest segments, as long as all their records are from before the horizon."""
+    """Remove the oldest segments whose records are all older than the horizon."""
     closed = _closed(directory, active)
     if not active.path.exists() or not active.path.stat().st_size:
-        closed = closed[:-1]  # some batch has to say where the log ends
+        closed = closed[:-1]  # the last batch of the log must stay: it records the log's end
     done = Compacted()
     expired: list[Segment] = []
     for segment in closed:
@@ -162,21 +162,21 @@ def _expire(directory: Path, active: Segment, horizon_ms: int) -> Compacted:
         done += Compacted(count, segment.path.stat().st_size)
         expired.append(segment)
     if expired:
-        kept = (s for s in list_segments(directory) if s.base_offset > expired[-1].base_offset)
-        note_start(directory, next(kept).base_offset, synced=True)
+        rest = (s for s in list_segments(directory) if s.base_offset > expired[-1].base_offset)
+        note_start(directory, next(rest).base_offset, synced=True)
         for segment in expired:
             segment.path.unlink()
     return done
 
 
 def _newest_ms(segment: Segment) -> int:
-    """The greatest timestamp; where no record has one, when the file was written."""
+    """The greatest timestamp, ms; the file's modification time if no record has one."""
     newest = max((head.max_timestamp for head in heads(segment)), default=-1)
     return newest if newest >= 0 else int(segment.path.stat().st_mtime * 1000)
 
 
 def _cleanable_end(directory: Path, active: Segment, lag_ms: int, now_ms: int) -> int:
-    """The offset of the first segment that is not to be compacted yet."""
+    """The offset of the first segment that must not be compacted yet."""
     end = _open_since(directory, active)
     if lag_ms:
         for segment in _closed(directory, active):
@@ -186,9 +186,9 @@ def _cleanable_end(directory: Path, active: Segment, lag_ms: int, now_ms: int) -
 
 
 def _open_since(directory: Path, active: Segment) -> int:
-    """The offset of the segment with the first record of a commit whose end is not in the log.
+    """The offset of the segment where an open commit begins; else that of the active segment.
 
-    Its records may be void, so they take no other one's place; or else that of the active one.
+    The records of an open commit may be void, so they must not supersede others.
     """
     since = active.base_offset
     newest = [active] if active.path.exists() else []
@@ -209,7 +209,7 @@ def _open_since(directory: Path, active: Segment) -> int:
 
 
 def _clean(directory: Path, end: int, config: LogConfig, now_ms: int) -> Compacted:
-    """Compact the segments below an offset, for as many keys at a time as fit into memory."""
+    """Compact the segments below an offset, in passes of at most about `_MAX_KEYS` keys."""
     done = Compacted()
     mapped = 0
     while fresh := [s for s in list_segments(directory) if mapped <= s.base_offset < end]:
@@ -228,7 +228,7 @@ def _clean(directory: Path, end: int, config: LogConfig, now_ms: int) -> Compact
 
 
 def _groups(segments: list[Segment], end: int, segment_bytes: int) -> Iterator[list[Segment]]:
-    """Neighbours that fit into one segment; the last one's offsets are below `end`."""
+    """Groups of neighbours that fit into one segment; all their offsets are below `end`."""
     group: list[Segment] = []
     size = 0
     ends = [*(segment.base_offset for segment in segments[1:]), end]
@@ -246,7 +246,7 @@ def _groups(segments: list[Segment], end: int, segment_bytes: int) -> Iterator[l
 def _rewrite(
     group: list[Segment], last: dict[bytes | None, int], config: LogConfig, now_ms: int
 ) -> Compacted:
-    """Replace a group of segments by one with what is left of them."""
+    """Replace a group of segments by one segment with the remaining records."""
     target, *merged = group
     size = sum(segment.path.stat().st_size for segment in group)
     draft = target.path.with_name(target.path.name + DRAFT)
@@ -262,11 +262,13 @@ def _rewrite(
                 _write_synced(marker, json.dumps([s.base_offset for s in merged]).encode())
             draft.replace(target.path)
         except BaseException:
-            marker.unlink(missing_ok=True)  # first: without a draft it speaks of one in its place
+            marker.unlink(
+                missing_ok=True
+            )  # first: a marker without a draft means that the draft was renamed
             draft.unlink(missing_ok=True)
             raise
-        # From here on a crash leaves segments whose offsets the new one has as well, always the
-        # last ones of the group: a reader finds every offset, and `tidy` removes them.
+        # From here on a crash leaves the last segments of the group, whose offsets the new segment
+        # has too: a reader finds every offset, and `tidy` removes them.
         sync_directory(target.path.parent)
         for segment in merged:
             segment.path.unlink()
@@ -281,7 +283,8 @@ def _write_draft(
     config: LogConfig,
     now_ms: int,
 ) -> tuple[int, bool]:
-    """Write what is left of a group; how many records are gone, and whether anything changed."""
+    """Write the remaining records of a group; returns the number of removed ones, and if any batch
+    changed."""
     gone = 0
     changed = False
     dropped: BatchHead | None = None
@@ -289,11 +292,11 @@ def _write_draft(
         for segment in group:
             for head, data in batches(segment):
                 with named(segment):
-                    kept, count = _kept(head, data, last, config, now_ms)
+                    left, count = _remaining(head, data, last, config, now_ms)
                 gone += count
-                changed = changed or dropped is not None or kept not in (data, None)
-                dropped = head if kept is None else None
-                out.write(kept or b"")
+                changed = changed or dropped is not None or left not in (data, None)
+                dropped = head if left is None else None
+                out.write(left or b"")
         if dropped is not None:
             changed = changed or dropped.record_count > 0
             out.write(encode_compacted_batch(RecordColumns(), dropped))
@@ -309,14 +312,17 @@ def _write_synced(path: Path, data: bytes) -> None:
         os.fsync(out.fileno())
 
 
-def _kept(
+def _remaining(
     head: BatchHead,
     data: bytes,
     last: dict[bytes | None, int],
     config: LogConfig,
     now_ms: int,
 ) -> tuple[bytes | None, int]:
-    """The rest of a batch, the same bytes if all is left; and the number of records removed."""
+    """The rest of a batch, None if nothing is left; and the number of removed records.
+
+    The same bytes are returned if nothing is removed.
+    """
     if head.control:
         return data, 0
     columns = decode_record_columns(data, position=head.at)

@@ -23,15 +23,16 @@ __all__ = [
     "log_at",
     "logs_of",
     "other_store",
+    "partition_for",
     "partition_of",
     "topics_of",
 ]
 
 _TASK = re.compile(r"(?:.+__)?\d+_(\d+)")
-"""The name of a task directory: of the topology, of the group of subtopologies, the partition."""
+"""The name of a task directory: topology (optional), subtopology, partition."""
 
 _LOG = re.compile(r"(.+)-(0|[1-9][0-9]*)")
-"""The name of a log's directory: of the topic, the partition."""
+"""The name of a log's directory: topic, partition."""
 
 
 class Changelogs(Protocol):
@@ -57,10 +58,10 @@ class ChangelogDirectory:
     ----------
     root : path-like
     application_id : str, optional
-        Left out, the name of the directory that the state directory is in, as in Kafka Streams'
+        Default: the name of the directory that the state directory is in, as in Kafka Streams'
         ``<state.dir>/<application.id>/0_3``.
     partition : int, optional
-        Left out, the last number in the state directory's name: of ``0_3`` it is 3.
+        Default: the last number in the state directory's name, 3 for ``0_3``.
     """
 
     def __init__(
@@ -80,62 +81,74 @@ class ChangelogDirectory:
     def changelog_of(
         self, spec: StoreSpec, task: Path, durability: Durability = "process"
     ) -> FileChangelog:
-        """Open a store's changelog, made with its topic's settings where it is missing.
+        """Open a store's changelog; a missing one is made with its topic's settings.
 
         Raises
         ------
         SpecError
-            The state directory's name says no partition, and none is given; the topic's name is
-            none that Kafka would take; or a setting that files do not have.
+            The partition is unknown: none is given, and the state directory's name has none. Or
+            Kafka does not allow the topic's name. Or a log in files does not have a setting.
         """
         topic = changelog_topic(self.application_id or task.parent.name, spec.name)
         return FileChangelog(
             self.root,
             topic,
-            self._partition_of(task),
+            partition_for(task, self.partition, f"ChangelogDirectory({str(self.root)!r}"),
             config=LogConfig.of_topic(topic_config(spec, dict(spec.changelog))),
             durability=durability,
         )
 
-    def _partition_of(self, task: Path) -> int:
-        named = self.partition if self.partition is not None else partition_of(task)
-        if named is None:
-            raise SpecError(
-                f"{task} is not named after a task, such as 0_3, which would tell the partition of "
-                f"its changelogs; pass changelog=ChangelogDirectory({str(self.root)!r}, "
-                "partition=0)"
-            )
-        return named
-
 
 def partition_of(task: Path) -> int | None:
-    """The partition that a state directory's name tells; None where it is not a task's."""
+    """The partition in a state directory's name; None if it is not the name of a task."""
     named = _TASK.fullmatch(task.name)
     return None if named is None else int(named[1])
 
 
+def partition_for(task: Path, given: int | None, changelogs: str) -> int:
+    """The given partition, or the one in the name of a state directory.
+
+    Parameters
+    ----------
+    changelogs : str
+        The expression of the changelogs, up to where ``partition=`` is to be added.
+
+    Raises
+    ------
+    SpecError
+        No partition is given, and the directory is not named after a task.
+    """
+    partition = partition_of(task) if given is None else given
+    if partition is None:
+        raise SpecError(
+            f"{task} is not named after a task, such as 0_3, so the partition of its changelogs is "
+            f"unknown; pass changelog={changelogs}, partition=0)"
+        )
+    return partition
+
+
 def log_at(place: Path) -> Partition | None:
-    """The topic and partition that a directory is named after; None where it is not a log's."""
+    """The topic and partition in a directory's name; None if it is not the name of a log."""
     named = _LOG.fullmatch(place.name)
     return None if named is None else (named[1], int(named[2]))
 
 
 def is_topic_of(topic: str, store: str) -> bool:
-    """Return True if a topic is named as a store's changelog, of whatever application."""
+    """Return True if a topic has the name of a store's changelog, for any application."""
     return len(topic) > len(end := f"-{store}-changelog") and topic.endswith(end)
 
 
 def topics_of(topics: Iterable[str], store: str, application: str) -> list[str]:
-    """The topics that a store's changelog may be: its application's own, or else all, in order."""
+    """The possible changelogs of a store: its application's topic, else all such topics, sorted."""
     found = {topic for topic in topics if is_topic_of(topic, store)}
     own = f"{application}-{store}-changelog"
     return [own] if own in found else sorted(found)
 
 
 def other_store(topic: str, store: str, application: str) -> str | None:
-    """The store whose changelog a topic may be as well; None where it can only be this one's.
+    """Another store that a changelog topic may belong to; None if there can be none.
 
-    ``app-b-a-changelog`` is that of ``a`` in ``app-b``, or of ``b-a`` in ``app``.
+    ``app-b-a-changelog`` belongs to ``a`` in ``app-b``, or to ``b-a`` in ``app``.
     """
     prefix = topic.removesuffix(f"-{store}-changelog")
     _, hyphen, rest = prefix.partition("-")
@@ -145,12 +158,12 @@ def other_store(topic: str, store: str, application: str) -> str | None:
 def logs_of(
     root: Path, store: str, application: str, partition: int | None = None
 ) -> list[Partition]:
-    """A store's logs that are side by side in ``root``, of the topics that `topics_of` tells.
+    """A store's logs in ``root``, of the topics that `topics_of` returns.
 
     Parameters
     ----------
     partition : int, optional
-        Left out, all of them count.
+        Default: all partitions.
     """
     found = [log for log in map(log_at, sorted(root.iterdir())) if log]
     topics = topics_of((topic for topic, _ in found), store, application)

@@ -1,4 +1,4 @@
-"""The records of a log from segment to segment, while another process may be compacting it."""
+"""Read a log from segment to segment, while another process may compact it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["read_log"]
 def read_log(directory: Path, from_offset: int, tail: Tail) -> Iterator[RecordColumns]:
     """The records from an offset (inclusive) up to a tail, or further.
 
-    Further where the tail's segment was compacted meanwhile: what it held may be superseded by what
-    came later.
+    Records after the tail are read if the tail's segment was compacted meanwhile: later records may
+    have superseded those of the segment.
 
     Raises
     ------
     CorruptionError
-        Bytes are damaged, or no segment has an offset that one must have.
+        Bytes are damaged, or a segment is missing.
     """
     next_offset = from_offset
     while next_offset < tail.next_offset:
@@ -43,17 +43,16 @@ def read_log(directory: Path, from_offset: int, tail: Tail) -> Iterator[RecordCo
                     yield columns
         except FileNotFoundError:
             continue  # compacted or expired since it was listed
-        # A segment that was read to its end may have been replaced by one that goes on, in which
-        # case that is read from here on.
+        # Compaction may have replaced the segment by a longer one, which is then read from here.
         if next_offset == begun_at:
             raise _missing(directory, next_offset, tail)
 
 
 def _gap_behind(segment: Segment, segments: list[Segment]) -> int | None:
-    """The end of a segment, if the next one begins elsewhere.
+    """The end of a segment, if the next one begins at another offset.
 
-    It is looked at before any record is read: of files that were swapped, records in the wrong
-    place would be restored before the gap is met.
+    This check comes before any record is read: if files were swapped, records in the wrong place
+    would be restored before the gap is reached.
     """
     after = next((one for one in segments if one.base_offset > segment.base_offset), None)
     if after is None:
@@ -73,11 +72,11 @@ def _missing(directory: Path, offset: int, tail: Tail) -> CorruptionError:
 
 
 def _holding(segments: list[Segment], offset: int) -> Segment | None:
-    """The segment in which an offset is, or the first one where all that are left are later."""
+    """The segment of an offset; the first segment if all are later."""
     before = [segment for segment in segments if segment.base_offset <= offset]
     return before[-1] if before else next(iter(segments), None)
 
 
 def _end_of(segment: Segment, tail: Tail) -> int | None:
-    """The place in the file to stop at."""
+    """The position in the segment's file to stop at, or None."""
     return tail.position if segment == tail.segment else None

@@ -37,22 +37,22 @@ __all__ = [
 ]
 
 MAX_OFFSET_DELTA = 2**31 - 1
-"""The widest span of a segment's offsets: Kafka's index has 32 bits for it."""
+"""The widest span of a segment's offsets: Kafka's index has 32 bits for an offset."""
 
 DRAFT = ".cleaned"
-"""Ends the name of a segment that compaction is writing."""
+"""The suffix of a segment that compaction is writing."""
 
 MERGED = ".merged"
-"""Ends the name of a list of segments that the one of that name replaces, once it has no draft."""
+"""The suffix of a list of segments; once its draft is renamed, that segment replaces them."""
 
 _NAME = re.compile(r"(\d{20})\.log")
 _CHUNK_BYTES = 1024 * 1024
 _SUMMED_FROM, _CRC, _LENGTH = 21, slice(17, 21), slice(8, 12)
 _BLOCK = 512
-"""The least that a disk writes or does not, in bytes."""
+"""The unit in which a disk writes, in bytes."""
 
 _LEAST_ZEROS = 16
-"""Fewer at the start of a block are taken for the end of a batch, which often has some."""
+"""Fewer zeros at the start of a block may be the end of a batch, which often has some."""
 
 
 class Segment(NamedTuple):
@@ -61,7 +61,7 @@ class Segment(NamedTuple):
     Attributes
     ----------
     base_offset : int
-        No record's offset is lower; those of later segments are higher.
+        The lowest possible offset; later segments have higher ones.
     path : Path
     """
 
@@ -74,9 +74,9 @@ class Segment(NamedTuple):
 
 
 def list_segments(directory: Path) -> list[Segment]:
-    """The segments of a partition's directory, oldest first; what else is there is left alone.
+    """The segments of a partition's directory, oldest first.
 
-    Those that a compaction has replaced and not removed yet are none.
+    Segments that a compaction has replaced and not removed yet are left out.
     """
     names = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
     gone: set[int] = set()
@@ -88,7 +88,7 @@ def list_segments(directory: Path) -> list[Segment]:
 
 
 def merged_offsets(marker: Path) -> list[int]:
-    """The segments that a compacted one replaces; none where nothing says so legibly."""
+    """The base offsets in a list of replaced segments; none if the file is missing or illegible."""
     try:
         return [int(offset) for offset in json.loads(marker.read_bytes())]
     except (OSError, ValueError, TypeError):
@@ -96,24 +96,24 @@ def merged_offsets(marker: Path) -> list[int]:
 
 
 def records(segment: Segment, from_offset: int, end: int | None = None) -> Iterator[RecordColumns]:
-    """The records of a segment from an offset on, about a MiB of the file at a time.
+    """Read a segment from an offset on, about a MiB of the file at a time.
 
     Parameters
     ----------
     end : int, optional
-        Where in the file to stop. Left out: behind the last whole batch.
+        The position in the file to stop at. Default: after the last whole batch.
 
     Yields
     ------
     RecordColumns
-        Maybe without records; ``next_offset`` of the last ones is the segment's.
+        They may have no records; ``next_offset`` of the last ones is the segment's.
 
     Raises
     ------
     CorruptionError
-        Bytes that are all there are damaged; says where.
+        A whole batch is damaged; the text says where.
     FileNotFoundError
-        The segment is gone: compacted into another, or expired.
+        The segment was compacted into another one, or has expired.
     """
     with _open(segment) as file:
         position, size, next_offset = 0, _CHUNK_BYTES, segment.base_offset
@@ -129,7 +129,7 @@ def records(segment: Segment, from_offset: int, end: int | None = None) -> Itera
                 from_offset = max(next_offset, from_offset)
                 yield columns
             elif len(data) == size:
-                size *= 2  # a batch larger than what was read
+                size *= 2  # the batch is larger than the bytes that were read
             else:
                 return
 
@@ -137,18 +137,18 @@ def records(segment: Segment, from_offset: int, end: int | None = None) -> Itera
 def heads(segment: Segment, at: int = 0, *, verify: bool = False) -> Iterator[BatchHead]:
     """The heads of a segment's whole batches from byte `at` on.
 
-    Stops at a torn tail, and where nothing but zeros follow, or a batch that ends in them.
+    The iteration stops at a torn tail, and where only zeros follow, or a batch that ends in them.
 
     Raises
     ------
     CorruptionError, FileNotFoundError
-        As `records` does; checksums are looked at if `verify`.
+        As `records` raises them; checksums are verified if `verify`.
     """
     return (head for head, _, _ in _walk(segment, at, verify))
 
 
 def batches(segment: Segment) -> Iterator[tuple[BatchHead, bytes]]:
-    """The heads and the bytes of a segment's whole batches, their checksums looked at."""
+    """The heads and the bytes of a segment's whole batches; checksums are verified."""
     return (
         (head, data[here : here + head.size]) for head, data, here in _walk(segment, 0, verify=True)
     )
@@ -188,45 +188,45 @@ def _walk(segment: Segment, at: int, verify: bool) -> Iterator[tuple[BatchHead, 
 
 
 def _check_reach(segment: Segment, last_offset: int) -> None:
-    """Refuse an offset that no batch of the segment can have: checksums do not cover offsets."""
+    """Refuse an offset too far from the segment's first: checksums do not cover offsets."""
     if last_offset - segment.base_offset > MAX_OFFSET_DELTA:
         raise CorruptionError(
-            f"a batch ends with the offset {last_offset}, more than {MAX_OFFSET_DELTA} behind the "
+            f"a batch ends with the offset {last_offset}, more than {MAX_OFFSET_DELTA} after the "
             f"first of the segment, {segment.base_offset}"
         )
 
 
 def fault_of(segment: Segment, rest: bytes, next_offset: int) -> str | None:
-    """Why bytes behind the last whole batch are not the beginning of one that was being written.
+    """The reason why bytes after the last whole batch are no torn write; None if they are one.
 
-    None where they are: of the batch that comes next, not whole, with no sound one behind them.
+    A torn write is an incomplete next batch, with no sound batch after it.
     """
     if not _may_begin(segment, rest, next_offset):
-        return f"its first bytes are none of a batch that begins at offset {next_offset}"
+        return f"its first bytes do not fit a batch that begins at offset {next_offset}"
     if find_batch(rest, 1, min_offset=next_offset) is not None:
-        return "by its length it ends behind the file, but a sound batch follows"
+        return "by its length it ends after the file's end, but a sound batch follows"
     summed = rest[_SUMMED_FROM:]
     if summed and crc32c(summed) == int.from_bytes(rest[_CRC], "big"):
-        return "by its length it ends behind the file, but it was written whole"
+        return "by its length it ends after the file's end, but its checksum shows a whole batch"
     return None
 
 
 def _may_begin(segment: Segment, rest: bytes, next_offset: int) -> bool:
-    """Return True if bytes, whose zeros at the end may be missing ones, begin a later batch."""
+    """Return True if bytes may begin a later batch; zeros at their end stand for lost bytes."""
     known = rest.rstrip(b"\0")[:8]
     least, most = (int.from_bytes(known.ljust(8, fill), "big") for fill in (b"\0", b"\xff"))
     return most >= next_offset and least <= segment.base_offset + MAX_OFFSET_DELTA
 
 
 def begun_before_zeros(file: int, segment: Segment, position: int, next_offset: int) -> int | None:
-    """The number of a batch's bytes at a position, where zeros follow up to the end of the file.
+    """The number of bytes of a batch at a position, if zeros follow up to the end of the file.
 
-    It is what a power cut leaves of a write that was not synced: blocks of the disk, then none.
+    A power cut leaves a write that was not synced so: some blocks of the disk, then zeros.
 
     Returns
     -------
     int or None
-        0 where there are zeros only; None where it is something else.
+        0 if there are only zeros; None if the bytes are anything else.
     """
     size = os.fstat(file).st_size
     if not ends_in_zeros(file, size):
@@ -247,13 +247,13 @@ def begun_before_zeros(file: int, segment: Segment, position: int, next_offset: 
 
 
 def ends_in_zeros(file: int, size: int) -> bool:
-    """Return True if a file's last block of the disk has zeros only, and some of them."""
+    """Return True if the last disk block of a file has only zeros, and at least `_LEAST_ZEROS`."""
     begin = max(size - _LEAST_ZEROS, 0) // _BLOCK * _BLOCK
     return not os.pread(file, size - begin, begin).strip(b"\0")
 
 
 def _are_zeros(file: int, position: int) -> bool:
-    """Return True if a file has nothing but zeros from here on."""
+    """Return True if a file has only zeros from a position on."""
     while data := os.pread(file, _CHUNK_BYTES, position):
         if data.strip(b"\0"):
             return False
@@ -263,13 +263,15 @@ def _are_zeros(file: int, position: int) -> bool:
 
 @contextmanager
 def _open(segment: Segment) -> Iterator[int]:
-    with segment.path.open("rb", buffering=0) as file:  # an object, which never stays open
+    with segment.path.open(
+        "rb", buffering=0
+    ) as file:  # a file object closes the descriptor when it is freed
         yield file.fileno()
 
 
 @contextmanager
 def named(segment: Segment) -> Iterator[None]:
-    """Name the file in what is raised about its bytes."""
+    """Add the file's name to errors about its bytes."""
     try:
         yield
     except (CorruptionError, FormatError) as error:

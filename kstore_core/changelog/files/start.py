@@ -1,8 +1,8 @@
-"""The start of a log, noted beside its files: without it a missing first file goes unnoticed.
+"""The recorded start of a log, by which a missing first file is found.
 
-``.kstore.start`` holds the offset and its checksum in hexadecimal digits. The first write makes it,
-so with it there is a whole batch; expiry moves it on. Kafka ignores it, and a log that Kafka wrote
-has none.
+``.kstore.start`` has the offset, and its checksum in hexadecimal digits. The first write makes the
+file, so a log that has it has a whole batch. Expiry updates it. Kafka ignores it, and a log that
+Kafka wrote has none.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ START = ".kstore.start"
 
 
 def noted_start(directory: Path) -> int | None:
-    """The offset that a log begins with at the latest; None where none is noted, or not legibly."""
+    """The recorded offset, at or before which the log begins; None if there is no legible one."""
     try:
         text = (directory / START).read_bytes()
     except OSError:
@@ -41,7 +41,7 @@ def noted_start(directory: Path) -> int | None:
 
 
 def note_start(directory: Path, offset: int, *, synced: bool) -> None:
-    """Note where a log begins; `synced` for a power cut."""
+    """Record the start of a log; `synced`: the record survives a power cut."""
     digits = b"%d" % offset
     with (directory / START).open("wb") as file:
         file.write(digits + b" " + _checksum(digits))
@@ -53,17 +53,17 @@ def note_start(directory: Path, offset: int, *, synced: bool) -> None:
 
 
 def forget_start(directory: Path) -> None:
-    """Remove the note of a log whose first write has failed."""
+    """Remove the recorded start of a log whose first write failed."""
     (directory / START).unlink(missing_ok=True)
 
 
 def start_fault(directory: Path, segments: list[Segment]) -> str | None:
-    """The reason why a log begins at a wrong offset; None if it does not, or if that is unknown."""
-    start = noted_start(directory)  # after the segments were listed: expiry notes it first
+    """The reason why a log's first offset is wrong; None if it is right or unknown."""
+    start = noted_start(directory)  # after the segments were listed: expiry updates it first
     if start is None or not segments or segments[0].base_offset <= start:
         return None
     return (
-        f"{directory} begins at offset {segments[0].base_offset}, in {segments[0].path.name}, and "
+        f"{directory} begins at offset {segments[0].base_offset}, in {segments[0].path.name}, but "
         f"was written from {start} on: the first file is missing"
     )
 
@@ -71,22 +71,22 @@ def start_fault(directory: Path, segments: list[Segment]) -> str | None:
 def written_fault(
     directory: Path, noted: int | None, segments: list[Segment], tail: Tail, rest: Rest
 ) -> str | None:
-    """Why a log without a whole batch is none that nothing was written to; None where it is.
+    """The reason why a log without a whole batch has lost records; None if it has not.
 
     Parameters
     ----------
     noted : int or None
         The result of `noted_start` before the segments were listed.
     segments : list of Segment
-        As listed before the end was looked for: beside a writer it moves.
+        Listed before the end was determined: a writer may move the end.
     """
     if tail.next_offset > (segments[0].base_offset if segments else 0):
         return None
     has = f"no whole batch, but {rest}" if rest else "no batch"
     if noted is not None:
-        return f"{directory} has {has}, and records were written to it"
+        return f"{directory} has {has}, but records were written to it"
     if rest.kind == "zeros":
-        return f"{directory} has {has}: nothing tells whether records were written to it"
+        return f"{directory} has {has}: it is unknown whether records were written to it"
     return None
 
 
@@ -107,7 +107,7 @@ def check_start(directory: Path, segments: list[Segment]) -> None:
 def check_written(
     directory: Path, noted: int | None, segments: list[Segment], tail: Tail, rest: Rest
 ) -> None:
-    """Refuse a log that has lost all that was written to it.
+    """Refuse a log that has lost all of its records.
 
     Raises
     ------

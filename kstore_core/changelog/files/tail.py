@@ -1,4 +1,4 @@
-"""The end of a log: where the last whole batch ends, and what the bytes behind it are."""
+"""The end of a log: the end of its last whole batch, and the kind of the bytes after it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kstore_core.system.directories import sync_directory
 __all__ = ["CUT", "Rest", "Tail", "cut_rest", "cuts", "find_end"]
 
 CUT = ".cut-"
-"""Stands behind a segment's name and in front of a number, in the name of what was cut off it."""
+"""The part of a cut file's name between the segment's name and a number."""
 
 _CUT_NAME = re.compile(r"\d{20}\.log\.cut(-\d+)?")
 _LENGTH_END = 12
@@ -38,9 +38,9 @@ class Tail:
     ----------
     segment : Segment
     position : int
-        Its bytes up to here are whole batches.
+        The offset in the file up to which its bytes are whole batches.
     next_offset : int
-        The offset behind the last of them.
+        The offset after the last record of these batches.
     """
 
     segment: Segment
@@ -50,19 +50,19 @@ class Tail:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """The bytes behind the last whole batch of a segment.
+    """The bytes after the last whole batch of a segment.
 
     Attributes
     ----------
     kind : {"none", "torn", "zeros", "damaged"}
-        There are none. Or they begin the batch that comes next, which was never committed. Or they
-        are zeros, maybe behind the beginning of that batch, as a power cut leaves them: they do
-        not tell what was written there. Or they are something else.
+        "none": there are no such bytes. "torn": they are the begin of the next batch, which was
+        never committed. "zeros": they are zeros, perhaps after the begin of the next batch; a power
+        cut leaves them in place of lost bytes. "damaged": anything else.
     size : int
     why : str
-        What is wrong with damaged ones.
+        The fault of damaged bytes.
     begun : int
-        How many bytes of a batch there are in front of zeros.
+        The number of bytes of a batch before the zeros.
     """
 
     kind: Literal["none", "torn", "zeros", "damaged"]
@@ -80,7 +80,7 @@ class Rest:
         return f"{self.size} bytes of a batch that was not written to its end"
 
     def check(self, tail: Tail) -> None:
-        """Refuse bytes that an interrupted write cannot have left.
+        """Raise if no interrupted write can have left these bytes.
 
         Raises
         ------
@@ -97,18 +97,18 @@ class Rest:
 def find_end(
     segment: Segment, after: Tail | None = None, *, verify: bool = False
 ) -> tuple[Tail, Rest]:
-    """The end of a segment; what `after` says of the same segment is not looked at again.
+    """The end of a segment; the search begins at `after`, if that is an end of this segment.
 
     Raises
     ------
     CorruptionError, FileNotFoundError
-        As `heads` does.
+        As `heads` raises them.
     """
     if after is None or after.segment != segment:
         after = Tail(segment, 0, segment.base_offset)
     tail = after
     with segment.path.open("rb") as file:
-        # Of a batch that ends in zeros only its checksum tells whether all of it was written.
+        # If a batch ends in zeros, only its checksum shows whether all of it was written.
         verify = verify or ends_in_zeros(file.fileno(), os.fstat(file.fileno()).st_size)
     while True:
         for head in heads(segment, tail.position, verify=verify):
@@ -119,14 +119,14 @@ def find_end(
 
 
 def _rest_of(tail: Tail) -> Rest | None:
-    """The bytes behind a tail; None where a writer has added a whole batch meanwhile."""
+    """The bytes after a tail; None if a writer has added a whole batch meanwhile."""
     with tail.segment.path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size - tail.position
         if size <= 0:
             return Rest("none")
         begun = begun_before_zeros(file.fileno(), tail.segment, tail.position, tail.next_offset)
         if begun is not None:
-            # The head of a batch, its offset and its length, may begin with some.
+            # The head of a batch, its offset and its length, may begin with zeros.
             is_head = size < _LENGTH_END and not any(tail.next_offset.to_bytes(8)[:size])
             return Rest("torn", size) if is_head else Rest("zeros", size, begun=begun)
         file.seek(tail.position)
@@ -138,43 +138,43 @@ def _rest_of(tail: Tail) -> Rest | None:
 
 
 def cut_rest(tail: Tail) -> Path:
-    """Move the bytes behind a tail to a file beside the segment, `<segment>.cut-<n>`.
+    """Move the bytes after a tail to a file beside the segment, `<segment>.cut-<n>`.
 
-    They are there, and synced, before they are cut off. After a crash between the two they are not
-    copied again.
+    They are copied and synced before they are cut off. After a crash between the two steps they are
+    not copied again.
 
     Returns
     -------
     Path
-        The file that has them.
+        The file with these bytes.
     """
     path = tail.segment.path
     with path.open("r+b") as file:
-        there = sorted(_numbers(path))
-        kept = path.with_name(f"{path.name}{CUT}{there[-1] if there else 0}")
+        numbers = sorted(_numbers(path))
+        cut = path.with_name(f"{path.name}{CUT}{numbers[-1] if numbers else 0}")
         is_cut = os.fstat(file.fileno()).st_size <= tail.position
-        if not (there and (is_cut or _same(file, tail.position, kept))):
-            kept = path.with_name(f"{path.name}{CUT}{there[-1] + 1 if there else 1}")
+        if not (numbers and (is_cut or _same(file, tail.position, cut))):
+            cut = path.with_name(f"{path.name}{CUT}{numbers[-1] + 1 if numbers else 1}")
             draft = path.with_name(path.name + CUT.rstrip("-"))
             try:
                 _copy(file, tail.position, draft)
-                draft.replace(kept)
+                draft.replace(cut)
             except BaseException:
                 draft.unlink(missing_ok=True)
                 raise
             sync_directory(path.parent)
         file.truncate(tail.position)
         os.fsync(file.fileno())
-    return kept
+    return cut
 
 
 def cuts(log: Path) -> list[Path]:
-    """The bytes cut off the segments of a log, and an unfinished copy of them."""
+    """The files of bytes cut off the segments of a log, unfinished copies included."""
     return sorted(path for path in log.iterdir() if _CUT_NAME.fullmatch(path.name))
 
 
 def _numbers(path: Path) -> Iterator[int]:
-    """The numbers of what was cut off a segment before."""
+    """The numbers of the cut files of a segment."""
     for cut in cuts(path.parent):
         number = cut.name.removeprefix(path.name + CUT)
         if number.isdecimal():
@@ -182,7 +182,7 @@ def _numbers(path: Path) -> Iterator[int]:
 
 
 def _same(file: IO[bytes], position: int, other: Path) -> bool:
-    """Return True if a file has from a position on what another one has."""
+    """Return True if a file has the content of another one from a position on."""
     file.seek(0, os.SEEK_END)
     if file.tell() - position != other.stat().st_size:
         return False
@@ -191,7 +191,7 @@ def _same(file: IO[bytes], position: int, other: Path) -> bool:
 
 
 def _copy(file: IO[bytes], position: int, draft: Path) -> None:
-    """Copy what a file has from a position on; zeros take no room on the disk."""
+    """Copy a file from a position on; zeros take no room on the disk."""
     with draft.open("wb") as out:
         for chunk in _chunks(file, position):
             if chunk.strip(b"\0"):

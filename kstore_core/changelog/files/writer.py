@@ -1,4 +1,4 @@
-"""Batches into files: the one place that writes to a log's last segment."""
+"""Write batches to files: the only code that writes to a log's last segment."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ _log = logging.getLogger("kstore_core")
 
 
 class LogWriter:
-    """Appends batches behind the tail of a log.
+    """Appends batches after the tail of a log.
 
-    What lies behind the tail when a log is opened is moved aside by the first write, no sooner: by
-    then the store's offset has been compared with where the log ends.
+    The first write moves the bytes that were after the tail when the log was opened to another
+    file. It is not done at open: the store's offset is compared with the log's end first.
 
     Parameters
     ----------
     directory : Path
     tail : Tail
-        Where the log ends.
+        The end of the log.
     rest : Rest
-        What is behind it.
+        The bytes after the end.
     segment_bytes : int
-        A segment is closed before it gets larger.
+        The largest size of a segment.
     durability : Durability
-        With "power" `sync` is what makes a write last; with "changelog" closing a segment is.
+        "power": `sync` makes a write durable. "changelog": closing its segment does.
 
     Attributes
     ----------
     rest : Rest
-        What is behind it and was there when the log was opened.
+        The bytes after the end since the log was opened, until the first write.
     lost : bool
-        The disk has refused to sync: where the log ends only a new open finds out.
+        True if the disk failed to sync: the log must be opened again to find its end.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class LogWriter:
         Raises
         ------
         StorageFullError, EngineError
-            The log ends where it did.
+            The log's end is unchanged.
         """
         with explained(self._directory):
             self._settle()
@@ -89,18 +89,18 @@ class LogWriter:
                 raise
 
     def sync(self) -> None:
-        """Make what was written survive a power cut, at the level "power".
+        """Make the written batches survive a power cut, at the level "power".
 
         Raises
         ------
         EngineError
-            The disk refuses. Bytes of this write may be on it.
+            The disk failed to sync. It may have some bytes of the write.
         """
         if self._durability == "power":
             self._sync()
 
     def roll(self) -> None:
-        """Close the last segment, and begin the next with the next write."""
+        """Close the last segment; the next write begins a new one."""
         with explained(self._directory):
             self._settle()
             self._roll()
@@ -125,14 +125,14 @@ class LogWriter:
             except OSError as error:
                 self.lost = True
                 raise EngineError(
-                    f"{self._directory}: the disk did not keep what was written: "
-                    f"{error.strerror or error}. The log was closed; open it again, which finds "
-                    "out where it ends, and write anew what was not committed"
+                    f"{self._directory}: the disk did not sync the written records: "
+                    f"{error.strerror or error}. The log was closed; open it again, which "
+                    "determines its end, and write the uncommitted records again"
                 ) from error
             self._unsynced = False
 
     def _parts(self, data: bytes) -> Iterator[tuple[bytes, int]]:
-        """The batches of each segment, and the offset behind them; rolls between segments."""
+        """The batches for each segment, and the offset after them; rolls between segments."""
         begin = at = 0
         next_offset = self._tail.next_offset
         while (head := read_batch_head(data, at)) is not None:
@@ -145,7 +145,7 @@ class LogWriter:
         yield data[begin:at], next_offset
 
     def _is_full(self, more: int, head: BatchHead) -> bool:
-        """Return True if a batch goes to another segment than the `more` bytes before it."""
+        """Return True if a batch does not fit into the segment after `more` new bytes."""
         size = self._tail.position + more
         return size > 0 and (
             size + head.size > self._segment_bytes
@@ -172,28 +172,28 @@ class LogWriter:
         self._start_is_noted = True
 
     def _settle(self) -> None:
-        """Make the files end with the tail: of a write that was interrupted nothing is left.
+        """Make the files end at the tail: undo an interrupted write.
 
-        What was there when the log was opened is moved aside. It may be interrupted itself: what is
-        left to do the next write does.
+        Bytes from before the open are moved to another file. If this call is interrupted, the next
+        write finishes its work.
         """
         if self._undo is not None:
             self._take_back(self._undo)
             self._tail, self._undo = self._undo, None
         if self.rest:
-            kept = cut_rest(self._tail)
+            cut = cut_rest(self._tail)
             _log.warning(
-                "Cut %s off %s behind offset %d. They are kept in %s; remove it when nobody needs "
-                "it any more",
+                "Cut %s off %s after offset %d. They are in %s; remove it when they are no longer "
+                "needed",
                 self.rest,
                 self._tail.segment.path,
                 self._tail.next_offset - 1,
-                kept.name,
+                cut.name,
             )
             self.rest = Rest("none")
 
     def _take_back(self, before: Tail) -> None:
-        """Make the log end where it did, the newest bytes first."""
+        """Restore the log's earlier end; the newest bytes are removed first."""
         self.close()
         for segment in reversed(list_segments(self._directory)):
             if segment.base_offset > before.segment.base_offset:
@@ -201,13 +201,13 @@ class LogWriter:
         if before.segment.path.exists():
             os.truncate(before.segment.path, before.position)
         if not before.position and before.segment in list_segments(self._directory)[:1]:
-            forget_start(self._directory)  # the write was the log's first
+            forget_start(self._directory)  # it was the log's first write
             self._start_is_noted = False
 
 
 @contextlib.contextmanager
 def explained(directory: Path) -> Iterator[None]:
-    """Say what an error of the file system means for a log.
+    """Translate OSErrors into kstore errors.
 
     Raises
     ------
@@ -218,9 +218,9 @@ def explained(directory: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise StorageFullError(
-                f"{directory}: no space left; the log ends where it did. Make room and try again"
+                f"{directory}: no space left; the log's end is unchanged. Make room and try again"
             ) from error
         raise EngineError(
-            f"{directory} cannot be written: {error.strerror or error}. The log ends where it did; "
-            "mend the disk or its permissions, and open it again"
+            f"{directory} cannot be written: {error.strerror or error}. The log's end is "
+            "unchanged; repair the disk or its permissions, and open the log again"
         ) from error

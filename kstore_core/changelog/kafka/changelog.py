@@ -31,24 +31,24 @@ __all__ = ["KafkaChangelog"]
 class KafkaChangelog(LogHandle):
     """One partition of a changelog topic in Kafka.
 
-    What a commit has sent is in all replicas that are in sync. One process at a time may write;
-    unlike a directory, Kafka does not hold off a second one.
+    After a commit its records are in all in-sync replicas. Only one process at a time may write:
+    unlike the lock of a directory, Kafka does not stop a second writer.
 
     Parameters
     ----------
     servers : str
-        Brokers to begin with: ``host:port``, one or more with commas between.
+        The bootstrap brokers: ``host:port``, separated by commas.
     topic : str
-        Has to be there: `KafkaChangelogs` creates topics.
+        It must exist; `KafkaChangelogs` creates topics.
     partition : int
     settings : mapping of str to object, optional
-        Of the clients, by librdkafka's names: ``security.protocol``, ``compression.type``, …
+        By librdkafka's names: ``security.protocol``, ``compression.type``, …
     read_only : bool
         Send nothing.
     linger_bytes : int
-        Keys, values and headers that wait for a commit; beyond it they are sent before.
+        The limit for keys, values and headers that wait for a commit; more are sent earlier.
     timeout_s : float
-        After what time without an answer of the brokers an operation gives up.
+        The time without an answer of the brokers after which an operation fails.
 
     Attributes
     ----------
@@ -63,11 +63,11 @@ class KafkaChangelog(LogHandle):
     SpecError
         A bad topic, partition or setting.
     StateError
-        There is no such topic or partition.
+        The topic or partition does not exist.
     EngineLockedError
-        Another producer's transaction does not end.
+        Another producer's transaction did not end in time.
     EngineError
-        The brokers cannot be reached, or refuse.
+        The brokers cannot be reached, or reject a request.
     """
 
     def __init__(
@@ -91,48 +91,48 @@ class KafkaChangelog(LogHandle):
             read_only=read_only,
             linger_bytes=linger_bytes,
         )
-        self._asking = self._cluster.consumer()
+        self._consumer = self._cluster.consumer()
         self._writer: PartitionWriter | None = None
         try:
             if not read_only:
                 self._writer = PartitionWriter(self._cluster, topic, partition)
-            with interruptible():  # brokers may be away
+            with interruptible():  # brokers may be unreachable
                 self._check_topic()
                 if not read_only:
                     self._wait_for_transactions()
         except BaseException:
-            self._let_go()
+            self._close_clients()
             raise
         self._is_open()
 
     @property
     def start_offset(self) -> int:
-        """The first offset that may be there; what was before it has expired."""
+        """The first offset that may exist; earlier records have expired."""
         return self._offsets()[0]
 
     @property
     def high_watermark(self) -> int:
-        """The offset behind the last record that a reader gets, as the brokers say now.
+        """The offset after the last record that a reader gets; the brokers are asked each time.
 
-        Records of transactions that are not committed are behind it, and those after them.
+        It is before the first record of an open transaction.
         """
         return self._offsets()[1]
 
     def commit(self) -> int:
-        """Send what waits; returns the high watermark once all in-sync replicas have it.
+        """Send the records that wait; returns the high watermark once all in-sync replicas ack.
 
         Raises
         ------
         UnsupportedError
             A record has the timestamp 0, or a NUL in a header's key, which the library would
-            change. It waits until `discard`.
+            change. The records wait until `discard`.
         EngineLockedError
             Another producer has taken over.
         EngineError
-            The brokers do not acknowledge all of it in time, or refuse it; says why. What waits
-            still waits, and a later commit sends it, in the same order; they may have got a part of
-            it twice then, which restores the same. Where the producer cannot go on, the log is
-            closed.
+            The brokers did not acknowledge all records in time, or rejected them; the text has the
+            reason. The records still wait, and a later commit sends them in the same order. The
+            topic may then have some of them twice, which restores the same state. If the producer
+            cannot continue, the log is closed.
         """
         self._check_writer()
         with self._guard:
@@ -145,22 +145,21 @@ class KafkaChangelog(LogHandle):
         Parameters
         ----------
         from_offset : int, optional
-            Left out, or before the start offset: from there.
+            Default, and for an earlier offset: the start offset.
 
         Yields
         ------
         RecordColumns
-            With some records each; compaction and transactions leave gaps between offsets.
+            Each has records; compaction and transactions leave gaps between offsets.
 
         Raises
         ------
         InconsistentStateError
-            The log ends before `from_offset`: it is another log; or records
-            have expired meanwhile.
+            The log ends before `from_offset`: it is another log. Or records have expired meanwhile.
         CorruptionError
             Bytes do not fit their checksum.
         EngineError
-            The brokers give no answer in time, or refuse.
+            The brokers do not answer in time, or reject the request.
         """
         start, end = self._offsets()
         begin = max(start, from_offset or 0)
@@ -168,21 +167,21 @@ class KafkaChangelog(LogHandle):
         return read_partition(self._cluster, self.topic, self.partition, begin, end)
 
     def close(self) -> None:
-        """Close the clients; pending records are dropped. Closing twice is fine."""
+        """Close the clients; records that wait are discarded. A second close does nothing."""
         self._open = False
-        self._let_go()
+        self._close_clients()
 
-    def _let_go(self) -> None:
+    def _close_clients(self) -> None:
         if self._writer is not None:
             self._writer.close()
-        self._cluster.close(self._asking)
+        self._cluster.close(self._consumer)
 
     def _offsets(self) -> tuple[int, int]:
         self._check()
-        return self._ask_offsets(self._asking)
+        return self._offsets_for(self._consumer)
 
-    def _ask_offsets(self, consumer: Consumer) -> tuple[int, int]:
-        """The first offset, and that behind the last record which this consumer gets."""
+    def _offsets_for(self, consumer: Consumer) -> tuple[int, int]:
+        """The first offset, and the offset after the last record that this consumer gets."""
         place = self._cluster.library.TopicPartition(self.topic, self.partition)
         found: tuple[int, int] = self._cluster.ask(
             consumer,
@@ -205,7 +204,7 @@ class KafkaChangelog(LogHandle):
         return end
 
     def _check_topic(self) -> None:
-        count = partitions_of(self._cluster, self._asking, self.topic)
+        count = partitions_of(self._cluster, self._consumer, self.topic)
         if count is None:
             raise StateError(
                 f"no changelog topic {self.topic} at {self._cluster.servers}; KafkaChangelogs "
@@ -214,18 +213,18 @@ class KafkaChangelog(LogHandle):
         if self.partition >= count:
             raise StateError(
                 f"no partition {self.partition} of {self.topic} at {self._cluster.servers}, which "
-                f"has {count}: it has to have one for each task"
+                f"has {count}: a topic needs one for each task"
             )
 
     def _wait_for_transactions(self) -> None:
-        """Wait until no other producer has anything that it may still commit."""
+        """Wait for the end of all transactions of other producers."""
         everything = self._cluster.consumer(isolation="read_uncommitted")
         try:
-            end = self._ask_offsets(everything)[1]
+            end = self._offsets_for(everything)[1]
         finally:
             self._cluster.close(everything)
         deadline = time.monotonic() + self._cluster.timeout_s
-        while (committed := self._ask_offsets(self._asking)[1]) < end:
+        while (committed := self._offsets_for(self._consumer)[1]) < end:
             if time.monotonic() > deadline:
                 raise EngineLockedError(
                     f"{self._name}: a transaction of another producer, from offset {committed} on, "

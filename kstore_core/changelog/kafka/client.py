@@ -1,4 +1,4 @@
-"""A Kafka cluster through confluent-kafka: its clients, and questions with a deadline."""
+"""A Kafka cluster: its confluent-kafka clients, and requests with a deadline."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Client = TypeVar("_Client")
 _Answer = TypeVar("_Answer")
 
 _log = logging.getLogger("kstore_core.kafka")
-_log.addHandler(logging.NullHandler())  # what matters is in the errors, and told once there
+_log.addHandler(logging.NullHandler())  # the errors contain all that matters
 
 _PRODUCER = {"acks": "all", "enable.idempotence": True}
 _CONSUMER = {
@@ -37,15 +37,15 @@ _CONSUMER = {
 _OURS = frozenset({*_PRODUCER, *_CONSUMER, "isolation.level", "bootstrap.servers"})
 _OURS |= {"request.required.acks", "transactional.id", "message.timeout.ms", "delivery.timeout.ms"}
 _OURS |= {"error_cb", "logger", "on_delivery", "delivery.report.only.error"}
-"""On these the promises of a changelog rest."""
+"""The settings that a changelog makes itself: its guarantees depend on them."""
 
 _PASSING = UNREACHABLE | {"_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_OR_PART"}
 _PASSING |= {"NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE"}
-"""Also said while nobody can be asked, or of what has just been created or moved."""
+"""Transient errors: no broker is reachable, or a topic was just created or moved."""
 
 
 class Cluster:
-    """The brokers of one changelog, and the clients that speak to them.
+    """The brokers of one changelog, and their clients.
 
     Parameters
     ----------
@@ -54,21 +54,21 @@ class Cluster:
     settings : mapping of str to object, optional
         More settings, by librdkafka's names.
     timeout_s : float
-        After what time without an answer an operation gives up.
+        The time without an answer after which an operation fails.
 
     Attributes
     ----------
     library : module
         confluent_kafka
     trouble : KafkaError or None
-        What a client complained of last. It tells more than that something timed out.
+        The last error that a client reported. It says more than a timeout does.
 
     Raises
     ------
     EngineUnavailableError
         confluent-kafka is not installed.
     SpecError
-        A setting that a changelog makes itself.
+        `settings` has a setting that a changelog makes itself.
     """
 
     def __init__(
@@ -80,7 +80,9 @@ class Cluster:
         self.trouble: KafkaError | None = None
         taken = sorted(_OURS & (settings or {}).keys())
         if taken:
-            raise SpecError(f"a changelog sets {', '.join(taken)} itself; leave it out")
+            raise SpecError(
+                f"a changelog sets {', '.join(taken)} itself; remove it from the settings"
+            )
         if timeout_s <= 0:
             raise SpecError(f"timeout_s={timeout_s}; more than 0 is needed")
         socket_ms = max(2000, min(60_000, int(timeout_s * 1000)))
@@ -91,7 +93,7 @@ class Cluster:
             "reconnect.backoff.max.ms": 1000,
             **(settings or {}),
             "bootstrap.servers": servers,
-            "error_cb": self._complain,
+            "error_cb": self._record_trouble,
             "logger": _log,
         }
 
@@ -99,12 +101,12 @@ class Cluster:
         return f"<Cluster {self.servers}>"
 
     def consumer(self, *, isolation: str = "read_committed") -> Consumer:
-        """A consumer that belongs to no group and starts where it is told."""
+        """A consumer without a group, for partitions and offsets that are assigned."""
         defaults = {
-            "group.id": "kstore",  # the library wants one; it is never joined
+            "group.id": "kstore",  # the library requires one; it is never joined
             "check.crcs": True,
             "fetch.wait.max.ms": 100,
-            # By default it waits a second where enough has been fetched ahead: a third of the rate.
+            # By default it waits a second when its queue is full: a third of the rate.
             "fetch.queue.backoff.ms": 1,
             "queued.max.messages.kbytes": 32 * 1024,
         }
@@ -114,8 +116,8 @@ class Cluster:
         )
 
     def producer(self) -> Producer:
-        """A producer whose records are in all in-sync replicas, once and in order, when acked."""
-        defaults = {"message.max.bytes": 1_000_000_000}  # how large a record may be, topics say
+        """An idempotent producer; an acknowledged record is in all in-sync replicas."""
+        defaults = {"message.max.bytes": 1_000_000_000}  # topics have the limit for records
         kind: type[Producer] = self.library.Producer
         timeout_ms = int(self.timeout_s * 1000)
         return self._made(
@@ -138,14 +140,14 @@ class Cluster:
             client.close()
 
     def ask(self, client: Any, question: Callable[[float], _Answer], doing: str) -> _Answer:
-        """An answer of the brokers, asked for again until there is one or the time is over.
+        """Repeat a request until the brokers answer or the time is over.
 
         Parameters
         ----------
         question : callable
-            Given how long it may take, s.
+            Called with its longest duration, s.
         doing : str
-            Begins the error's text.
+            The begin of the error's text.
 
         Raises
         ------
@@ -158,7 +160,7 @@ class Cluster:
             try:
                 return question(max(0.01, min(1.0, deadline - time.monotonic())))
             except self.library.KafkaException as caught:
-                client.poll(0)  # brings what it complains of
+                client.poll(0)  # reports its errors to error_cb
                 error = caught.args[0]
                 if self.is_refused or not self.passes(error) or time.monotonic() >= deadline:
                     raise self.error(error, doing) from caught
@@ -170,18 +172,18 @@ class Cluster:
 
     @property
     def is_refused(self) -> bool:
-        """True if the brokers do not accept who asks, so that waiting is of no use."""
+        """True if the brokers reject this client, so that a retry fails too."""
         return self.trouble is not None and self.trouble.name() in REFUSED
 
     def error(self, error: KafkaError | None, doing: str) -> KStoreError:
-        """The error that stands for one of Kafka's: what failed, where, why, and what to do.
+        """The kstore error for one of Kafka's: what failed, where, why, and what to do.
 
         Parameters
         ----------
         error : KafkaError or None
-            None where there was no answer in time.
+            None for a timeout.
         doing : str
-            Begins the text.
+            The begin of the text.
         """
         if self.trouble is not None and (
             self.is_refused or error is None or error.name() in _PASSING
@@ -193,13 +195,13 @@ class Cluster:
 
     @contextlib.contextmanager
     def explained(self, doing: str) -> Iterator[None]:
-        """Say what an error of Kafka's means, as `error` does."""
+        """Translate Kafka's errors into kstore errors, by `error`."""
         try:
             yield
         except self.library.KafkaException as caught:
             raise self.error(caught.args[0], doing) from caught
 
-    def _complain(self, error: KafkaError) -> None:
+    def _record_trouble(self, error: KafkaError) -> None:
         if not self.is_refused:
             self.trouble = error
 
@@ -211,17 +213,17 @@ class Cluster:
 
 
 _open: dict[int, Any] = {}
-"""Clients with threads of their own."""
+"""The open clients, which have threads, by id."""
 
 
-def _keep_inherited() -> None:
-    """In a fork, never free what would wait there for threads that only the parent has."""
+def _leak_inherited() -> None:
+    """In a fork, never free the clients: that would wait for threads that only the parent has."""
     for client in _open.values():
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
     _open.clear()
 
 
-os.register_at_fork(after_in_child=_keep_inherited)
+os.register_at_fork(after_in_child=_leak_inherited)
 
 
 def _load() -> ModuleType:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kstore_core.changelog.files.directory import partition_of
+from kstore_core.changelog.files.directory import partition_for
 from kstore_core.changelog.kafka.changelog import KafkaChangelog
 from kstore_core.changelog.kafka.client import Cluster
 from kstore_core.changelog.kafka.topics import check_settings, create_topic, partitions_of
@@ -24,23 +24,23 @@ class KafkaChangelogs:
     Parameters
     ----------
     servers : str
-        Brokers to begin with: ``host:port``, one or more with commas between.
+        The bootstrap brokers: ``host:port``, separated by commas.
     application_id : str, optional
-        Left out, the name of the directory that the state directory is in, as in Kafka Streams'
+        Default: the name of the directory that the state directory is in, as in Kafka Streams'
         ``<state.dir>/<application.id>/0_3``.
     partition : int, optional
-        Left out, the last number in the state directory's name: of ``0_3`` it is 3.
+        Default: the last number in the state directory's name, 3 for ``0_3``.
     partitions : int, optional
-        How many a topic has: as many as there are tasks. Left out, topics have to be there.
+        The number of partitions of a topic: that of the tasks. Default: topics must exist.
     replication_factor : int
-        Of new topics; -1 is the brokers' default.
+        For new topics; -1 is the brokers' default.
     settings : mapping of str to object, optional
-        Of the clients, by librdkafka's names.
+        Settings of the clients, by librdkafka's names.
     check_settings : bool
-        Refuse a topic whose settings lose what a store is restored from. It needs the right to
-        DescribeConfigs.
+        Refuse a topic whose settings would lose records that a restore needs. The check needs the
+        right DescribeConfigs.
     timeout_s : float
-        After what time without an answer of the brokers an operation gives up.
+        The time without an answer of the brokers after which an operation fails.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class KafkaChangelogs:
         timeout_s: float = 30.0,
     ) -> None:
         if partitions is not None and partitions < 1:
-            raise SpecError(f"topics of {partitions} partitions; 1 or more is needed")
+            raise SpecError(f"partitions is {partitions}; 1 or more is needed")
         self.servers = servers
         self.application_id = application_id
         self.partition = partition
@@ -72,29 +72,24 @@ class KafkaChangelogs:
     def changelog_of(
         self, spec: StoreSpec, task: Path, durability: Durability = "process"
     ) -> KafkaChangelog:
-        """Open a store's changelog, its topic created where it is missing.
+        """Open a store's changelog; a missing topic is created.
 
         Parameters
         ----------
         durability : {"process", "power", "changelog"}
-            Makes no difference: what a commit survives is up to the topic's replicas.
+            Has no effect: the topic's replicas decide which failures a commit survives.
 
         Raises
         ------
         SpecError
-            The state directory's name says no partition, and none is given; the topic's name is
-            none that Kafka would take; there is no such topic, and `partitions` is not given; it
-            has another number of them, or settings that lose what the store is restored from.
+            The partition is unknown: none is given, and the state directory's name has none. Or
+            Kafka does not allow the topic's name. Or the topic is missing and `partitions` is not
+            given. Or it has another number of partitions, or settings that lose needed records.
         StateError, EngineLockedError, EngineError, EngineUnavailableError
             See `KafkaChangelog`.
         """
         topic = changelog_topic(self.application_id or task.parent.name, spec.name)
-        partition = self.partition if self.partition is not None else partition_of(task)
-        if partition is None:
-            raise SpecError(
-                f"{task} is not named after a task, such as 0_3, which would tell the partition of "
-                f"its changelogs; pass changelog=KafkaChangelogs({self.servers!r}, partition=0)"
-            )
+        partition = partition_for(task, self.partition, f"KafkaChangelogs({self.servers!r}")
         self._prepare(topic, topic_config(spec, dict(spec.changelog)))
         return KafkaChangelog(
             self.servers, topic, partition, settings=self._settings, timeout_s=self.timeout_s
@@ -108,8 +103,8 @@ class KafkaChangelogs:
             if count is None:
                 if self.partitions is None:
                     raise SpecError(
-                        f"there is no topic {topic} at {self.servers}; to create it, say how many "
-                        f"tasks there are: KafkaChangelogs({self.servers!r}, partitions=…)"
+                        f"there is no topic {topic} at {self.servers}; to create it, pass the "
+                        f"number of tasks: KafkaChangelogs({self.servers!r}, partitions=…)"
                     )
                 count = create_topic(
                     cluster, consumer, topic, self.partitions, self.replication_factor, wanted
@@ -119,7 +114,7 @@ class KafkaChangelogs:
         if self.partitions not in (None, count):
             raise SpecError(
                 f"the topic {topic} at {self.servers} has {count} partitions, not "
-                f"{self.partitions}: it belongs to an application of as many tasks. Pass "
+                f"{self.partitions}: its application has that many tasks. Pass "
                 f"partitions={count}, or another application_id"
             )
         if self.check_settings:

@@ -1,4 +1,4 @@
-"""Errors of confluent-kafka as kstore errors, by their names."""
+"""Translate errors of confluent-kafka, by their names, into kstore errors."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from kstore_core.errors import (
 __all__ = ["REFUSED", "UNREACHABLE", "meaning"]
 
 REFUSED = frozenset({"_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "_SSL"})
-"""Waiting is of no use."""
+"""Errors of rejected clients: a retry fails too."""
 
 UNREACHABLE = frozenset(
     {"_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_MSG_TIMED_OUT", "_RESOLVE"}
 )
-"""Goes by when a broker comes back."""
+"""Errors that end when a broker is reachable again."""
 
 _Meaning = tuple[type[KStoreError], str]
 
@@ -28,7 +28,7 @@ _NO_TOPIC: _Meaning = (StateError, "there is no such topic or partition; create 
 _FENCED: _Meaning = (EngineLockedError, "another producer has taken over; stop one of them")
 _LOST: _Meaning = (
     EngineError,
-    "the producer cannot go on, and its log was closed; open the state again",
+    "the producer cannot continue, and its log was closed; open the state again",
 )
 _DAMAGED: _Meaning = (CorruptionError, "these bytes are damaged; check the brokers' disks")
 _REPLICAS: _Meaning = (
@@ -45,7 +45,7 @@ _TOO_FAR: _Meaning = (
 )
 _EXPIRED: _Meaning = (
     InconsistentStateError,
-    "what is to be read has expired; move the store's directory away, and restore all that is left",
+    "the requested records have expired; move the store's directory away, and restore the rest",
 )
 
 _MEANINGS: dict[str, _Meaning] = {
@@ -72,26 +72,26 @@ _MEANINGS: dict[str, _Meaning] = {
 
 
 def meaning(name: str, where: str, timeout_s: float) -> KStoreError:
-    """The error that one of Kafka's becomes.
+    """The kstore error for an error of Kafka.
 
     Parameters
     ----------
     name : str
-        As librdkafka names it.
+        Its name in librdkafka.
     where : str
-        What was done, where, and what the brokers or the library say.
+        The action, its place, and the text of the brokers or the library.
     timeout_s : float
-        How long was waited.
+        The time that passed without an answer.
     """
     if name in REFUSED:
         return EngineError(
-            f"{where}: the brokers do not accept who asks; check the credentials and "
+            f"{where}: the brokers reject this client; check the credentials and "
             "security.protocol in the settings"
         )
     if name.endswith("_AUTHORIZATION_FAILED"):
         return EngineError(
-            f"{where}: give this user the right to it (Describe and Read to restore, Write to log, "
-            "Create for new topics, DescribeConfigs to check them)"
+            f"{where}: this user lacks a right; grant it (Describe and Read to restore, Write to "
+            "log, Create for new topics, DescribeConfigs to check them)"
         )
     if name in UNREACHABLE:
         return EngineError(

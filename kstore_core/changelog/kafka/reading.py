@@ -1,4 +1,4 @@
-"""The records of a Kafka partition as columns."""
+"""Read the records of a Kafka partition as columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kstore_core.codec import RecordColumns
 __all__ = ["read_partition"]
 
 _AT_ONCE = 1000
-"""Messages taken from the library's queue at a time: more of them leave the CPU's cache."""
+"""Messages taken from the library's queue at a time: more do not fit into the CPU's cache."""
 
 
 def read_partition(
@@ -23,11 +23,11 @@ def read_partition(
     Raises
     ------
     InconsistentStateError
-        The log no longer has an offset that is to be read.
+        Records in this range have expired.
     CorruptionError
         Bytes do not fit their checksum.
     EngineError
-        The brokers give no answer in time, or refuse.
+        The brokers do not answer in time, or reject the request.
     """
     doing = f"the changelog {topic}-{partition} cannot be read"
     consumer = cluster.consumer()
@@ -36,7 +36,7 @@ def read_partition(
         consumer.assign([cluster.library.TopicPartition(topic, partition, from_offset)])
         next_offset, moved_at = from_offset, time.monotonic()
         while next_offset < end:
-            # Without waiting it gives no more than its queue holds, which is limited in bytes.
+            # Without a wait it returns at most the content of its queue, which is limited in bytes.
             messages = consumer.consume(_AT_ONCE, 0) or consumer.consume(1, 0.1)
             columns, reached = _columns(cluster, messages, doing, end)
             if reached > next_offset:
@@ -44,7 +44,7 @@ def read_partition(
             elif cluster.is_refused or time.monotonic() > moved_at + cluster.timeout_s:
                 raise cluster.error(None, doing)
             if len(columns):
-                yield columns.packed()  # or a restore holds three objects a record
+                yield columns.packed()  # or a restore has three objects per record in memory
                 moved_at = time.monotonic()
     finally:
         cluster.close(consumer)
@@ -53,7 +53,7 @@ def read_partition(
 def _columns(
     cluster: Cluster, messages: list[Any], doing: str, end: int
 ) -> tuple[RecordColumns, int]:
-    """The records of messages, and the offset up to which the log has been read."""
+    """The records of messages, and the offset up to which the log was read."""
     columns = RecordColumns()
     append, reached = columns.append, 0
     for message in messages:
@@ -65,7 +65,7 @@ def _columns(
             append(offset, timestamp, message.key(), message.value(), message.headers())
             reached = offset + 1
         elif error.name() == "_PARTITION_EOF":
-            reached = offset  # behind control records, which are not given
+            reached = offset  # after control records, which are not delivered
         elif cluster.passes(error):
             cluster.trouble = error
         else:

@@ -1,4 +1,4 @@
-"""Changelog topics in Kafka: their partitions, and whether they keep what they must."""
+"""Changelog topics in Kafka: list, create and check them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["check_settings", "create_topic", "partitions_of", "topics"]
 
 
 def topics(cluster: Cluster, consumer: Consumer) -> dict[str, int]:
-    """All topics that one may see, and how many partitions they have."""
+    """The visible topics, and their numbers of partitions."""
     found = cluster.ask(
         consumer,
         lambda timeout: consumer.list_topics(timeout=timeout),
@@ -26,12 +26,12 @@ def topics(cluster: Cluster, consumer: Consumer) -> dict[str, int]:
 
 
 def partitions_of(cluster: Cluster, consumer: Consumer, topic: str) -> int | None:
-    """The number of a topic's partitions; None where there is no such topic.
+    """The number of a topic's partitions; None if the topic does not exist.
 
     Raises
     ------
     EngineError
-        The brokers cannot be reached, or refuse.
+        The brokers cannot be reached, or reject the request.
     """
     doing = f"the topic {topic} cannot be described"
 
@@ -52,17 +52,17 @@ def create_topic(
     replication_factor: int,
     settings: Mapping[str, str],
 ) -> int:
-    """Create a topic, unless it is there by then, and wait until brokers know it.
+    """Create a topic, unless it exists, and wait until the brokers list it.
 
     Returns
     -------
     int
-        How many partitions it has.
+        Its number of partitions.
 
     Raises
     ------
     EngineError
-        The brokers refuse.
+        The brokers reject the request.
     """
     from confluent_kafka.cimpl import NewTopic
 
@@ -78,20 +78,23 @@ def create_topic(
             raise cluster.error(caught.args[0], doing) from caught
     while (count := partitions_of(cluster, consumer, topic)) is None:
         if time.monotonic() > deadline:
-            raise EngineError(f"{topic} at {cluster.servers} was created and is not there yet")
+            raise EngineError(
+                f"{topic} at {cluster.servers} was created, but the brokers do not list it yet; "
+                "try again"
+            )
         time.sleep(0.05)
     return count
 
 
 def check_settings(cluster: Cluster, topic: str, wanted: Mapping[str, str]) -> None:
-    """Refuse a topic that would lose what a store is to be restored from.
+    """Refuse a topic whose settings would lose records that a restore needs.
 
     Raises
     ------
     SpecError
-        It would; names the settings.
+        The topic would lose records; the text names the settings.
     EngineError
-        The brokers refuse the request.
+        The brokers reject the request.
     """
     from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
 
@@ -107,25 +110,25 @@ def check_settings(cluster: Cluster, topic: str, wanted: Mapping[str, str]) -> N
         found = ", ".join(f"{name}={actual[name]}" for name in better)
         needed = ",".join(f"{name}=[{value}]" for name, value in better.items())
         raise SpecError(
-            f"the topic {topic} at {cluster.servers} would lose what the store is restored from: "
+            f"the topic {topic} at {cluster.servers} would lose records that a restore needs: "
             f"{found}. Run kafka-configs.sh --bootstrap-server {cluster.servers} --alter --topic "
             f"{topic} --add-config {needed}"
         )
 
 
 def _better(wanted: Mapping[str, str], actual: Mapping[str, str]) -> dict[str, str]:
-    """The settings that have to change, and to what; those that keep more may stay."""
+    """The settings that must change, with their new values; longer retentions may stay."""
     better: dict[str, str] = {}
-    policy, kept = _policies(wanted["cleanup.policy"]), _policies(actual["cleanup.policy"])
-    if ("compact" in policy) != ("compact" in kept) or "delete" in kept - policy:
+    policy, present = _policies(wanted["cleanup.policy"]), _policies(actual["cleanup.policy"])
+    if ("compact" in policy) != ("compact" in present) or "delete" in present - policy:
         better["cleanup.policy"] = wanted["cleanup.policy"]
     if wanted["message.timestamp.type"] != actual["message.timestamp.type"]:
         better["message.timestamp.type"] = wanted["message.timestamp.type"]
     lag = "min.compaction.lag.ms"
-    if "compact" in policy & kept and int(actual[lag]) < int(wanted.get(lag, 0)):
+    if "compact" in policy & present and int(actual[lag]) < int(wanted.get(lag, 0)):
         better[lag] = wanted[lag]
     retention = "retention.ms"
-    if "delete" in policy & kept and 0 <= int(actual[retention]) < int(wanted.get(retention, 0)):
+    if "delete" in policy & present and 0 <= int(actual[retention]) < int(wanted.get(retention, 0)):
         better[retention] = wanted[retention]
     return better
 
@@ -135,7 +138,7 @@ def _policies(setting: str) -> set[str]:
 
 
 def _answer(cluster: Cluster, question: Callable[..., Any]) -> Any:
-    """The answer to an admin client, in time.
+    """The answer to a request of an admin client, in time.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Columns of records to a Kafka partition."""
+"""Send columns of records to a Kafka partition."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 __all__ = ["PartitionWriter"]
 
 _FOLLOWING = frozenset({"_MSG_TIMED_OUT", "_PURGE_QUEUE", "_PURGE_INFLIGHT", "_FATAL"})
-"""The errors of records that fail because another one has failed."""
+"""The errors of records that fail because another record failed."""
 
 
 class PartitionWriter:
-    """Sends records, in order, and waits until all in-sync replicas have them.
+    """Sends records in order and waits until all in-sync replicas have them.
 
-    Its producer is kept after a failure: the epoch in its batches keeps brokers from appending
-    behind newer records what it has given up.
+    The producer stays in use after a failure: by the epoch in its batches, brokers reject late
+    batches of the failed send, which would otherwise follow newer records.
 
     Attributes
     ----------
     lost : bool
-        The producer cannot go on, and whether the brokers have what it sent is not known.
+        True if the producer cannot continue; the brokers may or may not have its records.
     """
 
     def __init__(self, cluster: Cluster, topic: str, partition: int) -> None:
@@ -38,24 +38,24 @@ class PartitionWriter:
         self._topic = topic
         self._partition = partition
         self._doing = f"the changelog {topic}-{partition} was not written"
-        self._producer = cluster.producer()  # takes half a second until it may send
+        self._producer = cluster.producer()  # needs half a second before it can send
         self.lost = False
 
     def send(self, records: RecordColumns) -> int | None:
-        """Send records; returns the offset behind the last one, or None where it is unknown.
+        """Send records; returns the offset after the last one, or None if it is unknown.
 
         Raises
         ------
         UnsupportedError
-            Records that the library would change.
+            The library would change a record.
         EngineError
-            Not all are acknowledged. The brokers may have some, so all have to be sent again, which
-            is harmless: they come in the same order.
+            Some records are not acknowledged. The brokers may have some of them, so all must be
+            sent again. That is harmless, because their order is the same.
         """
         if 0 in records.timestamps:
             raise UnsupportedError(
-                f"{self._doing}: a record has the timestamp 0 (1970-01-01T00:00:00Z), in place of "
-                "which confluent-kafka sends the current time. Use another, or a log in files"
+                f"{self._doing}: a record has the timestamp 0 (1970-01-01T00:00:00Z), which "
+                "confluent-kafka replaces by the current time. Use another one, or a log in files"
             )
         self._cluster.trouble = None
         outcomes: _Outcomes = {}
@@ -63,7 +63,7 @@ class PartitionWriter:
             with self._cluster.explained(self._doing):
                 self._produce(records, outcomes)
         finally:
-            # What is not acknowledged in time is reported as that, so this ends.
+            # A record that is not acknowledged in time is reported as failed, so this call ends.
             if self._producer.flush(self._cluster.timeout_s + 5):
                 self._producer.purge()
                 self._producer.flush(5)
@@ -74,13 +74,13 @@ class PartitionWriter:
         return None if offset is None or offset < 0 else offset + 1
 
     def close(self) -> None:
-        """Close the producer. Closing twice is fine."""
+        """Close the producer. A second close does nothing."""
         self._cluster.close(self._producer)
 
     def _produce(self, records: RecordColumns, outcomes: _Outcomes) -> None:
         producer = self._producer
         produce, topic, partition = producer.produce, self._topic, self._partition
-        # Called with (error or None, message): what has happened, and the last one of each.
+        # Called with (error or None, message): keeps the last message of each outcome.
         on_delivery = outcomes.__setitem__
         for record in records:
             headers = self._pairs(record.headers) if record.headers else None
@@ -105,13 +105,13 @@ class PartitionWriter:
         pairs: list[tuple[str, str | bytes | None]] = [(key, value) for key, value in headers]
         if any("\0" in key for key, _ in pairs):
             raise UnsupportedError(
-                f"{self._doing}: a header's key has a NUL in it, where confluent-kafka cuts it "
-                "off. Use another, or a log in files"
+                f"{self._doing}: a header's key contains a NUL, at which confluent-kafka cuts it "
+                "off. Use another key, or a log in files"
             )
         return pairs
 
     def _failure(self, failures: list[KafkaError]) -> KStoreError:
-        """The failure that says most."""
+        """The error of the most informative failure."""
         self.lost = any(error.fatal() or error.name() == "_FATAL" for error in failures)
-        telling = [error for error in failures if error.name() not in _FOLLOWING]
-        return self._cluster.error((telling or failures)[0], self._doing)
+        causes = [error for error in failures if error.name() not in _FOLLOWING]
+        return self._cluster.error((causes or failures)[0], self._doing)

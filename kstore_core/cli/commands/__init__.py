@@ -1,1 +1,1 @@
-"""The commands, a module each; a module is imported when its command is run."""
+"""The commands, one per module; a module is imported when its command is run."""

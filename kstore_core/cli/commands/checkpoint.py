@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from kstore_core.cli.looking import open_to_read
 from kstore_core.cli.output.printing import print_json
 from kstore_core.cli.output.rendering import printable
+from kstore_core.cli.overview import open_to_read
 from kstore_core.cli.parameters.options import engine_option, json_option, path_argument
 from kstore_core.cli.parameters.values import NEW_DIRECTORY
 
@@ -21,10 +21,10 @@ __all__ = ["checkpoint"]
 @engine_option
 @json_option
 def checkpoint(path: Path, dest: Path, engine: str | None, as_json: bool) -> None:
-    """Copy all stores of PATH, as they are committed, to the new state directory DEST.
+    """Copy the committed rows of all stores of PATH to the new state directory DEST.
 
-    Another process may write meanwhile: DEST has one commit of all its stores. It is there once it
-    is whole.
+    Another process may write meanwhile: all stores of DEST are as of the same commit. DEST appears
+    when the copy is complete.
     """
     with open_to_read(path, engine) as state:
         names, name = state.checkpoint(dest), state.engine.name

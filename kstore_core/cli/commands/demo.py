@@ -21,17 +21,17 @@ __all__ = ["demo"]
     type=NEW_DIRECTORY,
     default=Path("demo-output"),
     show_default=True,
-    help="Where to put the stores and a page with a picture; an earlier run's is replaced.",
+    help="The directory of the stores and of the report; that of an earlier run is replaced.",
 )
 @click.option("--transactions", type=click.IntRange(min=1), default=200_000, show_default=True)
-@click.option("--currency", default="CHF", show_default=True, help="The one to draw.")
+@click.option("--currency", default="CHF", show_default=True, help="The currency to draw.")
 @click.pass_context
 def demo(ctx: click.Context, out: Path, transactions: int, currency: str) -> None:
-    """Join 200,000 transactions with 27 years of exchange rates, as of each one's own time.
+    """Join 200,000 transactions with 27 years of exchange rates, as of the transaction times.
 
-    The rates are the European Central Bank's. Spark restores them from a changelog into a versioned
-    store with headers, joins the transactions, and the result is checked against the bank's file.
-    Exit code 1 if a row differs.
+    The rates are those of the European Central Bank. Spark restores them from a changelog into a
+    versioned store with headers, and joins the transactions. Then the result is compared with the
+    bank's file. Exit code 1 if a row differs.
     """
     from kstore_core.demo.job import run
     from kstore_core.demo.page import write_page
@@ -48,7 +48,7 @@ def demo(ctx: click.Context, out: Path, transactions: int, currency: str) -> Non
 
 
 class _Piped(Console):
-    """A console that leaves it to the command group what becomes of a pipe that was closed."""
+    """A console that lets the command group handle a closed pipe."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -56,7 +56,7 @@ class _Piped(Console):
 
 @contextmanager
 def _progress(step: str) -> Iterator[None]:
-    """A spinner with the time that the step takes; nothing where nobody looks."""
+    """A spinner with the elapsed time of the step, on a terminal only."""
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)

@@ -1,4 +1,4 @@
-"""``kstore doctor``: what is wrong around the stores, and the next command."""
+"""``kstore doctor``: faults of a state directory and its environment, and the next commands."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ _FORMATS = {False: "plain", True: "timestamped"}
     "--set-aside",
     "store",
     metavar="STORE",
-    help="Rename the files of this store, so that it can be restored; nothing is deleted.",
+    help="Rename the files of this store, so that it can be restored. Nothing is deleted.",
 )
 @click.option(
     "--changelog",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="The directory of the changelogs in files, or a log; their ends are looked at, too.",
+    help="The directory of the changelogs in files, or one log. The ends of the logs are checked.",
 )
 @engine_option
 @json_option
 def doctor(
     path: Path, store: str | None, changelog: Path | None, engine: str | None, as_json: bool
 ) -> None:
-    """Look at the state directory PATH, its stores and what is around them.
+    """Check the state directory PATH, its stores and their environment.
 
-    Nothing is changed, unless a store is to be set aside.
+    Nothing is changed without --set-aside.
     """
     if store is not None:
         refuse_shards(path)
@@ -53,7 +53,8 @@ def doctor(
         if as_json:
             print_json(_aside_document(path, done))
         else:
-            click.echo(printable(_said(path, done)))
+            text = f"{done.store} was set aside in {done.path}. Restore it with: "
+            click.echo(printable(text + _restore(path, done)))
         return
     if is_root(path):
         from kstore_core.spark.verify.verify_root import examine_root
@@ -78,10 +79,6 @@ def _print(place: str, found: Verified) -> None:
     click.echo(f"{printable(place)}: {words}")
 
 
-def _said(path: Path, done: SetAside) -> str:
-    return f"{done.store} was set aside in {done.path}. Restore it with: {_restore(path, done)}"
-
-
 def _aside_document(path: Path, done: SetAside) -> dict[str, Any]:
     return {
         "path": str(path),
@@ -92,8 +89,8 @@ def _aside_document(path: Path, done: SetAside) -> dict[str, Any]:
 
 
 def _restore(path: Path, done: SetAside) -> str:
-    """The command that makes the store anew."""
-    flags = "--shape …, and what belongs to it" if done.spec is None else _flags(done.spec)
+    """The command that restores the store."""
+    flags = "--shape … and further options" if done.spec is None else _flags(done.spec)
     return command("restore", path, done.store, options=f"--from LOGDIR {flags}")
 
 

@@ -24,14 +24,14 @@ __all__ = ["dump"]
 @path_argument
 @click.argument("store")
 @click.option("--as-of", type=TIME, help="Of a versioned store: the versions valid at this time.")
-@click.option("--from", "lo", metavar="KEY|TIME", help="The first key; of windows the first time.")
-@click.option("--to", "hi", metavar="KEY|TIME", help="The last key or time, itself included.")
+@click.option("--from", "lo", metavar="KEY|TIME", help="The first key, or the first time.")
+@click.option("--to", "hi", metavar="KEY|TIME", help="The last key or time, inclusive.")
 @click.option("--key", metavar="KEY", help="Only this key.")
 @click.option("--key-from", metavar="KEY", help="The first key, of any store.")
-@click.option("--key-to", metavar="KEY", help="The last key, itself included.")
+@click.option("--key-to", metavar="KEY", help="The last key, inclusive.")
 @click.option("--key-hex", "is_hex", is_flag=True, help="Keys are stored bytes, in hex.")
 @click.option("--reverse", is_flag=True, help="Last row first.")
-@click.option("--limit", type=click.IntRange(min=0), help="At most so many rows.")
+@click.option("--limit", type=click.IntRange(min=0), help="The most rows.")
 @store_options
 @json_option
 def dump(
@@ -49,12 +49,12 @@ def dump(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Print the rows of STORE in the order of their stored keys, one a line.
+    """Print the rows of STORE in the order of their stored keys, one per line.
 
-    Of a versioned store it is the latest version of each key, unless --as-of names another time. Of
-    a window store it is the windows that begin from --from to --to, of a session store the sessions
-    that reach into that time, both segment by segment. A store that Spark wrote is printed shard by
-    shard.
+    A versioned store shows the latest version of each key, or the versions that were valid at
+    --as-of. A window store shows the windows that begin from --from to --to, a session store the
+    sessions that overlap that time, both segment by segment. A store that Spark wrote is printed
+    shard by shard.
     """
     wanted = Range(lo, hi, key, key_from, key_to, is_hex, as_of, reverse)
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""``kstore engines``: which engines and plug-ins are installed, and whether they can be used."""
+"""``kstore engines``: the installed engines and plug-ins, and their errors."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from kstore_core.cli.output.exit_codes import FINDINGS
 from kstore_core.cli.output.printing import print_json, print_table
 from kstore_core.cli.output.rendering import printable
 from kstore_core.cli.parameters.options import json_option
-from kstore_core.discovery import Announced, installed_plugins
+from kstore_core.discovery.entry_points import Announced, installed_plugins
 from kstore_core.discovery.registry import engine_class, installed_engines
 from kstore_core.engine import Capabilities
 from kstore_core.errors import EngineUnavailableError
 
 __all__ = ["engines"]
+
+_ABILITIES = ("checkpoint", "bulk_load", "children", "empty_keys")
 
 
 @click.command()
@@ -79,7 +81,7 @@ def _source(row: dict[str, Any]) -> str:
 
 
 def _abilities(row: dict[str, Any]) -> tuple[str, ...]:
-    """All of its capabilities, in the order of the columns."""
+    """All capabilities of an engine, in the order of the columns."""
     if row["capabilities"] is None:
         return ("cannot be loaded", "", "", "", "")
     can = Capabilities(**row["capabilities"])
@@ -88,14 +90,5 @@ def _abilities(row: dict[str, Any]) -> tuple[str, ...]:
         "its process" if can.process_local else "any process",
         "any" if can.max_key_bytes is None else f"{can.max_key_bytes} bytes",
         ", ".join(can.durability),
-        ", ".join(name for name, able in _able(can).items() if able),
+        ", ".join(name.replace("_", " ") for name in _ABILITIES if getattr(can, name)),
     )
-
-
-def _able(can: Capabilities) -> dict[str, bool]:
-    return {
-        "checkpoint": can.checkpoint,
-        "bulk load": can.bulk_load,
-        "children": can.children,
-        "empty keys": can.empty_keys,
-    }

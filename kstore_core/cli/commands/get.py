@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from kstore_core.cli.describing import worded
+from kstore_core.cli.describing import in_words
 from kstore_core.cli.output.exit_codes import NotFoundError
 from kstore_core.cli.output.printing import print_fields, print_json
 from kstore_core.cli.output.rendering import printable
@@ -49,10 +49,10 @@ def get(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Print the value of KEY, with all that is stored with it.
+    """Print the value of KEY, with its timestamp and headers.
 
-    KEY is text as the store's key serde reads it. Exit code 1 if there is no value. Where a window
-    store retains duplicates, all values of the window are printed.
+    KEY is text for the store's key serde. Exit code 1 if there is no value. All values of a window
+    are printed if the store retains duplicates.
     """
     times = {
         "as_of": as_of,
@@ -60,8 +60,7 @@ def get(
         "session_start": session_start,
         "session_end": session_end,
     }
-    told = options["key_serde"]
-    for directory in places(path).by_key(key, is_hex=key_hex, key_serde=told):
+    for directory in places(path).by_key(key, is_hex=key_hex, key_serde=options["key_serde"]):
         with opened(directory, store, options) as reader:
             _check_times(reader, times)
             raw = key_bytes(key, reader.key, is_hex=key_hex)
@@ -103,15 +102,15 @@ def _rows(
 
 
 def _check_times(reader: Reader, times: dict[str, Any]) -> None:
-    """Refuse times that such a store does not have, and ask for those that tell a value of it."""
+    """Refuse times that such a store does not have, and require those that identify a value."""
     spec = reader.spec
-    kind = f"the store {spec.name!r} is a {worded(spec.shape)} store"
+    kind = f"the store {spec.name!r} is a {in_words(spec.shape)} store"
     for name, time in times.items():
         if time is not None and name not in _TIMES[spec.shape]:
-            raise SpecError(f"{kind}, so --{worded(name)} says nothing")
-    missing = [f"--{worded(name)}" for name in _TIMES[spec.shape] if times[name] is None]
+            raise SpecError(f"{kind}, so --{in_words(name)} does not apply")
+    missing = [f"--{in_words(name)}" for name in _TIMES[spec.shape] if times[name] is None]
     if missing and spec.shape != "versioned":
         raise SpecError(
-            f"{kind}, so a value is told by its key and {' and '.join(missing)}; list those of "
-            "a key with: kstore history PATH STORE KEY"
+            f"{kind}, so a value needs a key and {' and '.join(missing)}; list the values of a key "
+            "with: kstore history PATH STORE KEY"
         )

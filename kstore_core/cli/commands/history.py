@@ -24,8 +24,8 @@ __all__ = ["history"]
 
 @click.command()
 @key_arguments
-@click.option("--from", "from_ts", type=TIME, help="Only what lasted until this time or later.")
-@click.option("--to", "to_ts", type=TIME, help="Only what began by this time.")
+@click.option("--from", "from_ts", type=TIME, help="The start of the time range, inclusive.")
+@click.option("--to", "to_ts", type=TIME, help="The end of the time range, inclusive.")
 @store_options
 @json_option
 def history(
@@ -38,15 +38,13 @@ def history(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Print the versions, windows or sessions of KEY, one a line, oldest first.
+    """Print the versions, windows or sessions of KEY, one per line, oldest first.
 
-    Of a window store those that begin from --from to --to, of a session store those that reach into
-    that time. A gap between one version's end and the next one's beginning is a deletion. Exit code
-    1 if there is none.
+    The versions and sessions are those that overlap the time from --from to --to, the windows those
+    that begin in it. A gap between two versions is a deletion. Exit code 1 if there are none.
     """
     check_order(from_ts, to_ts)
-    told = options["key_serde"]
-    for directory in places(path).by_key(key, is_hex=key_hex, key_serde=told):
+    for directory in places(path).by_key(key, is_hex=key_hex, key_serde=options["key_serde"]):
         with opened(directory, store, options) as reader:
             raw = key_bytes(key, reader.key, is_hex=key_hex)
             rows = _rows(reader, raw, from_ts, to_ts)
@@ -61,7 +59,7 @@ def history(
                 cells = (reader.cells(at, record)[1:] for at, record in found)
                 print_table(titles(reader.spec)[1:], cells)
             return
-    raise NotFoundError(f"{printable(key)!r} has nothing in the store {store!r} in that time")
+    raise NotFoundError(f"{printable(key)!r} has no value in the store {store!r} in that time")
 
 
 def _rows(
@@ -71,8 +69,8 @@ def _rows(
     spec = reader.spec
     if spec.shape == "key_value":
         raise SpecError(
-            f"the store {spec.name!r} is a key-value store ({spec.format.name}), which keeps no "
-            "history; try: kstore get PATH STORE KEY"
+            f"the store {spec.name!r} is a key-value store ({spec.format.name}) without a history; "
+            "try: kstore get PATH STORE KEY"
         )
     if spec.shape == "versioned":
         return ((key, record) for record in reader.store.history(key, from_ts, to_ts))

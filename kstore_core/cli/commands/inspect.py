@@ -1,4 +1,4 @@
-"""``kstore inspect``: what a directory holds."""
+"""``kstore inspect``: the stores of a directory."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from typing import Any
 
 import click
 
-from kstore_core.cli.describing import worded
-from kstore_core.cli.looking import Sight, look, open_to_read, seen_families, seen_format
-from kstore_core.cli.output.exit_codes import CORRUPT, NotFoundError, exit_code, spoken
+from kstore_core.cli.describing import in_words
+from kstore_core.cli.output.exit_codes import CORRUPT, NotFoundError, adapted, exit_code
 from kstore_core.cli.output.printing import print_fields, print_json
-from kstore_core.cli.output.rendering import printable, shown_duration, shown_time
+from kstore_core.cli.output.rendering import format_duration, format_time, printable
+from kstore_core.cli.overview import (
+    Overview,
+    newest_format,
+    open_to_read,
+    possible_families,
+    read_overview,
+)
 from kstore_core.cli.parameters.options import engine_option, json_option, path_argument
 from kstore_core.cli.parameters.places import places
 from kstore_core.cli.segments import documents
@@ -36,10 +42,10 @@ _OF_SPEC = (
 @engine_option
 @json_option
 def inspect(path: Path, engine: str | None, as_json: bool) -> None:
-    """Print which stores a directory holds, and what each of them is.
+    """Print a description of each store in a directory.
 
-    Of a store that Spark wrote, PATH may be the root: then its shards are inspected. Exit code 1 if
-    there is no store, 4 if a store or a segment is damaged: the others are printed all the same.
+    PATH may be the root of a store that Spark wrote: then its shards are inspected. Exit code 1 if
+    there is no store, 4 if a store or a segment is damaged. The other stores are printed anyway.
     """
     found = places(path)
     errors: list[Exception] = []
@@ -52,36 +58,36 @@ def inspect(path: Path, engine: str | None, as_json: bool) -> None:
         for directory in directories:
             _print(directory)
     if not any(directory["stores"] for directory in directories):
-        raise NotFoundError(f"{path} holds no store")
+        raise NotFoundError(f"{path} has no store")
     worst = max(errors, key=exit_code, default=None)
     for error in errors:
         if error is not worst and not as_json:
-            click.echo(f"kstore: {printable(spoken(str(error)))}", err=True)
+            click.echo(f"kstore: {printable(adapted(str(error)))}", err=True)
     if worst is not None:
         raise worst
 
 
 def _directory(root: Path, engine: str | None, errors: list[Exception]) -> dict[str, Any]:
     with open_to_read(root, engine) as state:
-        rows = [_looked_at(state, name, errors) for name in state.stores()]
+        rows = [_row(state, name, errors) for name in state.stores()]
         return {"path": str(root), "engine": state.engine.name, "stores": rows}
 
 
-def _looked_at(state: StateDirectory, name: str, errors: list[Exception]) -> dict[str, Any]:
+def _row(state: StateDirectory, name: str, errors: list[Exception]) -> dict[str, Any]:
     """The description of a store, or the error that prevents one."""
     try:
-        sight = look(state, name, whole=True)
-        row = _store(sight)
+        view = read_overview(state, name, whole=True)
+        row = _store(view)
     except (KStoreError, OSError) as error:
         errors.append(_named(error, state.path, name))
-        return _blank(name) | {"damage": spoken(str(error))}
-    found = [segment.damage for segment in sight.segments or () if segment.damage]
+        return _blank(name) | {"damage": adapted(str(error))}
+    found = [segment.damage for segment in view.segments or () if segment.damage]
     errors += [_named(CorruptionError(damage), state.path, name) for damage in found]
     return row
 
 
 def _named(error: Exception, root: Path, store: str) -> Exception:
-    """The same error, of damage with the store's name."""
+    """The same error; an error of damage gets the name of the store."""
     if exit_code(error) != CORRUPT:
         return error
     return CorruptionError(f"the store {store!r} in {root} is damaged: {error}")
@@ -107,10 +113,10 @@ def _blank(name: str) -> dict[str, Any]:
     }
 
 
-def _store(sight: Sight) -> dict[str, Any]:
-    record = sight.record
-    row = _blank(sight.name) | {
-        "namespaces": sight.namespaces,
+def _store(view: Overview) -> dict[str, Any]:
+    record = view.record
+    row = _blank(view.name) | {
+        "namespaces": view.namespaces,
         "stream_time": record.stream_time,
         "offsets": [
             {"topic": topic, "partition": partition, "offset": offset}
@@ -122,19 +128,19 @@ def _store(sight: Sight) -> dict[str, Any]:
             for partition, offset in sorted(offsets.items())
         ],
     }
-    if sight.segments is not None:
-        found = documents(sight.segments, record.spec, record.stream_time)
+    if view.segments is not None:
+        found = documents(view.segments, record.spec, record.stream_time)
         row |= {"segments": len(found), "segment_list": found}
-    families = seen_families(sight)
+    families = possible_families(view)
     shapes = [*dict.fromkeys(family.removeprefix("time_ordered_") for family in families)]
-    if len(shapes) == 1 or sight.segments is not None:
+    if len(shapes) == 1 or view.segments is not None:
         row["shape"] = " or ".join(shapes)
-    seen = seen_format(sight, families[0])
+    seen = newest_format(view, families[0])
     if seen is not None:
         row |= {
             "format": seen.name,
             "known_from": "namespaces",
-            "older_rows": sight.older_rows(seen),
+            "older_rows": view.older_rows(seen),
         }
     spec = record.spec
     if spec is not None:
@@ -162,7 +168,7 @@ def _fields(store: dict[str, Any]) -> list[tuple[str, str]]:
         fields.append(("serdes", f"{store['key_serde']} -> {store['value_serde']}"))
     if store["history_retention_ms"] is not None:
         retention, interval = store["history_retention_ms"], store["segment_interval_ms"]
-        text = f"{shown_duration(retention)}, by segments of {shown_duration(interval)}"
+        text = f"{format_duration(retention)}, by segments of {format_duration(interval)}"
         fields.append(("history", text))
     if store["retention_ms"] is not None:
         fields.append(("retention", _retention(store)))
@@ -174,7 +180,7 @@ def _fields(store: dict[str, Any]) -> list[tuple[str, str]]:
         left = f"about {count} rows are still {older}; kstore upgrade moves them"
         fields.append(("being upgraded", left))
     if store["stream_time"] is not None:
-        fields.append(("stream time", shown_time(store["stream_time"])))
+        fields.append(("stream time", format_time(store["stream_time"])))
     for title in ("offsets", "position"):
         places = [f"{row['topic']}-{row['partition']}: {row['offset']}" for row in store[title]]
         if places:
@@ -183,10 +189,10 @@ def _fields(store: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _retention(store: dict[str, Any]) -> str:
-    text = f"{shown_duration(store['retention_ms'])}, by segments of "
-    text += shown_duration(store["segment_interval_ms"])
+    text = f"{format_duration(store['retention_ms'])}, by segments of "
+    text += format_duration(store["segment_interval_ms"])
     if store["window_size_ms"] is not None:
-        text += f"; windows of {shown_duration(store['window_size_ms'])}"
+        text += f"; windows of {format_duration(store['window_size_ms'])}"
     text += "; retains duplicates" if store["retain_duplicates"] else ""
     text += "; rows by time" if store["time_ordered"] else ""
     return text + (", with an index by key" if store["indexed"] else "")
@@ -195,9 +201,9 @@ def _retention(store: dict[str, Any]) -> str:
 def _segment(segment: dict[str, Any]) -> str:
     rows = "damaged" if segment["damage"] else f"about {segment['rows']} rows"
     if segment["id"] is None:
-        return f"from {shown_time(segment['start'])}: {rows}"
+        return f"from {format_time(segment['start'])}: {rows}"
     state = {None: "", True: ", expired", False: ", live"}[segment["expired"]]
-    times = f"{shown_time(segment['start'])} to {shown_time(segment['end'])}"
+    times = f"{format_time(segment['start'])} to {format_time(segment['end'])}"
     return f"{segment['id']}, {times}: {rows}{state}"
 
 
@@ -212,7 +218,7 @@ def _kind(store: dict[str, Any]) -> str:
         return f"a {store['shape']} store, plain by its namespaces: reading it needs --shape"
     if store["format"] is None:
         return "a plain key-value store or a versioned one: reading it needs --shape"
-    kind = f"{worded(store['shape'])}, {store['format']}"
+    kind = f"{in_words(store['shape'])}, {store['format']}"
     if store["known_from"] == "namespaces":
         kind += " (by its namespaces; no spec is stored)"
     return kind

@@ -1,4 +1,4 @@
-"""``kstore migrate``: a store in another format, another engine, or as a versioned one."""
+"""``kstore migrate``: rewrite a store in another format, on another engine, or as versioned."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import click
 from kstore_core.changelog import FileChangelog
 from kstore_core.cli.commands.restore import log_of
 from kstore_core.cli.describing import describe
-from kstore_core.cli.looking import look, open_to_read
 from kstore_core.cli.output.printing import print_json
-from kstore_core.cli.output.progress import Bar, UnfinishedError, shown
+from kstore_core.cli.output.progress import Bar, UnfinishedError, show_progress
 from kstore_core.cli.output.rendering import printable
+from kstore_core.cli.overview import open_to_read, read_overview
 from kstore_core.cli.parameters.options import json_option, path_argument, spec_options
 from kstore_core.cli.parameters.places import refuse_shards
 from kstore_core.errors import SpecError
@@ -38,16 +38,16 @@ _OF_HISTORY = ("history_retention_ms", "segment_interval_ms")
 @click.option(
     "--to", metavar="FORMAT", help="plain, timestamped, headers, or a format's full name."
 )
-@click.option("--engine", metavar="NAME", help="The engine that it goes to.")
-@click.option("--all", "every_store", is_flag=True, help="With all other stores of the directory.")
+@click.option("--engine", metavar="NAME", help="The new engine.")
+@click.option("--all", "every_store", is_flag=True, help="Move all stores of the directory.")
 @click.option(
     "--from-log",
     metavar="LOGDIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Make a versioned store of a key-value store's changelog.",
 )
-@click.option("--lossy", is_flag=True, help="Let go of what the format cannot hold.")
-@click.option("--drop-old", "drops", is_flag=True, help="Delete what was set aside of the store.")
+@click.option("--lossy", is_flag=True, help="Drop headers and times that the format lacks.")
+@click.option("--drop-old", "drops", is_flag=True, help="Delete the old files of the store.")
 @spec_options
 @json_option
 def migrate(
@@ -62,11 +62,11 @@ def migrate(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Write STORE anew, in another format or engine, and put it in the place of the old one.
+    """Rewrite STORE in another format or engine, and replace the old store.
 
-    The new store is made beside, compared row by row, and renamed; the old one is set aside until
-    --drop-old. It may be interrupted anywhere: the same command goes on. Nothing else may have the
-    directory open for writing, Kafka Streams included.
+    The new store is written beside the old one, compared row by row, and renamed into place. The
+    old store is set aside until --drop-old. After an interrupt the same command continues. No other
+    process, such as Kafka Streams, may have the directory open for writing.
     """
     refuse_shards(path)
     is_moving = bool(moving(path.resolve()))
@@ -78,7 +78,7 @@ def migrate(
         given: dict[str, Any] = {"to": to}
         if not is_moving:
             given = _given(path, store, to, from_log, options, stack, every_store=every_store)
-        show = stack.enter_context(shown(_bar))
+        show = stack.enter_context(show_progress(_bar))
         try:
             done = migrate_store(
                 path,
@@ -92,14 +92,13 @@ def migrate(
             )
         except KeyboardInterrupt:
             raise UnfinishedError(
-                f"interrupted; the store {store!r} is whole, here or set aside. The same command "
-                "goes on"
+                f"interrupted; no row of the store {store!r} is lost. Run the same command again"
             ) from None
     if as_json:
         print_json({"path": str(path), "stores": [_document(one) for one in done]})
         return
     for one in done:
-        click.echo(printable(_said(one)))
+        click.echo(printable(_text(one)))
 
 
 def _given(
@@ -118,15 +117,15 @@ def _given(
         specs: list[StoreSpec] = []
         names = state.stores() if every_store and store in state.stores() else [store]
         for name in sorted(names, key=lambda name: name != store):
-            sight = look(state, name)
-            if sight.record.spec is None:
+            view = read_overview(state, name)
+            if view.record.spec is None:
                 if from_log is not None:
                     into = {**into, "shape": into["shape"] or "key-value"}
-                spec = describe(sight, **into).spec
-                specs.append(replace(spec, indexed=False))  # or as its rows tell
+                spec = describe(view, **into).spec
+                specs.append(replace(spec, indexed=False))  # the migration looks for an index
             elif name == store:
-                describe(sight, **into)  # refuses what contradicts it
-        stored = look(state, store).record.spec
+                describe(view, **into)  # refuses options that contradict the spec
+        stored = read_overview(state, store).record.spec
     if from_log is None:
         return {"to": to, "spec": specs}
     topic, partition = log_of(from_log, store, path)
@@ -148,8 +147,8 @@ def _versioned(
     retention, interval = map(options.get, _OF_HISTORY)
     if retention is None:
         raise SpecError(
-            "a versioned store keeps its history for some time: add --history-retention, such as "
-            "30d, and --segment-interval if it is not to be Kafka's default"
+            "a versioned store needs a retention: add --history-retention, such as 30d, and "
+            "--segment-interval to override Kafka's default"
         )
     spec = versioned_key_value(store, retention, interval)
     spec = replace(spec, format=named(to or "versioned", spec.family))
@@ -161,17 +160,17 @@ def _versioned(
 
 def _bar(progress: MigrateProgress) -> Bar:
     name = f"{progress.step} {progress.store}"
-    said = f"{name}: {progress.rows} of about {progress.total} rows"
-    return Bar(name, progress.rows, progress.total, said if progress.total else name)
+    line = f"{name}: {progress.rows} of about {progress.total} rows"
+    return Bar(name, progress.rows, progress.total, line if progress.total else name)
 
 
 def _print_dropped(path: Path, store: str, dropped: bool, *, as_json: bool) -> None:
     if as_json:
         print_json({"path": str(path), "store": store, "dropped": dropped})
     elif dropped:
-        click.echo(f"{store}: deleted what was set aside")
+        click.echo(f"{store}: deleted the old files")
     else:
-        click.echo(f"{printable(store)}: nothing is set aside")
+        click.echo(f"{printable(store)}: there are no old files")
 
 
 def _document(done: Migrated) -> dict[str, Any]:
@@ -190,22 +189,22 @@ def _document(done: Migrated) -> dict[str, Any]:
     }
 
 
-def _said(done: Migrated) -> str:
+def _text(done: Migrated) -> str:
     """The result for a store, as text."""
     if not done.changed:
-        return f"{done.store} is that already; nothing was done"
+        return f"{done.store} has that format and engine already; nothing was done"
     if done.before is None or done.after is None:
-        said = [f"{done.store}: finished what an earlier run had begun"]
+        parts = [f"{done.store}: finished the migration of an earlier run"]
     else:
         rows = f"{done.rows} row{'s' * (done.rows != 1)}"
-        said = [f"{done.store} is {done.after.name} on {done.engine} now: {rows}"]
+        parts = [f"{done.store} is {done.after.name} on {done.engine} now: {rows}"]
     if any(done.lost):
         headers, headed, timestamps = done.lost
-        said.append(f"without {headers} headers of {headed} values and {timestamps} timestamps")
+        parts.append(f"without {headers} headers of {headed} values and {timestamps} timestamps")
     if done.late:
-        said.append(f"{done.late} records were too late")
+        parts.append(f"{done.late} records were too late")
     if done.differing:
-        said.append(f"{done.differing} keys have another newest value")
+        parts.append(f"{done.differing} keys have another newest value")
     if done.old is not None:
-        said.append(f"the old store is in {done.old}")
-    return "; ".join(said)
+        parts.append(f"the old store is in {done.old}")
+    return "; ".join(parts)

@@ -16,11 +16,11 @@ from kstore_core.changelog.files.directory import (
     partition_of,
 )
 from kstore_core.cli.describing import describe, described_by_options, flag
-from kstore_core.cli.looking import Sight, look
 from kstore_core.cli.output.exit_codes import NotFoundError
 from kstore_core.cli.output.printing import print_json
-from kstore_core.cli.output.progress import Bar, UnfinishedError, shown
+from kstore_core.cli.output.progress import Bar, UnfinishedError, show_progress
 from kstore_core.cli.output.rendering import printable
+from kstore_core.cli.overview import Overview, read_overview
 from kstore_core.cli.parameters.brokers import LOG, Brokers, client_settings, open_topic
 from kstore_core.cli.parameters.options import engine_option, json_option, spec_options
 from kstore_core.cli.parameters.values import NEW_DIRECTORY
@@ -88,9 +88,9 @@ def restore(
                 f"the engine {engine!r} keeps nothing on disk, so what is restored would be gone "
                 "with this command; name another one"
             )
-        with open_state(path, engine=engine) as state, shown(_bar) as show:
+        with open_state(path, engine=engine) as state, show_progress(_bar) as show:
             known = store in state.stores()
-            spec = _known(look(state, store), options) if known else _new(store, options)
+            spec = _known(read_overview(state, store), options) if known else _new(store, options)
             try:
                 done = state.restore(spec, log, listener=show)
             except KeyboardInterrupt:
@@ -197,7 +197,7 @@ def log_of(source: Path, store: str, path: Path) -> tuple[str, int]:
     return mine[0]
 
 
-def _known(sight: Sight, options: dict[str, Any]) -> StoreSpec:
+def _known(view: Overview, options: dict[str, Any]) -> StoreSpec:
     """The stored spec, or else the spec from the options and the rows.
 
     Raises
@@ -205,14 +205,14 @@ def _known(sight: Sight, options: dict[str, Any]) -> StoreSpec:
     SpecError
         Neither says it, or both do; or its rows are those of another store.
     """
-    store, stored = sight.name, sight.record.spec
+    store, stored = view.name, view.record.spec
     given = [name for name, value in options.items() if value]
     if stored is not None:
         if given:
             flags = ", ".join(map(flag, given))
             raise SpecError(f"the store {store!r} says itself what it is; leave out {flags}")
         return stored.of_bytes()
-    described = describe(sight, **options)
+    described = describe(view, **options)
     if described.numbered:
         raise SpecError(
             f"the rows of the store {store!r} are numbered, as where duplicates are retained: add "

@@ -1,4 +1,4 @@
-"""``kstore upgrade``: the rest of an upgrade, at once."""
+"""``kstore upgrade``: move all remaining rows to a newer format."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, cast
 import click
 
 from kstore_core.cli.describing import describe
-from kstore_core.cli.looking import look, open_to_read
 from kstore_core.cli.output.printing import print_json
-from kstore_core.cli.output.progress import Bar, UnfinishedError, shown
+from kstore_core.cli.output.progress import Bar, UnfinishedError, show_progress
+from kstore_core.cli.overview import open_to_read, read_overview
 from kstore_core.cli.parameters.options import (
     engine_option,
     json_option,
@@ -25,7 +25,7 @@ from kstore_core.spec import Shape
 __all__ = ["upgrade"]
 
 _ENOUGH = ("shape", "time_ordered")
-"""An upgrade needs no more than these; where more is described, it has to be what the store is."""
+"""The options that an upgrade uses; further options must match the store."""
 
 
 @click.command()
@@ -47,19 +47,19 @@ def upgrade(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Move every row of STORE that is still in an older format to a newer one.
+    """Move every row of STORE in an older format to a newer format.
 
-    Nothing else may have the directory open for writing. It may be interrupted anywhere: the store
-    is whole at every moment, and the next run goes on.
+    No other process may have the directory open for writing. An interrupt loses no row: the next
+    run continues.
     """
     refuse_shards(path)
     shape, time_ordered = options["shape"], options["time_ordered"]
     value_format = None
     if any(value for name, value in options.items() if name not in _ENOUGH):
         with open_to_read(path, engine) as state:
-            value_format = describe(look(state, store), **options).spec.format
+            value_format = describe(read_overview(state, store), **options).spec.format
     moved = 0
-    with shown(_bar) as show:
+    with show_progress(_bar) as show:
 
         def note(progress: Progress) -> None:
             nonlocal moved
@@ -79,13 +79,13 @@ def upgrade(
             )
         except KeyboardInterrupt:
             raise UnfinishedError(
-                f"interrupted when {moved} rows were moved; the store {store!r} is whole. "
-                "The same command goes on"
+                f"interrupted after {moved} rows; no row of the store {store!r} is lost. Run the "
+                "same command again"
             ) from None
     if as_json:
         print_json(_document(path, done))
     else:
-        click.echo(_said(done))
+        click.echo(_text(done))
 
 
 def _document(path: Path, done: Upgraded) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def _document(path: Path, done: Upgraded) -> dict[str, Any]:
     }
 
 
-def _said(done: Upgraded) -> str:
+def _text(done: Upgraded) -> str:
     """The result for the store, as text."""
     rows = ", ".join(f"{count} rows of the format {name}" for name, count in done.moved.items())
     if not rows and done.before == done.format:
@@ -111,5 +111,5 @@ def _said(done: Upgraded) -> str:
 
 def _bar(progress: Progress) -> Bar:
     name = f"{progress.older} → {progress.newer}"
-    said = f"{name}: {progress.moved} of about {progress.total} rows"
-    return Bar(name, progress.moved, progress.total, said)
+    line = f"{name}: {progress.moved} of about {progress.total} rows"
+    return Bar(name, progress.moved, progress.total, line)

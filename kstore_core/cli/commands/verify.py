@@ -1,4 +1,4 @@
-"""``kstore verify``: everything is read, in a child process, and nothing changed."""
+"""``kstore verify``: read and check everything, in a child process, without a change."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from kstore_core.cli.describing import described_by_options
-from kstore_core.cli.output.exit_codes import spoken
+from kstore_core.cli.output.exit_codes import adapted
 from kstore_core.cli.output.printing import print_json
-from kstore_core.cli.output.progress import Bar, shown
-from kstore_core.cli.output.rendering import json_value, printable, shown_value
+from kstore_core.cli.output.progress import Bar, show_progress
+from kstore_core.cli.output.rendering import format_value, json_value, printable
 from kstore_core.cli.parameters.options import json_option, path_argument, store_options
 from kstore_core.cli.parameters.places import is_root
 from kstore_core.errors import SpecError
@@ -33,7 +33,7 @@ _COLOURS = {"corrupt": "red", "locked": "yellow", "finding": "yellow", "note": "
     "--changelog",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="The directory of the changelogs in files, or a log; they are read, too.",
+    help="The directory of the changelogs in files, or one log. The logs are read, too.",
 )
 @click.option(
     "--compare",
@@ -45,7 +45,7 @@ _COLOURS = {"corrupt": "red", "locked": "yellow", "finding": "yellow", "note": "
     type=click.IntRange(min=0),
     default=DEFAULT_AT_MOST,
     show_default=True,
-    help="Of a kind in a namespace; more are counted. 0 for all.",
+    help="The most findings of a kind per namespace; more are counted. 0 for all.",
 )
 @store_options
 @json_option
@@ -59,10 +59,10 @@ def verify(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Read all that the stores in PATH hold, or STORE alone, and tell what is wrong with it.
+    """Read and check all stores in PATH, or only STORE.
 
-    Nothing is changed. What reads is a child process, which damage may end. Of a store that Spark
-    wrote, PATH may be the root: its files are held to their manifests, too.
+    Nothing is changed. A child process reads, because damage may end it. PATH may be the root of a
+    store that Spark wrote: then its files are also compared with their manifests.
     """
     asked: dict[str, Any] = {
         "spec": _spec(store, options),
@@ -71,7 +71,7 @@ def verify(
         "compare": compare,
         "at_most": max_findings,
     }
-    with shown(_bar) as show:
+    with show_progress(_bar) as show:
         if is_root(path):
             from kstore_core.spark.verify.verify_root import verify_root
 
@@ -91,19 +91,19 @@ def _spec(store: str | None, options: dict[str, Any]) -> StoreSpec | None:
     if not any(options.values()):
         return None
     if store is None:
-        raise SpecError("options say what one store is; name the store")
+        raise SpecError("options describe one store; name the store")
     if options["shape"] is None:
-        raise SpecError("the other options say nothing without --shape")
+        raise SpecError("the other options need --shape")
     return described_by_options(store, options)
 
 
 def _bar(progress: Progress) -> Bar:
-    said = f"{progress.reading}: {progress.rows} rows, {progress.findings} findings"
-    return Bar("verify", progress.done, progress.units, said)
+    line = f"{progress.reading}: {progress.rows} rows, {progress.findings} findings"
+    return Bar("verify", progress.done, progress.units, line)
 
 
 def print_findings(found: Verified) -> None:
-    """One line each."""
+    """Print one line per finding."""
     for finding in found.findings:
         severity = click.style(finding.severity, fg=_COLOURS[finding.severity], bold=True)
         click.echo(f"{severity} {printable(_line(finding))}")
@@ -123,7 +123,7 @@ def _counted(found: Verified) -> str:
 
 
 def _line(finding: Finding) -> str:
-    """A finding on one line: where, what, why, and what to do next."""
+    """A finding on one line: place, kind, reason, remedy."""
     place = finding.place
     where = place.store if place.segment is None else f"{place.store}/{place.segment}"
     if place.shard is not None:
@@ -131,10 +131,10 @@ def _line(finding: Finding) -> str:
     if place.namespace is not None:
         where += f" [{place.namespace}]"
     if place.key is not None:
-        where += f" {shown_value(place.key)}"
+        where += f" {format_value(place.key)}"
     what = "" if finding.what == "note" else f"{finding.what}: "
     remedy = f"; {finding.remedy}" if finding.remedy else ""
-    return f"{where or 'directory'}: {what}{spoken(finding.why)}{remedy}"
+    return f"{where or 'directory'}: {what}{adapted(finding.why)}{remedy}"
 
 
 def findings_document(found: Verified) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def findings_document(found: Verified) -> dict[str, Any]:
             {
                 "severity": finding.severity,
                 "what": finding.what,
-                "why": spoken(finding.why),
+                "why": adapted(finding.why),
                 "store": finding.place.store,
                 "segment": finding.place.segment,
                 "namespace": finding.place.namespace,

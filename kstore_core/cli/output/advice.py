@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import click
 
-__all__ = ["Running", "running", "spoken"]
+__all__ = ["Running", "adapted", "running"]
 
 _READ_OR_WAIT = re.compile(r"(, wait with lock_timeout_s=…)?, or open it with read_only=True")
 _ARGUMENT = re.compile(r"\b[a-z_]+=(True|False)?[,;] (?=--)")
@@ -87,7 +87,7 @@ def running(name: str, command: click.Command | None, arguments: list[str]) -> R
         return Running.of(ctx)
 
 
-def spoken(message: str, command: Running | None = None) -> str:
+def adapted(message: str, command: Running | None = None) -> str:
     """Adapt a message to the command line.
 
     Parameters

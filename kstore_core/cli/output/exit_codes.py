@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from kstore_core.cli.output.advice import spoken
+from kstore_core.cli.output.advice import adapted
 from kstore_core.errors import (
     CorruptionError,
     EngineLockedError,
@@ -24,8 +24,8 @@ __all__ = [
     "LOCKED",
     "USAGE",
     "NotFoundError",
+    "adapted",
     "exit_code",
-    "spoken",
 ]
 
 FINDINGS, USAGE, LOCKED, CORRUPT = 1, 2, 3, 4

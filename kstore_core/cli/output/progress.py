@@ -12,9 +12,9 @@ from rich.console import Console
 
 from kstore_core.errors import KStoreError
 
-__all__ = ["Bar", "UnfinishedError", "shown"]
+__all__ = ["Bar", "UnfinishedError", "show_progress"]
 
-SAY_EVERY_S = 5.0
+PRINT_EVERY_S = 5.0
 
 Progress = TypeVar("Progress")
 
@@ -31,25 +31,19 @@ class Bar(NamedTuple):
     name : str
         Each name has one bar.
     done, total : int
-    said : str
-        The line.
+    line : str
+        The text for output that is no terminal.
     """
 
     name: str
     done: int
     total: int
-    said: str
+    line: str
 
 
 @contextmanager
-def shown(bar: Callable[[Progress], Bar]) -> Iterator[Callable[[Progress], None]]:
-    """Return a listener that shows progress.
-
-    Parameters
-    ----------
-    bar : callable
-        Converts a progress into a bar.
-    """
+def show_progress(bar: Callable[[Progress], Bar]) -> Iterator[Callable[[Progress], None]]:
+    """Return a listener that shows progress; ``bar`` converts a progress into a bar."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lines(bar)
@@ -77,13 +71,13 @@ def shown(bar: Callable[[Progress], Bar]) -> Iterator[Callable[[Progress], None]
 
 def lines(bar: Callable[[Progress], Bar]) -> Callable[[Progress], None]:
     """A listener that prints a line every few seconds."""
-    said = time.monotonic()
+    last = time.monotonic()
 
     def say(progress: Progress) -> None:
-        nonlocal said
+        nonlocal last
         now = time.monotonic()
-        if now - said >= SAY_EVERY_S:
-            said = now
-            click.echo(f"kstore: {bar(progress).said}", err=True)
+        if now - last >= PRINT_EVERY_S:
+            last = now
+            click.echo(f"kstore: {bar(progress).line}", err=True)
 
     return say

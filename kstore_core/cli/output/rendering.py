@@ -17,14 +17,14 @@ from kstore_core.serdes import BuiltInSerde
 
 __all__ = [
     "decoded",
+    "format_duration",
+    "format_headers",
+    "format_time",
+    "format_value",
     "json_headers",
     "json_text",
     "json_value",
     "printable",
-    "shown_duration",
-    "shown_headers",
-    "shown_time",
-    "shown_value",
 ]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -71,7 +71,7 @@ def json_text(document: Any) -> str:
     return json.dumps(document, separators=(", ", ": "), allow_nan=False)
 
 
-def shown_value(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value for people, on one line."""
     if value is None:
         return "null"
@@ -83,12 +83,12 @@ def shown_value(value: Any) -> str:
     return printable(json.dumps(value, ensure_ascii=False))
 
 
-def shown_headers(headers: Iterable[tuple[str, bytes | None]]) -> str:
+def format_headers(headers: Iterable[tuple[str, bytes | None]]) -> str:
     """Headers for people: ``key=value`` pairs in their order."""
-    return "  ".join(f"{printable(key)}={shown_value(value)}" for key, value in headers)
+    return "  ".join(f"{printable(key)}={format_value(value)}" for key, value in headers)
 
 
-def shown_time(milliseconds: int | None) -> str:
+def format_time(milliseconds: int | None) -> str:
     """A time for people, in UTC; milliseconds where no calendar reaches.
 
     None renders as nothing; -1 is Kafka's unknown time.
@@ -105,7 +105,7 @@ def shown_time(milliseconds: int | None) -> str:
     return moment.isoformat(timespec=precision).replace("+00:00", "Z")
 
 
-def shown_duration(milliseconds: int) -> str:
+def format_duration(milliseconds: int) -> str:
     """A duration in the largest unit that gives a whole number, as it may be typed."""
     for name, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)):
         if milliseconds and milliseconds % size == 0:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from kstore_core.cli.describing import worded
+from kstore_core.cli.describing import in_words
 from kstore_core.cli.parameters.values import TIME, check_order, key_bytes
 from kstore_core.cli.reading import Reader
 from kstore_core.errors import SpecError
@@ -54,8 +54,8 @@ class Range:
         shape = reader.spec.shape
         if self.as_of is not None and shape != "versioned":
             raise SpecError(
-                f"the store {reader.spec.name!r} is a {worded(shape)} store, which keeps no "
-                "history, so --as-of says nothing"
+                f"the store {reader.spec.name!r} is a {in_words(shape)} store without a history, "
+                "so --as-of does not apply"
             )
         if shape in ("window", "session"):
             earliest, latest = _time(self.lo, "--from"), _time(self.hi, "--to")

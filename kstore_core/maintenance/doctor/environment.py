@@ -23,22 +23,13 @@ from kstore_core.system.lock import LOCK_FILE, lock_fault, recorded_engine
 from kstore_core.tables.segments.children import max_open
 from kstore_core.tables.segments.names import name_of
 
-__all__ = [
-    "at",
-    "disk",
-    "files_of",
-    "leftovers",
-    "limits",
-    "lock_file",
-    "locks",
-    "permissions",
-    "remove",
-]
+__all__ = ["at", "disk", "files_of", "leftovers", "limits", "lock_file", "locks", "permissions",
+           "remove"]  # fmt: skip
 
-_LITTLE_SHARE = 0.05
-_LITTLE_BYTES = 1 << 30
-_A_DATABASE = 8
-"""File descriptors that an open database takes, about."""
+_LEAST_FREE_SHARE = 0.05
+_LEAST_FREE_BYTES = 1 << 30
+_DESCRIPTORS_PER_DATABASE = 8
+"""An estimate."""
 
 _SCRATCH = re.compile(r"kstore-(read|verify)-[a-z0-9_]{8}")
 _NAMED = 3
@@ -49,12 +40,12 @@ _LEGACY = re.compile(r"[:-][0-9]+")
 def at(
     severity: Severity, what: str, why: str, remedy: str = "", store: str = "", segment: str = ""
 ) -> Finding:
-    """A finding of a store, or of the directory."""
+    """Return a finding about a store, or about the whole directory."""
     return Finding(severity, what, why, Place(store, segment or None), remedy)
 
 
 def _quote(path: Path) -> str:
-    """A path as a shell takes it: a remedy may be run as it stands."""
+    """Quote a path for a shell, so that a remedy can be run as it is printed."""
     return shlex.quote(str(path))
 
 
@@ -64,9 +55,9 @@ def remove(*entries: Path) -> str:
 
 
 def files_of(engine: Engine, root: Path, store: str) -> Path | None:
-    """The directory of a store's files; None if the engine has none, or stores them elsewhere.
+    """The directory of a store's files; None if there is none, or the files are elsewhere.
 
-    The directory of an engine's stores, or of one that was set aside, is none of a store.
+    The directory of all stores of an engine does not count, nor does a quarantined store.
     """
     alone, parent = root / engine.name / store, root / store
     if alone.is_dir():
@@ -79,20 +70,20 @@ def files_of(engine: Engine, root: Path, store: str) -> Path | None:
 
 
 def locks(root: Path) -> Iterator[Finding]:
-    """Processes that have the directory open, and one that was killed with it open."""
+    """Report processes that have the directory open, and a writer that was killed."""
     lock = root / LOCK_FILE
     if lock.is_dir():
-        why = f"{lock} is a directory, so nobody can open {root} for writing"
+        why = f"{lock} is a directory, so no process can open {root} for writing"
         moved = lock.with_name(f"{LOCK_FILE}.moved")
-        remedy = f"move it away, and the next writer makes it: mv {_quote(lock)} {_quote(moved)}"
+        remedy = f"move it away; the next writer makes it: mv {_quote(lock)} {_quote(moved)}"
         yield at("finding", "lock", why, remedy)
     names = (".lock", LOCK_FILE)
     databases = [file for file in below(root) if file.name in ("LOCK", "data.mdb")]
     held = holders([*(root / name for name in names), *databases])
     for holder in held:
         file = holder.file.relative_to(root)
-        who = "Kafka Streams" if file.name == ".lock" else "it"
-        yield at("note", "lock", f"{file} is held: {who} is open for writing in {holder}")
+        opened = "Kafka Streams has it" if file.name == ".lock" else "it is"
+        yield at("note", "lock", f"{file} is locked: {opened} open for writing in {holder}")
     try:
         pid = json.loads((root / LOCK_FILE).read_bytes()).get("pid")
     except (OSError, ValueError, AttributeError):
@@ -101,26 +92,26 @@ def locks(root: Path) -> Iterator[Finding]:
         yield at(
             "note",
             "lock",
-            f"{LOCK_FILE} names process {pid}, which did not close the directory and does not hold "
-            "it any more: it was killed. Nothing has to be done; the next writer takes the lock",
+            f"{LOCK_FILE} names process {pid}, which was killed before it closed the directory. No "
+            "action is needed: the next writer takes the lock",
         )
 
 
 def lock_file(root: Path, engine: Engine) -> Iterator[Finding]:
-    """A lock file that does not name the engine of the stores."""
+    """Report a lock file that does not name the engine of the stores."""
     fault, recorded = lock_fault(root), recorded_engine(root)
     if fault is None and recorded != engine.name:
         fault = f"names the engine {recorded!r}"
-    if fault is not None and not (root / LOCK_FILE).is_dir():  # which `locks` tells of
+    if fault is not None and not (root / LOCK_FILE).is_dir():  # `locks` reports a directory
         why = (
-            f"{LOCK_FILE} {fault}; the stores are those of the engine {engine.name!r}. Nothing has "
-            "to be done: the next writer writes it anew"
+            f"{LOCK_FILE} {fault}; the stores are those of the engine {engine.name!r}. No action "
+            "is needed: the next writer replaces the file"
         )
         yield at("note", "lock file", why)
 
 
 def leftovers(root: Path) -> Iterator[Finding]:
-    """Files of interrupted work; the files of a live writer do not count."""
+    """Report files of interrupted work, but not files of a live writer."""
     yield from _migrations(root)
     if not holders([root / LOCK_FILE]):
         yield from _of_writers(root)
@@ -128,13 +119,13 @@ def leftovers(root: Path) -> Iterator[Finding]:
         name = entry.name
         if ".set-aside-" in name:
             why = f"{entry} is a store that was set aside"
-            yield at("note", "set aside", why, f"look at it with: {command('inspect', entry)}")
+            yield at("note", "set aside", why, f"inspect it with: {command('inspect', entry)}")
         elif name.startswith(".checkpoint") and entry.is_file():
             yield at(
                 "note",
                 "legacy",
-                f"{entry} has the offsets of a release of Kafka Streams before 4.3, which kstore "
-                "does not read: stores without offsets are restored from the start",
+                f"{entry} has offsets of Kafka Streams before 4.3, which kstore does not read: "
+                "stores without offsets are restored from the start",
             )
         elif name.endswith(".position") and entry.is_file():
             yield at("note", "legacy", f"{entry} has positions of an older Kafka Streams")
@@ -143,16 +134,16 @@ def leftovers(root: Path) -> Iterator[Finding]:
 
 def _of_writers(root: Path) -> Iterator[Finding]:
     for pattern, what in (
-        (".kstore-dropped~", "holds expired segments that were being deleted"),
+        (".kstore-dropped~", "has expired segments of an interrupted deletion"),
         (".kstore-restore-*", "is the spill of an interrupted restore"),
-        ("lmdb/~*", "is an environment that was being made"),
+        ("lmdb/~*", "is an unfinished LMDB environment"),
     ):
         for entry in sorted(root.glob(pattern)):
             yield at("finding", "leftover", f"{entry} {what}", remove(entry))
 
 
 def _scratch() -> Iterator[Finding]:
-    """Scratch directories of killed readers, of any state directory."""
+    """Report scratch directories of killed readers, of any state directory."""
     temporary = Path(tempfile.gettempdir()).resolve()
     used = {folder for file in open_files() for folder in (file, *file.parents)}
     left = [
@@ -161,7 +152,7 @@ def _scratch() -> Iterator[Finding]:
         if _SCRATCH.fullmatch(entry.name) and entry not in used
     ]
     if left:
-        why = f"{len(left)} directories in {temporary} are of readers that were killed"
+        why = f"{len(left)} directories in {temporary} belong to readers that were killed"
         yield at("note", "leftover", why, remove(*left[:_NAMED]) + " …" * (len(left) > _NAMED))
 
 
@@ -173,30 +164,30 @@ def _migrations(root: Path) -> Iterator[Finding]:
         return
     old = places(root).old
     if plan is not None:
-        why = f"a migration of {', '.join(plan.stores)} was begun, and is not finished"
+        why = f"a migration of {', '.join(plan.stores)} is unfinished"
         yield at("finding", "migration", why, command("migrate", root, plan.stores[0]))
     elif old.is_dir():
         for entry in sorted(old.iterdir()):
-            why = f"{entry} is the store as it was before it was migrated"
+            why = f"{entry} is the store before its migration"
             drop = command("migrate", root, entry.name, options="--drop-old")
-            yield at("note", "migration", why, f"when it is needed no more: {drop}", entry.name)
+            yield at("note", "migration", why, f"when it is no longer needed: {drop}", entry.name)
 
 
 def disk(root: Path) -> Iterator[Finding]:
-    """Full disks, of the stores and of the copies of readers."""
-    for place in {root: "the stores", Path(tempfile.gettempdir()): "what readers copy"}.items():
-        directory, use = place
+    """Report full disks of the stores and of the copies of readers."""
+    temporary = Path(tempfile.gettempdir())
+    for directory, use in {root: "the stores", temporary: "the copies of readers"}.items():
         usage = shutil.disk_usage(directory)
-        if usage.free < min(usage.total * _LITTLE_SHARE, _LITTLE_BYTES):
+        if usage.free < min(usage.total * _LEAST_FREE_SHARE, _LEAST_FREE_BYTES):
             mib = usage.free // (1 << 20)
             why = f"{directory} has {mib} MiB left of {usage.total // (1 << 20)} for {use}"
-            yield at("finding", "disk", why, "make room, or a commit fails with StorageFullError")
+            yield at("finding", "disk", why, "free space, or a commit fails with StorageFullError")
 
 
 def permissions(root: Path) -> Iterator[Finding]:
-    """Directories that cannot be read or written."""
+    """Report directories that cannot be read or written."""
     if os.statvfs(root).f_flag & os.ST_RDONLY:
-        why = f"{root} is mounted read-only, so it can only be read"
+        why = f"{root} is mounted read-only"
         yield at("finding", "permissions", why, "mount it read-write to write to it")
         return
     for directory in (root, *(path for path in below(root) if path.is_dir())):
@@ -206,7 +197,7 @@ def permissions(root: Path) -> Iterator[Finding]:
 
 
 def limits(engine: Engine, root: Path, store: str) -> Iterator[Finding]:
-    """Legacy names of segments, and too few file descriptors for them."""
+    """Report legacy names of segments, and too few file descriptors."""
     if store not in engine.parents(root):
         return
     segments = engine.children(root, store)
@@ -214,15 +205,13 @@ def limits(engine: Engine, root: Path, store: str) -> Iterator[Finding]:
         rest = name.removeprefix(store)
         if rest != name and _LEGACY.fullmatch(rest):
             today = name_of(store, 0)[:-1] + "<start>"
-            why = f"{name!r} is named as older versions of Kafka Streams do, not {today}"
-            yield at(
-                "note", "legacy", f"{why}; it is renamed when it is opened for writing", "", store
-            )
+            why = f"{name!r} is a segment name of older Kafka Streams versions, now {today}"
+            yield at("note", "legacy", f"{why}; the next writer renames it", "", store)
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    wanted = _A_DATABASE * min(len(segments), 64)
+    wanted = _DESCRIPTORS_PER_DATABASE * min(len(segments), 64)
     if allowed != resource.RLIM_INFINITY and wanted > allowed // 2 and max_open() < len(segments):
         why = (
-            f"it has {len(segments)} segments, and ulimit -n is {allowed}, so only {max_open()} of "
-            "them are open at a time"
+            f"the store has {len(segments)} segments, and ulimit -n is {allowed}, so only "
+            f"{max_open()} of them are open at a time"
         )
         yield at("finding", "file descriptors", why, "raise ulimit -n", store)

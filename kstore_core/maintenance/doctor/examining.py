@@ -30,15 +30,15 @@ from kstore_core.maintenance.doctor.environment import (
 from kstore_core.maintenance.doctor.logs import in_logs
 from kstore_core.maintenance.doctor.store_checks import in_stores, surveys
 from kstore_core.maintenance.doctor.versions import rocksdb_versions
-from kstore_core.maintenance.verify import Finding, Verified
-from kstore_core.maintenance.verify.protocol import Survey, is_forbidden
+from kstore_core.maintenance.verify.findings import Finding, Verified, is_forbidden
+from kstore_core.maintenance.verify.protocol import Survey
 from kstore_core.spec import is_name
 from kstore_core.state import open_state
 
 __all__ = ["examine"]
 
 _CORRUPT = 4
-_ALLOW = "chown or chmod it, or look as a user who may read it"
+_ALLOW = "chown or chmod it, or run as a user with read access"
 
 
 def examine(
@@ -58,7 +58,7 @@ def examine(
     engine, options
         As in :func:`kstore_core.open_state`.
     changelog : path-like, optional
-        The directory that holds the stores' changelogs in files; their ends are looked at, too.
+        The directory of the stores' changelogs in files. The ends of the logs are checked, too.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def examine(
     if not root.is_dir():
         raise StateError(f"no state directory at {root}")
     if changelog is not None and not Path(changelog).is_dir():
-        raise StateError(f"there is no directory {changelog} of changelogs")
+        raise StateError(f"no directory of changelogs at {changelog}")
     found = Verified()
     for look in (locks, leftovers, disk, permissions):
         found.findings += look(root)
@@ -100,12 +100,12 @@ def examine(
 
 
 def _stores(engine: Engine, root: Path, logs: Path | None) -> Iterator[Finding]:
-    """Each store's files, then what they say, then their changelogs."""
+    """Check the stores' files, their records, and their changelogs, in this order."""
     in_segments = engine.parents(root)
     stores = sorted(filter(is_name, {*engine.stores(root), *in_segments}))
     lost = sorted(_without_database(engine, root) - {*stores})
     for store in lost:
-        why = "its directory has files and no database"
+        why = "the directory of the store has files and no database"
         yield at("corrupt", "files", why, _quarantine_command(root, store), store)
     damaged = set()
     for store in stores:
@@ -128,29 +128,21 @@ def _stores(engine: Engine, root: Path, logs: Path | None) -> Iterator[Finding]:
 
 
 def _files(engine: Engine, root: Path, store: str, segment: str | None) -> Iterator[Finding]:
+    place, aside = (store, segment or ""), _quarantine_command(root, store)
     try:
         for fault in engine.file_faults(root, store, segment):
-            yield at(
-                "corrupt", "files", fault, _quarantine_command(root, store), store, segment or ""
-            )
+            yield at("corrupt", "files", fault, aside, *place)
     except EngineLockedError as error:
-        yield at("note", "files", str(error), "", store, segment or "")
+        yield at("note", "files", str(error), "", *place)
     except (KStoreError, OSError) as error:
         if is_forbidden(error):
-            yield at("finding", "permissions", str(error), _ALLOW, store, segment or "")
+            yield at("finding", "permissions", str(error), _ALLOW, *place)
         else:
-            yield at(
-                "corrupt",
-                "files",
-                str(error),
-                _quarantine_command(root, store),
-                store,
-                segment or "",
-            )
+            yield at("corrupt", "files", str(error), aside, *place)
 
 
 def _without_database(engine: Engine, root: Path) -> set[str]:
-    """Names of directories where a store would be that has lost what makes it one."""
+    """The directories of stores that have files and no database."""
     folder = root / engine.name
     if not folder.is_dir():
         return set()

@@ -32,12 +32,12 @@ class Holder(NamedTuple):
 
     def __str__(self) -> str:
         if not self.pid:
-            return "a process that cannot be seen from here"
+            return "a process that is not visible from here"
         return f"process {self.pid}" + (f" ({self.command})" if self.command else "")
 
 
 def holders(files: Iterable[Path]) -> list[Holder]:
-    """Processes with locks on these files; none where ``/proc/locks`` is missing."""
+    """Return the processes with locks on these files; none if ``/proc/locks`` is missing."""
     known = {}
     for file in files:
         with suppress(OSError):
@@ -59,7 +59,7 @@ def holders(files: Iterable[Path]) -> list[Holder]:
 
 
 def open_files() -> set[Path]:
-    """The files that processes have open, of those processes that can be looked into."""
+    """The open files of all processes that this user can inspect."""
     found = set()
     for process in _PROCESSES.glob("[0-9]*"):
         with suppress(OSError):
@@ -77,7 +77,7 @@ def _command(pid: int) -> str:
 
 
 def below(root: Path) -> Iterator[Path]:
-    """Files and directories below ``root``; a writer may take them away meanwhile."""
-    for folder, directories, files in os.walk(root):  # unlike rglob it passes over what is gone
+    """Files and directories below ``root``; a writer may delete some of them meanwhile."""
+    for folder, directories, files in os.walk(root):  # unlike rglob it skips deleted directories
         for name in (*directories, *files):
             yield Path(folder, name)

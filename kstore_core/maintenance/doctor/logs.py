@@ -1,4 +1,4 @@
-"""Changelogs in files beside their stores: where they end, and what was cut off them."""
+"""Checks of changelogs in files: their ends, and the bytes that were cut off them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from kstore_core.changelog.files.tail import cuts
 from kstore_core.maintenance.doctor.environment import at, remove
 from kstore_core.maintenance.verify import Finding
 from kstore_core.maintenance.verify.logs import check_end, log_of
-from kstore_core.maintenance.verify.protocol import LOG_REMEDY, Survey
+from kstore_core.maintenance.verify.protocol import Survey
+from kstore_core.maintenance.verify.remedies import LOG_REMEDY
 
 __all__ = ["in_logs"]
 
 
 def in_logs(root: Path, logs: Path, stores: Mapping[str, Survey]) -> Iterator[Finding]:
-    """Logs that end before their stores, and files that were cut off; records are not read.
+    """Report logs that end before their stores, and bytes that were cut off; no record is read.
 
     Parameters
     ----------
@@ -36,7 +37,7 @@ def in_logs(root: Path, logs: Path, stores: Mapping[str, Survey]) -> Iterator[Fi
         if left := cuts(log):
             size = sum(cut.stat().st_size for cut in left)
             why = (
-                f"{size} bytes in {', '.join(cut.name for cut in left)} were cut off {log}, which "
-                "an interrupted write had left there; no reader looks at them"
+                f"{size} bytes of an interrupted write were cut off {log}, into "
+                f"{', '.join(cut.name for cut in left)}; no reader uses them"
             )
-            yield at("note", "leftover", why, f"when nobody needs them: {remove(*left)}", store)
+            yield at("note", "leftover", why, f"when they are not needed: {remove(*left)}", store)

@@ -22,7 +22,7 @@ from kstore_core.system.lock import DirectoryLock, recorded_engine
 __all__ = ["SetAside", "set_aside"]
 
 _MAKING = ".kstore-set-aside~"
-"""No store has such a name."""
+"""This is no valid name of a store."""
 
 
 class SetAside(NamedTuple):
@@ -32,7 +32,7 @@ class SetAside(NamedTuple):
     ----------
     store : str
     path : Path
-        A state directory with the store's files, as they were.
+        A state directory with the unchanged files of the store.
     spec : StoredSpec or None
         The stored spec, if it can still be read.
     """
@@ -49,9 +49,9 @@ def set_aside(
     engine: str | Engine | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> SetAside:
-    """Rename the files of a store into ``<path>/<store>.set-aside-<n>/``, as a state directory.
+    """Move the files of a store into a new state directory, ``<path>/<store>.set-aside-<n>/``.
 
-    Nothing is deleted and nothing copied. The store is then missing, and may be restored.
+    The files are renamed, not copied. The store is then missing, and can be restored.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def set_aside(
     StateError
         There is no such directory or store.
     UnsupportedError
-        The engine keeps stores elsewhere.
+        The engine does not store each store in a directory of its own.
     InconsistentStateError
         An interrupted migration of the store is unfinished.
     """
@@ -80,8 +80,8 @@ def set_aside(
         known = [*made.stores(root), *made.parents(root)]
         if store in known:
             raise UnsupportedError(
-                f"the engine {made.name!r} keeps its stores in files of another layout, so the "
-                f"store {store!r} cannot be set aside by renaming a directory"
+                f"the engine {made.name!r} has no directory for the store {store!r} alone, so the "
+                "store cannot be set aside by renaming a directory"
             )
         raise StateError(f"{root} has no store {store!r}; it has: {', '.join(known) or 'none'}")
     check_not_moving(root, store)
@@ -92,8 +92,8 @@ def set_aside(
         held = holders(file for file in files.rglob("*") if file.is_file())
         if held:
             raise EngineLockedError(
-                f"{held[0].file} is held by {held[0]}, so the store {store!r} cannot be set "
-                "aside; close it there",
+                f"{held[0].file} is locked by {held[0]}, so the store {store!r} cannot be set "
+                "aside; close the store there",
                 pid=held[0].pid or None,
             )
         target = _free(root, store)
@@ -109,7 +109,7 @@ def set_aside(
 
 
 def _make(target: Path, engine: str) -> None:
-    """Make a state directory that records its engine; an empty one would mean a new store."""
+    """Make a state directory that records its engine; an empty one would count as new."""
     making = target.with_name(_MAKING)
     making.mkdir(exist_ok=True)
     DirectoryLock(making, engine).release()
@@ -117,7 +117,7 @@ def _make(target: Path, engine: str) -> None:
 
 
 def _free(root: Path, store: str) -> Path:
-    """The first free name."""
+    """The first free path."""
     for number in itertools.count(1):
         target = root / f"{store}.set-aside-{number}"
         if not os.path.lexists(target):

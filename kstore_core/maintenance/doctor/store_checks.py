@@ -1,4 +1,4 @@
-"""Checks of what stores record of themselves, read in a subprocess that damage may end."""
+"""Checks of the stored records, which a subprocess reads, because damage may end it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PATIENCE_S = 120.0
 def surveys(
     engine: Engine, root: Path, stores: Iterable[str]
 ) -> Iterator[tuple[str, Survey | None, list[Finding]]]:
-    """Each store with its survey, None if reading it ended the subprocess, and its findings."""
+    """Yield each store with its survey and its findings; None if the read ended the subprocess."""
     with ExitStack() as stack:
         child: Child | None = None
         for store in stores:
@@ -36,7 +36,7 @@ def surveys(
             except DiedError as error:
                 child = None
                 why = f"the engine died reading it: {error}"
-                remedy = f"see what is damaged with: {command('verify', root, store)}"
+                remedy = f"list the damage with: {command('verify', root, store)}"
                 yield store, None, [at("corrupt", "died", why, remedy, store)]
             else:
                 yield store, found, findings
@@ -48,18 +48,18 @@ def _add_finding(findings: list[Finding], name: str, content: Finding) -> None:
 
 
 def in_stores(root: Path, surveyed: Mapping[str, Survey]) -> Iterator[Finding]:
-    """Descriptions that are missing, upgrades that are not finished, offsets that lag."""
+    """Report missing specs, unfinished upgrades, and offsets that lag."""
     for store, found in surveyed.items():
-        verify = f"see what is damaged with: {command('verify', root, store)}"
+        verify = f"list the damage with: {command('verify', root, store)}"
         if not found.read:
-            yield at("corrupt", "unreadable", "nothing of it can be read", verify, store)
+            yield at("corrupt", "unreadable", "no part of the store can be read", verify, store)
             continue
         if found.record.spec is None:
             yield at(
                 "note",
                 "spec",
-                "it keeps no spec, as Kafka Streams leaves it, or its spec is damaged; whoever "
-                "opens it has to know what it is",
+                "the store has no readable spec: Kafka Streams wrote it, or the spec is damaged. "
+                "Give the spec when you open the store",
                 "",
                 store,
             )
@@ -73,7 +73,7 @@ def in_stores(root: Path, surveyed: Mapping[str, Survey]) -> Iterator[Finding]:
 def differing_offsets(
     root: Path, offsets: Mapping[str, Mapping[Partition, int]]
 ) -> Iterator[Finding]:
-    """Stores that contain less of a partition than others, or say nothing where others do."""
+    """Report stores with lower offsets than other stores, or without offsets."""
     known = {partition for found in offsets.values() for partition in found}
     for topic, partition in sorted(known):
         reached = {
@@ -86,12 +86,12 @@ def differing_offsets(
             why = (
                 f"{topic}-{partition} is contained up to "
                 + ", ".join(f"{offset} by {store}" for store, offset in sorted(reached.items()))
-                + f": a replay begins behind {min(reached.values())}"
+                + f": a replay begins after {min(reached.values())}"
             )
             yield at("note", "offsets", why, "", behind[0])
     silent = sorted(store for store, found in offsets.items() if not found)
     if known and silent:
-        why = f"{', '.join(silent)} keeps no offsets, so beside it nothing counts as contained"
+        why = f"{', '.join(silent)} has no offsets, so a replay begins at the start"
         yield at(
             "finding",
             "offsets",

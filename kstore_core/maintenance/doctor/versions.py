@@ -30,11 +30,11 @@ with tempfile.TemporaryDirectory() as root:
 
 
 def rocksdb_versions(engine: Engine, root: Path, *, sound: bool) -> Iterator[Finding]:
-    """Findings of stores that a later RocksDB than the installed one wrote.
+    """Report stores that were written by a later RocksDB than the installed one.
 
-    Kafka Streams brings another RocksDB than the binding does, and each reads what the other one
-    writes, so where all stores were read this is no fault. The binding does not say which RocksDB
-    it is, so it is asked to write a database, in a process of its own.
+    Kafka Streams and the Python binding contain different versions of RocksDB, which usually read
+    each other's files. If all stores could be read, this is no fault. The binding does not tell its
+    version of RocksDB, so a subprocess writes a database to find it.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def rocksdb_versions(engine: Engine, root: Path, *, sound: bool) -> Iterator[Fin
     root : Path
         The state directory.
     sound : bool
-        Nothing was found to be corrupt.
+        True if no store is corrupt.
     """
     written = newest(root)
     if engine.name != "rocksdb" or written is None:
@@ -59,21 +59,21 @@ def rocksdb_versions(engine: Engine, root: Path, *, sound: bool) -> Iterator[Fin
         names = [".".join(map(str, version)) for version in (written, installed)]
         why = f"a store was written by RocksDB {names[0]}, and {names[1]} is installed"
         if sound:
-            yield at("note", "version", f"{why}, which reads it")
+            yield at("note", "version", f"{why}; it can read the store")
         else:
             remedy = "pip install --upgrade 'rocksdict>=0.3.29,<0.4', if the store cannot be opened"
             yield at("finding", "version", why, remedy)
 
 
 def newest(root: Path) -> tuple[int, ...] | None:
-    """The newest RocksDB that has written below a directory; None where none has."""
+    """The newest version of RocksDB that has written below a directory, or None."""
     found = set()
     for file in below(root):
         if not file.name.startswith("OPTIONS-"):
             continue
         try:
             match = _VERSION.search(file.read_text(errors="replace"))
-        except FileNotFoundError:  # a writer has just replaced it
+        except FileNotFoundError:  # a writer has just replaced the file
             continue
         if match:
             found.add(tuple(map(int, match.groups())))

@@ -1,4 +1,4 @@
-"""Moving every row that is still in an older format to the newer one; see docs/upgrade.md."""
+"""Move every row of an older format to the newer one; see docs/upgrade.md."""
 
 from kstore_core.maintenance.finish_upgrade.finishing import (
     Progress,
@@ -8,10 +8,4 @@ from kstore_core.maintenance.finish_upgrade.finishing import (
     upgrade,
 )
 
-__all__ = [
-    "Progress",
-    "Upgraded",
-    "databases",
-    "kind_of",
-    "upgrade",
-]
+__all__ = ["Progress", "Upgraded", "databases", "kind_of", "upgrade"]

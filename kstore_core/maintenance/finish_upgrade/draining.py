@@ -1,7 +1,7 @@
-"""Moving all rows of one database that are in older formats to a newer one, in batches.
+"""The move of all rows in older formats of one database to a newer format.
 
-It works below the tables, a chunk of rows at a time; each batch puts the converted rows and removes
-the old ones, both or neither.
+It reads the namespaces directly, not through tables. Each batch writes converted rows and deletes
+the old ones atomically.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ BATCH_ROWS = 10_000
 _BATCH_BYTES = 8 * 1024 * 1024
 
 BatchCallback = Callable[[ValueFormat, ValueFormat, int, int], object]
-"""Called after each batch: older and newer format, rows moved, rows in all (estimated)."""
+"""Called after each batch with the older and the newer format, the moved rows, and an estimate of
+all rows."""
 
 
 def drain(
@@ -37,30 +38,28 @@ def drain(
     batch_rows: int,
     callback: BatchCallback,
 ) -> tuple[dict[str, int], set[str]]:
-    """Move every row to ``target``, and let go of the namespaces of older formats.
+    """Move every row to ``target``, and drop the namespaces of older formats.
 
     Parameters
     ----------
-    shape, store : str
-        Of the store that the database belongs to.
     segment_bytes : int
-        How many bytes of a segment's id stand before the key of each row.
+        The bytes of a segment's id before the key of each row.
     batch_rows : int
-        About how many rows a batch moves; fewer where they are large.
+        The approximate number of rows per batch, less for large rows.
 
     Returns
     -------
     moved : dict of str to int
-        How many rows, by the format that they were in.
+        The number of moved rows by their former format.
     dropped : set of str
-        The namespaces that are gone.
+        The dropped namespaces.
 
     Raises
     ------
     FormatDowngradeError, InconsistentStateError
-        There is a namespace of a newer format, or of none.
+        A namespace has a newer format, or none of this shape.
     FormatError
-        A row cannot be converted; it and those after it stay as they are.
+        A row cannot be converted; it and all later rows are unchanged.
     """
     found = check_namespaces(database, target, shape)
     record = read_record(database.namespace(OFFSETS), f"the store {store!r} in {database.path}")
@@ -78,10 +77,10 @@ def drain(
 
 
 def _next_step(database: Database, target: ValueFormat) -> tuple[ValueFormat, ValueFormat] | None:
-    """The oldest format with rows, and the next format they move to; None at the end.
+    """The oldest format with rows, and the format that they move to; None at the end.
 
-    That is the target itself, unless an earlier upgrade was begun and not finished: its namespace
-    is there then, and rows in it are newer than those that it has not reached.
+    They move to the target, or to the target of an earlier, unfinished upgrade: rows in its
+    namespace are newer than the rows that are left.
     """
     found = set(database.namespaces())
     present = [f for f in map(by_name, target.upgrades) if f.namespace in found]
@@ -101,35 +100,36 @@ def _move(
     batch_rows: int,
     callback: BatchCallback,
 ) -> int:
-    """Move every row of one namespace to another; returns how many there were."""
+    """Move every row of one namespace to another; return their number."""
     old, new = database.namespace(older.namespace), database.namespace(newer.namespace)
     total = old.approximate_count()
     moved = 0
     lo: bytes | None = None
     while (chunk := _take(old, lo, batch_rows)) is not None:
         keys, values = chunk
-        first, behind = keys[0], keys[-1] + b"\0"
+        first, beyond = keys[0], keys[-1] + b"\0"
         count = len(keys)
-        if new.first(first, behind) is not None:
-            keys, values = _without(keys, values, new.get_many(keys))
+        if new.first(first, beyond) is not None:  # rows that are newer stay
+            missing = [at for at, value in enumerate(new.get_many(keys)) if value is None]
+            keys, values = [keys[at] for at in missing], [values[at] for at in missing]
         converted = convert_rows(convert, keys, values)
         database.write(
             {
-                older.namespace: Rows(deleted_ranges=[(first, behind)]),
+                older.namespace: Rows(deleted_ranges=[(first, beyond)]),
                 newer.namespace: Rows(keys, [*converted]),
                 **_moved_spec(record, newer),
             }
         )
         moved += count
-        lo = behind
+        lo = beyond
         callback(older, newer, moved, total)
     return moved
 
 
 def _take(namespace: Namespace, lo: bytes | None, count: int) -> Chunk | None:
-    """About ``count`` rows from ``lo`` on, fewer if they are large; None if there are none.
+    """About ``count`` rows from ``lo`` on, less for large rows; None if there are none.
 
-    Each call scans anew: an open scan would pin the space that earlier batches freed.
+    Each call starts a new scan: an open scan would pin the space that earlier batches freed.
     """
     keys: list[bytes] = []
     values: list[bytes] = []
@@ -143,14 +143,6 @@ def _take(namespace: Namespace, lo: bytes | None, count: int) -> Chunk | None:
         if len(keys) == count or size >= _BATCH_BYTES:
             break
     return (keys, values) if keys else None
-
-
-def _without(
-    keys: list[bytes], values: list[bytes], newer: list[bytes | None]
-) -> tuple[list[bytes], list[bytes]]:
-    """The rows that no newer one stands in for."""
-    kept = [index for index, value in enumerate(newer) if value is None]
-    return [keys[index] for index in kept], [values[index] for index in kept]
 
 
 def _moved_spec(record: StoreRecord, value_format: ValueFormat) -> dict[str, Rows]:

@@ -1,9 +1,8 @@
-"""Finishing an upgrade at once: every row that is still in an older format is moved, in batches.
+"""The upgrade of all remaining rows in older formats, in batches.
 
-A store that is opened as a newer format moves its rows one by one, as they are written or looked up
-(docs/upgrade.md). This moves the rest, and may be interrupted anywhere. Where the segments of a
-store have a database each, one is finished after the other, the newest first: it tells what the
-store is.
+A store that is opened as a newer format moves each row when it is written or looked up
+(docs/upgrade.md). An upgrade moves all other rows, and can be interrupted anywhere. If segments
+have a database each, the newest segment is upgraded first, because it has the spec of the store.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class Progress(NamedTuple):
     older, newer : str
         Names of formats.
     moved, total : int
-        Rows that have been moved, and about how many there were.
+        The number of moved rows, and an estimate of all rows.
     """
 
     older: str
@@ -60,7 +59,7 @@ class Upgraded:
     moved : dict of str to int
         The number of moved rows per earlier format.
     dropped : list of str
-        Namespaces of older formats that are gone.
+        Dropped namespaces of older formats.
     """
 
     store: str
@@ -86,9 +85,9 @@ def upgrade(
 ) -> Upgraded:
     """Move every row of a store to a newer format, and drop the older namespace.
 
-    The state directory must not be open for writing elsewhere. What interrupts this, SIGKILL
-    included, leaves a store with the same contents that opens as the newer format; calling it again
-    goes on. A store that is there already is left as it is.
+    The state directory must not be open for writing elsewhere. An interrupt, even SIGKILL, leaves a
+    store with the same contents that opens as the newer format. The next call continues the
+    upgrade. A store that already has the format stays unchanged.
 
     Parameters
     ----------
@@ -96,50 +95,50 @@ def upgrade(
         The state directory.
     store : str
     to : str or ValueFormat, optional
-        The format, by its name or by ``"plain"``, ``"timestamped"`` or ``"headers"``; the newest
-        that there is if left out.
+        The format, by its name or by ``"plain"``, ``"timestamped"`` or ``"headers"``. Default: the
+        newest format.
     shape : {"key_value", "versioned", "window", "session"}, optional
-        Needed where the directory does not tell.
+        Needed if the directory does not determine the shape.
     time_ordered : bool, optional
-        Whether the rows of a window or session store lie by time first; taken from the directory,
-        or False where it does not tell.
+        True if the keys of rows begin with the time. Default: as stored in the directory, else
+        False.
     value_format : str or ValueFormat, optional
-        What the store is, by a name as ``to``; taken from the directory where that tells it.
+        The current format, named as in ``to``. Default: as stored in the directory.
     engine, options, lock_timeout_s
         As in :func:`kstore_core.open_state`.
     batch_rows : int
-        About how many rows a batch moves; fewer where they are large.
+        The approximate number of rows per batch, less for large rows.
     progress : callable, optional
-        Called after each batch; what it raises ends the upgrade there.
+        Called after each batch. An exception that it raises ends the upgrade.
 
     Raises
     ------
     StateError
         There is no such directory or store.
     SpecError
-        The directory does not tell the store's shape, or ``shape``, ``time_ordered`` or ``to`` does
-        not fit it.
+        The directory does not determine the shape, or ``shape``, ``time_ordered`` or ``to``
+        contradicts the store.
     FormatDowngradeError
-        The store is of a newer format than ``to``.
+        The store has a newer format than ``to``.
     InconsistentStateError
-        It holds what no store of its shape holds.
+        The store has namespaces that no store of its shape has.
     FormatError
-        A row cannot be converted; it and those after it stay as they are.
+        A row cannot be converted; it and all later rows are unchanged.
     EngineLockedError
         Another process has the directory open for writing.
     """
     if type(batch_rows) is not int:
-        raise TypeError(f"batch_rows is an int, not {batch_rows!r}")
+        raise TypeError(f"batch_rows must be an int, not {batch_rows!r}")
     if not (to is None or isinstance(to, (str, ValueFormat))):
-        raise TypeError(f"to is a format or the name of one, not {to!r}")
+        raise TypeError(f"to must be a format or its name, not {to!r}")
     if time_ordered is not None and type(time_ordered) is not bool:
-        raise TypeError(f"time_ordered is a bool, not {time_ordered!r}")
+        raise TypeError(f"time_ordered must be a bool, not {time_ordered!r}")
     if shape is not None and shape not in get_args(Shape):
-        raise SpecError(f"shape is one of {', '.join(get_args(Shape))}, not {shape!r}")
+        raise SpecError(f"shape must be one of {', '.join(get_args(Shape))}, not {shape!r}")
     if engine is None and os.fspath(path) and not Path(path).is_dir():
         raise StateError(f"no state directory at {path}")
     if batch_rows < 1:
-        raise ValueError(f"batch_rows is {batch_rows}; it must be at least 1")
+        raise ValueError(f"batch_rows must be 1 or more, not {batch_rows}")
     with open_state(path, engine=engine, options=options, read_only=True) as state:
         if store not in state.stores():
             there = ", ".join(state.stores()) or "none"
@@ -152,8 +151,8 @@ def upgrade(
         found = databases(engine, state.path, store, spec)
         if not found:
             raise StateError(
-                f"the store {store!r} in {state.path} has no segments, so there is nothing to be "
-                "upgraded; it takes the format that it is opened with"
+                f"the store {store!r} in {state.path} has no segments, so it has no rows to "
+                "upgrade; open it with the newer format"
             )
         in_segments = store in engine.parents(state.path)
 
@@ -194,13 +193,13 @@ def databases(
 ) -> list[Callable[..., Database]]:
     """The functions that open a store's databases: one for all rows, or one per segment.
 
-    The newest segment comes first; a directory that holds no database yet is not the newest, for
-    nothing in it tells what the store is. Each takes ``durability`` and ``read_only``.
+    The newest segment is the first one; newer directories without a database are left out, because
+    they have no spec. Each function takes ``durability`` and ``read_only``.
 
     Raises
     ------
     InconsistentStateError
-        Two are the same segment, or one is none of this store.
+        Two databases are the same segment, or one does not belong to the store.
     """
     if store not in engine.parents(root):
         return [partial(engine.open, root, store)]
@@ -222,7 +221,7 @@ def _is_there(engine: Engine, root: Path, store: str, name: str) -> bool:
 
 
 def _with_opened(open_one: Callable[[], Database], work: Callable[[Database], None]) -> None:
-    """Do ``work`` on a database of the store, which is marked as open for as long as it is."""
+    """Do ``work`` on a database of the store, which is marked as open meanwhile."""
     with uninterrupted():
         database = open_one()
         try:
@@ -244,7 +243,8 @@ class _BatchProgress:
     Attributes
     ----------
     left : int
-        The number of unfinished databases, this one included; the others count as equally large.
+        The number of unfinished databases, including this one. The estimate counts them all as
+        equally large.
     """
 
     done: Upgraded
@@ -268,14 +268,15 @@ def kind_of(
     shared: bool = False,
     value_format: str | ValueFormat | None = None,
 ) -> tuple[str, ValueFormat]:
-    """The store's family, and the newest format that the stored spec and the namespaces tell of.
+    """The store's family, and its newest format according to the stored spec and the namespaces.
 
     Parameters
     ----------
     shared : bool
-        Whether segments may share the one database, so that windows and sessions may lie in it.
+        True if the segments of a window or session store may share the database.
     value_format : str or ValueFormat, optional
-        The store's where nothing tells it; the one that lies in its first namespace if left out.
+        The format if neither the spec nor the namespaces determine it. Default: the format of the
+        default namespace.
     """
     known = {f.namespace for f in FORMATS.values()}
     found = known & {DEFAULT, *database.namespaces()}
@@ -299,16 +300,16 @@ def kind_of(
         ]
         wanted = "time_ordered_" * bool(time_ordered) + (shape or _shape_of(able[0]))
         raise SpecError(
-            f"{where} is of the shape {' or '.join(known_families or able)}, not {wanted}"
+            f"{where} has the shape {' or '.join(known_families or able)}, not {wanted}"
         )
-    if time_ordered is None and len(asked) > 1:  # few are; they have to be asked for
+    if time_ordered is None and len(asked) > 1:  # time-ordered stores are rare
         asked = [family for family in asked if not _is_ordered(family)] or asked
     if shape is None and len(asked) > 1:
         first, other = map(_shape_of, asked)
         raise SpecError(
-            f"{where} keeps no spec, and its namespaces are those of a plain {_worded(first)} "
-            f'store and of a {_worded(other)} one: say which with shape="{first}" or "{other}", on '
-            "the command line with --shape"
+            f"{where} has no stored spec, and its namespaces fit a plain {_worded(first)} store "
+            f'and a {_worded(other)} store: pass shape="{first}" or "{other}", on the command line '
+            "--shape"
         )
     chosen = (asked or families)[0]
     kin = of_shape(chosen)
@@ -317,8 +318,8 @@ def kind_of(
         seen.append(spec.format)
     if isinstance(value_format, str):
         value_format = named(value_format, chosen)
-    untold = value_format or [f for f in kin if f.namespace == DEFAULT][-1]
-    return chosen, max(seen, key=lambda f: len(f.upgrades), default=untold)
+    default = value_format or [f for f in kin if f.namespace == DEFAULT][-1]
+    return chosen, max(seen, key=lambda f: len(f.upgrades), default=default)
 
 
 def _is_ordered(family: str) -> bool:
@@ -345,8 +346,8 @@ def _target(
         return to
     if to.name in before.upgrades:
         raise FormatDowngradeError(
-            f"the store at {database.path} has the format {before.name!r} and {to.name!r} is an "
-            "older one; a store is not downgraded in place. Write it anew: kstore migrate PATH "
-            f"STORE --to {to.name}"
+            f"the store at {database.path} has the format {before.name!r}, and {to.name!r} is "
+            "older; a store is not downgraded in place. Rewrite it: kstore migrate PATH STORE --to "
+            f"{to.name}"
         )
-    raise SpecError(f"no upgrade leads from the format {before.name!r} to {to.name!r}")
+    raise SpecError(f"there is no upgrade from the format {before.name!r} to {to.name!r}")

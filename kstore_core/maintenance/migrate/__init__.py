@@ -1,4 +1,4 @@
-"""Moving a store into another format, another engine or its own history; see docs/migrate.md."""
+"""Rewrite a store in another format, on another engine or with its history: docs/migrate.md."""
 
 from kstore_core.maintenance.migrate.converting import Lost
 from kstore_core.maintenance.migrate.moving import drop_old, migrate

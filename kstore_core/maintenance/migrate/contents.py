@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from kstore_core.discovery import wrap_table
+from kstore_core.discovery.entry_points import wrap_table
 from kstore_core.engine import Chunk, Engine
 from kstore_core.errors import EngineError
 from kstore_core.keys import rows_of
@@ -23,19 +23,19 @@ from kstore_core.tables.staging import Staging
 __all__ = ["LOAD_BYTES", "Contents", "opened"]
 
 LOAD_BYTES = 32 * 1024 * 1024
-"""Keys and values that are handed to an engine at a time: it may keep them in memory until then."""
+"""The most bytes of one load; an engine may buffer a whole load in memory."""
 
 _INDEX_ROWS = Bounds(b"\1", b"\2")
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """A store that is open.
+    """An open store.
 
     Attributes
     ----------
     record : StoreRecord
-        What it keeps of itself.
+        The stored record.
     """
 
     record: StoreRecord
@@ -50,7 +50,7 @@ class Contents:
         return chunks
 
     def latest(self, prefix: bytes) -> Iterator[Chunk]:
-        """Chunks of the rows whose keys begin with the prefix, which is the last one."""
+        """Chunks of the rows whose keys begin with the prefix, which must be the last prefix."""
         chunks: Iterator[Chunk] = self._table.scan(Bounds(prefix))
         return chunks
 
@@ -70,19 +70,19 @@ class Contents:
         return any(split(key)[2] > 0 for key in keys[:1])
 
     def load(self, chunks: Iterator[Chunk]) -> None:
-        """Load rows that ascend, some of them at a time."""
+        """Load ascending rows, at most LOAD_BYTES at a time."""
         for chunk in chunks:
             self._table.load(_some(chunk, chunks))
-            if self._staging.staged_bytes:  # a plug-in's layer writes, where it does not load
+            if self._staging.staged_bytes:  # a plug-in's layer may stage rows instead
                 self._storage.write(StoreRecord(), Entries())
 
-    def keep(self, entries: Entries) -> None:
-        """Write what the store is to keep of itself."""
+    def write(self, entries: Entries) -> None:
+        """Write entries of the store's record."""
         self._storage.write(self.record, entries)
 
 
 def _some(first: Chunk, rest: Iterator[Chunk]) -> Iterator[Chunk]:
-    """The first chunk and as many more as may be in memory together."""
+    """The first chunk, and further chunks up to LOAD_BYTES."""
     size = 0
     for keys, values in chain([first], rest):
         yield keys, values
@@ -112,7 +112,7 @@ def opened(
         record = storage.read_record()
         yield Contents(record, wrap_table(storage.open(), spec), storage, staging, spec)
     except BaseException:
-        with suppress(EngineError):  # such as of a full disk, which has been said
+        with suppress(EngineError):  # the first error is raised, such as a full disk
             storage.close()
         raise
     storage.close()

@@ -1,4 +1,4 @@
-"""Rows of one format as rows of another one of the same shape, newer or older."""
+"""The conversion of rows to another format of the same shape, newer or older."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Lost(NamedTuple):
     headed : int
         The number of values with headers.
     timestamps : int
-        Without unknown ones, which are -1.
+        Unknown timestamps, which are -1, do not count.
     """
 
     headers: int = 0
@@ -34,13 +34,13 @@ class Lost(NamedTuple):
 
 
 class Converter:
-    """Converts rows, and counts what is lost.
+    """Converts rows, and counts dropped headers and timestamps.
 
     Parameters
     ----------
     source, target : ValueFormat
     family : str
-        The store's.
+        The family of the store.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Converter:
     Raises
     ------
     SpecError
-        The formats are not both of stores of that family.
+        A format is not one of that family.
     """
 
     def __init__(self, source: ValueFormat, target: ValueFormat, family: str) -> None:
@@ -75,7 +75,7 @@ class Converter:
             )
         elif source.name in target.upgrades:
             self._convert = target.conversion(source.name)
-        elif source != target:  # no upgrade in place leads there, for want of a namespace
+        elif source != target:  # formats of one namespace have no upgrade in place
             prefix = b"\0" * target.headers + _UNKNOWN
             self._convert = Prefix(prefix, 0, index_at)
 
@@ -85,7 +85,7 @@ class Converter:
 
     @property
     def lost(self) -> Lost:
-        """The counts of what has been dropped so far."""
+        """The counts so far."""
         strip = self._strip
         if strip is None:
             return Lost()
@@ -97,7 +97,7 @@ class Converter:
         Raises
         ------
         FormatError
-            A value is not of the source's; the text names its key.
+            A value does not have the source's format; the error names its key.
         """
         if self._strip is not None:
             return self._strip.rows(keys, values)

@@ -27,7 +27,7 @@ class Place(NamedTuple):
 
 
 def losses(source: Place, target: StoreSpec, callback: ProgressCallback) -> Lost:
-    """Count what a copy would lose; nothing is written."""
+    """Count the headers and timestamps that a copy would lose; nothing is written."""
     with opened(*source) as old:
         converter = Converter(source.spec.format, target.format, source.spec.family)
         for _ in _converted(
@@ -43,9 +43,9 @@ def copy(source: Place, target: Place, callback: ProgressCallback) -> tuple[int,
     Raises
     ------
     FormatError
-        A row is not of the source's format.
+        A row does not have the source's format.
     KeyTooLongError, StorageFullError
-        The target cannot hold one.
+        The target cannot store a row.
     """
     count = 0
 
@@ -60,7 +60,7 @@ def copy(source: Place, target: Place, callback: ProgressCallback) -> tuple[int,
         rows = _converted(old.rows(), converter, "copy", old.about(), source.spec.name, callback)
         new.load(counted(rows))
         record = old.record
-        new.keep(
+        new.write(
             Entries(
                 record.offsets or None,
                 record.position,
@@ -73,7 +73,7 @@ def copy(source: Place, target: Place, callback: ProgressCallback) -> tuple[int,
 
 
 def verify(source: Place, target: Place, callback: ProgressCallback) -> int:
-    """Compare the copy with the store, both opened anew, row by row; returns how many rows.
+    """Reopen the copy and the store, and compare them row by row; return the number of rows.
 
     Raises
     ------
@@ -131,18 +131,18 @@ def _check_rows(ours: Iterator[Chunk], theirs: Iterator[Chunk], store: str) -> i
                 and values[at : at + size] == wanted[begin : begin + size]
             )
             if not (size and same):
-                raise _differ(store, f"at or behind the key {wanted_keys[begin]!r}")
+                raise _differ(store, f"at or after the key {wanted_keys[begin]!r}")
             begin += size
             at += size
             count += size
     if at < len(keys) or next(theirs, None) is not None:
-        raise _differ(store, "by rows that it has beyond the last one")
+        raise _differ(store, "by additional rows at its end")
     return count
 
 
 def _differ(store: str, where: str) -> CorruptionError:
     return CorruptionError(
-        f"the copy of the store {store!r} differs from it {where}: something else writes to it, "
-        "such as Kafka Streams, or the disk fails. The store is as it was; end what writes to it, "
-        "and try again"
+        f"the copy of the store {store!r} differs from the store {where}: another process writes "
+        "to the store, such as Kafka Streams, or the disk fails. The store is unchanged; stop the "
+        "other process, and try again"
     )

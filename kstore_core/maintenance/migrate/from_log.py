@@ -1,4 +1,4 @@
-"""A key-value store as a versioned one, from the changelog that has its history (KIP-889)."""
+"""The migration of a key-value store to a versioned one, with the history of its changelog."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ __all__ = ["check_log", "compare", "restore_versions"]
 
 
 def check_log(source: Place, log: Changelog) -> None:
-    """Refuse a log that the store is not as far as.
+    """Refuse a log that the store does not contain completely.
 
     Raises
     ------
     TypeError, SpecError
-        It is no log, or one of a negative partition.
+        ``log`` is no log, or has a negative partition.
     InconsistentStateError
-        It does not reach back to what the store contains, or ends before it.
+        The log begins after the offset of the store, or ends before it.
     StateError
-        The store contains less than the log has.
+        The log has records that the store does not contain.
     """
     check_changelog(log)
     with opened(*source) as old:
@@ -47,8 +47,8 @@ def check_log(source: Place, log: Changelog) -> None:
     if begin < log.high_watermark and begin < whole_end(log, stored):
         raise StateError(
             f"the store {source.spec.name!r} contains the log {log.topic}-{log.partition} up to "
-            f"{stored}, and it has more, up to {log.high_watermark - 1}, so the two cannot be "
-            "compared. Bring the store up to date first: "
+            f"offset {stored}, and the log ends at {log.high_watermark - 1}, so the two cannot be "
+            "compared. Restore the rest of the log first: "
             + command("restore", source.root, source.spec.name, options="--from LOGDIR")
         )
 
@@ -56,7 +56,7 @@ def check_log(source: Place, log: Changelog) -> None:
 def restore_versions(
     source: Place, target: Place, log: Changelog, callback: ProgressCallback
 ) -> Restored:
-    """Restore the versioned store from the log, and keep what the store keeps of itself."""
+    """Restore the versioned store from the log, and copy the record of the old store."""
 
     def listen(progress: RestoreProgress) -> None:
         done = progress.next_offset - progress.begin
@@ -66,14 +66,14 @@ def restore_versions(
         restored = state.restore(target.spec, log, listener=listen)
     with opened(*source) as old, opened(*target, writable=True) as new:
         offsets = {**old.record.offsets, **new.record.offsets}
-        new.keep(Entries(offsets or None, old.record.position, None, target.spec))
+        new.write(Entries(offsets or None, old.record.position, None, target.spec))
     return restored
 
 
 def compare(source: Place, target: Place, callback: ProgressCallback) -> int:
     """Count the keys whose newest version differs from their value in the store.
 
-    Records out of the order of their times, or too late for the history, make such keys.
+    The cause are records with descending times, or records that are too late for the history.
     """
     plain = Converter(source.spec.format, PLAIN, source.spec.family)
     bare = Converter(target.spec.format, VERSIONED, target.spec.family)

@@ -48,8 +48,8 @@ def migrate(
     """Rewrite a store in another format, engine or shape, and replace the old one.
 
     The new store is written beside the old one, compared row by row, and renamed into place.
-    The old one is set aside. An interrupt, SIGKILL included, leaves the old store or the new one,
-    or a directory that opens only after the same call has finished the migration.
+    The old one is set aside. An interrupt, even SIGKILL, leaves the old store, the new store, or a
+    directory that opens after the same call has finished the migration.
 
     Parameters
     ----------
@@ -58,47 +58,48 @@ def migrate(
     store : str
     to : str, ValueFormat or StoreSpec, optional
         The format, by its name or by ``"plain"``, ``"timestamped"`` or ``"headers"``; with
-        ``from_log`` the spec of a versioned store. Left out, it stays what it is.
+        ``from_log`` the spec of a versioned store. Default: the current format.
     engine : str or Engine, optional
-        To which all stores of the directory go: another one, or this one with other options.
+        The new engine of all stores of the directory: another one, or the same with other options.
     every_store : bool
-        True to move other stores of the directory, too.
+        True to also move the other stores of the directory.
     from_log : Changelog, optional
         The log of a key-value store, which becomes a versioned one.
     spec : StoreSpec or several, optional
         Specs of stores without a stored spec.
     lossy : bool
-        True to accept lost headers and timestamps, or other values.
+        True to accept lost headers and timestamps, and differing newest values.
     drop_old : bool
-        True to delete the old stores, with those that earlier migrations left.
+        True to delete the old stores, including those of earlier migrations.
     options : mapping, optional
-        Of the engine that the directory has.
+        Options of the current engine.
     lock_timeout_s
         As in :func:`kstore_core.open_state`.
     on_progress : callable, optional
-        What it raises ends the migration there.
+        Called with each MigrateProgress. An exception that it raises ends the migration.
 
     Returns
     -------
     list of Migrated
-        Of this store first; and of the others where the engine changes.
+        The result for this store, followed by those of other moved stores.
 
     Raises
     ------
     StateError
-        There is no such directory or store; it has others; an earlier old store is still there.
+        There is no such directory or store; other stores would be left behind; the old store of an
+        earlier migration still exists.
     SpecError
         The directory does not describe the store, or its shape has no such format.
     FormatDowngradeError
-        Something would be lost.
+        Headers or timestamps would be lost.
     InconsistentStateError
-        The store holds what no store of its kind does; the log is not its own.
+        The store has namespaces that no store of its kind has, or the log belongs to another store.
     UnsupportedError
-        An engine keeps nothing on disk.
+        An engine stores nothing on disk.
     FormatError, CorruptionError
-        Its rows are damaged, or the new store is not like it.
+        Rows are damaged, or the new store differs from the old one.
     EngineLockedError
-        Somebody else has the directory open for writing.
+        Another process has the directory open for writing.
     """
     given = [spec] if isinstance(spec, StoreSpec) else spec or []
     specs = {one.name: one for one in given}
@@ -119,8 +120,8 @@ def migrate(
         if to is None and engine is None and from_log is None:
             if not finished:
                 raise SpecError(
-                    f"there is no migration of the store {store!r} in {root} to be finished; say "
-                    "which format (to=, --to) or engine (engine=, --engine) it is to have"
+                    f"there is no unfinished migration of the store {store!r} in {root}; give a "
+                    "format (to=, --to) or an engine (engine=, --engine)"
                 )
             done = finished
         else:
@@ -149,9 +150,9 @@ def drop_old(
     Raises
     ------
     SpecError
-        No store can have such a name.
+        The name is invalid.
     StateError
-        There is no such directory or store, or an unfinished migration must be finished first.
+        There is no such directory or store, or a migration is unfinished.
     EngineLockedError
         Another process has the directory open for writing.
     """
@@ -160,8 +161,8 @@ def drop_old(
     def work(root: Path, engine: Engine, lock: DirectoryLock, plan: Plan | None) -> bool:
         if plan is not None and plan.step == "swap":
             raise StateError(
-                f"a migration of {', '.join(plan.stores)} in {root} is to be finished before "
-                f"anything is deleted: {command('migrate', root, plan.stores[0])}"
+                f"a migration of {', '.join(plan.stores)} in {root} is unfinished; finish it "
+                f"before you delete old files: {command('migrate', root, plan.stores[0])}"
             )
         found = discard(root, store)
         if not found:
@@ -169,7 +170,7 @@ def drop_old(
                 there = state.stores()
             if store not in there:
                 raise StateError(
-                    f"{root} has no store {store!r}, and nothing of one is set aside; it has: "
+                    f"{root} has no store {store!r}, and no old files of one; it has: "
                     f"{', '.join(there) or 'none'}"
                 )
         return found

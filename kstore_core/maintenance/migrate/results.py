@@ -20,12 +20,12 @@ class MigrateProgress(NamedTuple):
     ----------
     store : str
     step : str
-        ``"count"`` what would be lost, ``"copy"``, ``"verify"``, ``"plan"`` the swap, ``"set
-        aside"`` the old store, ``"put in place"`` the new one, ``"record"`` the engine,
-        ``"finish"``, ``"drop"`` what was set aside.
+        ``"count"`` the losses, ``"copy"``, ``"verify"``, ``"plan"`` the swap, ``"set aside"`` the
+        old store, ``"put in place"`` the new one, ``"record"`` the engine, ``"finish"``,
+        ``"drop"`` the old store.
     rows, total : int
-        Rows that the step has passed, or records of a log, of about how many; 0 where it passes
-        none.
+        Rows or log records that the step has read, and an estimate of their total; 0 if the step
+        reads none.
     """
 
     store: str
@@ -42,19 +42,20 @@ class Migrated:
     ----------
     store : str
     changed : bool
-        False if the store already was as asked; the other attributes are then meaningless.
+        False if the store already had the format and the engine; the other attributes are then
+        meaningless.
     before, after : ValueFormat or None
-        None where an earlier run had made the new store, and this one put it in its place.
+        None if this call only finished the migration of an earlier call.
     engine_before, engine : str
     rows : int
         Rows of the new store.
     lost : Lost
         Headers and timestamps that the new store lacks.
     late, differing : int
-        From a log: records that were too late for the history, and keys of which another value is
-        the newest now.
+        From a log: records that were too late for the history, and keys with a different newest
+        value.
     old : Path or None
-        The state directory that the old store was set aside in, unless that is deleted.
+        The state directory of the old store; None if it is deleted.
     """
 
     store: str

@@ -1,4 +1,4 @@
-"""Putting new stores in the place of old ones, by renaming; each step may be the last one made."""
+"""The replacement of old stores by new ones with renames; it can be interrupted at each step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _folder_of(engine: Engine, root: Path, store: str) -> str:
     Raises
     ------
     UnsupportedError
-        The engine keeps a store elsewhere.
+        The store has no folder of its own in ``root``.
     """
     in_segments = store in engine.parents(root)
     openers = databases(engine, root, store, None)
@@ -36,8 +36,8 @@ def _folder_of(engine: Engine, root: Path, store: str) -> str:
         folder = root / store
     if not folder.is_dir() or folder == root or root not in folder.parents:
         raise UnsupportedError(
-            f"the engine {engine.name!r} keeps the store {store!r} in {folder}, which is no folder "
-            f"of its own within {root}, so it cannot be put in another place"
+            f"the engine {engine.name!r} stores {store!r} in {folder}, which is no folder of its "
+            f"own in {root}, so the store cannot be moved"
         )
     return str(folder.relative_to(root))
 
@@ -45,7 +45,7 @@ def _folder_of(engine: Engine, root: Path, store: str) -> str:
 def swap(
     root: Path, plan: Plan, lock: DirectoryLock, callback: Callable[[str, str], object]
 ) -> None:
-    """Set the old stores aside, put the new ones in their place, and forget the plan.
+    """Set the old stores aside, put the new ones in their place, and delete the plan.
 
     Parameters
     ----------
@@ -55,24 +55,24 @@ def swap(
     Raises
     ------
     StateError
-        Something else is in a place.
+        The target of a rename exists.
     """
     at = places(root)
     for store, before, after in plan.moves:
         new, old, aside = at.new / after, root / before, at.old / store / before
         if not new.exists():
-            continue  # it is in its place
+            continue  # it was already renamed
         if old.exists():
             callback("set aside", store)
             _rename(old, aside, root)
-            DirectoryLock(at.old / store, plan.before).release()  # it says the engine
+            DirectoryLock(at.old / store, plan.before).release()  # the lock file names the engine
         callback("put in place", store)
         _rename(new, root / after, root)
     if plan.before != plan.after:
         callback("record", plan.stores[0])
         lock.record(plan.after)
         for move in plan.moves:
-            with suppress(OSError):  # something else is in it
+            with suppress(OSError):  # it is not empty
                 (root / move.before).parent.rmdir()
     callback("finish", plan.stores[0])
     at.plan.unlink()
@@ -83,8 +83,8 @@ def swap(
 def _rename(path: Path, target: Path, root: Path) -> None:
     if target.exists():
         raise StateError(
-            f"{path} is to become {target}, which exists: something has made it since the "
-            "migration was begun. Nothing was changed; move it away, and run kstore migrate again"
+            f"{path} cannot be renamed to {target}, which exists: something has made it since the "
+            f"migration began. Move {target} away, and run kstore migrate again"
         )
     made = [folder for folder in target.parents if not folder.exists()]
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -107,14 +107,14 @@ def discard(root: Path, store: str) -> bool:
     aside = at.old / store
     found = aside.is_dir()
     if found:
-        aside.rename(at.dropped)  # or half of it would look like all of it
+        aside.rename(at.dropped)  # a half deleted store must not look complete
         shutil.rmtree(at.dropped)
     _remove_empty(root)
     return found
 
 
 def clean(root: Path) -> None:
-    """Delete what has been made beside the stores."""
+    """Delete unfinished new stores."""
     at = places(root)
     for folder in (at.new, at.dropped):
         shutil.rmtree(folder, ignore_errors=True)
@@ -124,7 +124,7 @@ def clean(root: Path) -> None:
 def _remove_empty(root: Path) -> None:
     at = places(root)
     for folder in (at.old, at.home):
-        with suppress(OSError):  # it holds something
+        with suppress(OSError):  # it is not empty
             folder.rmdir()
 
 

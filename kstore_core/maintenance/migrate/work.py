@@ -28,13 +28,13 @@ from kstore_core.system.lock import DirectoryLock
 __all__ = ["To", "Work", "check_on_disk"]
 
 To = str | ValueFormat | StoreSpec | None
-"""What a store is to become."""
+"""The target of a migration."""
 
 
 def check_on_disk(engine: Engine) -> None:
     if not engine.capabilities.persistent:
         raise UnsupportedError(
-            f"the engine {engine.name!r} keeps nothing on disk, so no store can be moved from it "
+            f"the engine {engine.name!r} stores nothing on disk, so no store can be moved from it "
             "or to it; write the rows to a state directory of another engine"
         )
 
@@ -68,14 +68,14 @@ class Work:
         *,
         drop_old: bool,
     ) -> list[Migrated]:
-        """Migrate a store, and the others where they have to come with it."""
+        """Migrate a store, and the other stores of the directory if the engine changes."""
         target = self._engine(engine)
         names = self._names(store, target, every_store)
         specs = list(map(self._spec_of, names))
         wanted = [self._target(specs[0], to, log), *specs[1:]]
         if target is self._source and wanted[0] is specs[0]:
-            kept = set_aside(self._root, store)
-            return [Migrated(store, False, target.name, target.name, old=kept)]
+            old = set_aside(self._root, store)
+            return [Migrated(store, False, target.name, target.name, old=old)]
         plan = Plan("copy", tuple(names), self._source.name, target.name)
         self._make_way(plan.stores, drop_old=drop_old)
         clean(self._root)
@@ -113,7 +113,7 @@ class Work:
         Raises
         ------
         StateError
-            There is none of this name, or there are others that would be left behind.
+            There is no such store, or other stores would be left behind.
         """
         with open_state(self._root, engine=self._source, read_only=True) as state:
             there = state.stores()
@@ -127,8 +127,8 @@ class Work:
         if others and not every_store:
             raise StateError(
                 f"{self._root} is a state directory of the engine {self._source.name!r} and has "
-                f"other stores, {', '.join(others)}; all of them are of one engine, with the same "
-                "options. Move them together (every_store=True, --all)"
+                f"other stores: {', '.join(others)}. All stores of a directory have one engine and "
+                "its options. Move them together (every_store=True, --all)"
             )
         return [store, *others]
 
@@ -147,16 +147,15 @@ class Work:
             return replace(stored.of_bytes(), format=value_format)
         if given is None:
             raise SpecError(
-                f"the store {store!r} in {self._root} keeps no spec, as those that Kafka Streams "
-                "wrote: say what it is (spec=; --shape, --format and what belongs to them)"
+                f"the store {store!r} in {self._root} has no stored spec, like every store of "
+                "Kafka Streams; describe it (spec=; --shape, --format and further options)"
             )
         if given.shape == "window" and not given.retain_duplicates:
             with opened(self._source, self._root, given) as contents:
                 if contents.has_numbers():
                     raise SpecError(
-                        f"the rows of the store {store!r} in {self._root} are numbered, as where "
-                        "duplicates are retained: pass retain_duplicates=True, "
-                        "--retain-duplicates"
+                        f"the rows of the store {store!r} in {self._root} are numbered, so it "
+                        "retains duplicates: pass retain_duplicates=True, --retain-duplicates"
                     )
         if given.time_ordered and not given.indexed:
             with opened(self._source, self._root, given) as contents:
@@ -168,8 +167,8 @@ class Work:
         if log is not None:
             if not isinstance(to, StoreSpec) or to.shape != "versioned" or to.name != old.name:
                 raise SpecError(
-                    f"a changelog makes a versioned store of {old.name!r}: say which by its spec, "
-                    "on the command line by --to versioned and --history-retention"
+                    f"a changelog makes a versioned store of {old.name!r}: pass its spec as to=, "
+                    "on the command line --to versioned and --history-retention"
                 )
             if old.describe() == to.describe():
                 return old
@@ -183,8 +182,8 @@ class Work:
             return old
         if isinstance(to, StoreSpec):
             raise SpecError(
-                f"the store {old.name!r} changes its format only: say it by its name. A versioned "
-                "store is made of its changelog (from_log=, --from-log)"
+                f"to= must be the name of a format for the store {old.name!r}, not a spec. A "
+                "versioned store is made of its changelog (from_log=, --from-log)"
             )
         value_format = named(to, old.family) if isinstance(to, str) else to
         return old if value_format == old.format else replace(old, format=value_format)
@@ -195,20 +194,20 @@ class Work:
             if aside is not None and not drop_old:
                 drop = command("migrate", self._root, store, options="--drop-old")
                 raise StateError(
-                    f"what an earlier migration has set aside of the store {store!r} is still in "
-                    f"{aside}. Delete it: {drop}"
+                    f"the old files of the store {store!r} from an earlier migration are still in "
+                    f"{aside}. Delete them: {drop}"
                 )
 
     def _make(
         self, old: StoreSpec, new: StoreSpec, engine: Engine, log: Changelog | None
     ) -> Migrated:
-        """Make the new store beside, and compare it with the old one."""
+        """Make the new store, and compare it with the old one."""
         source = Place(self._source, self._root, old)
         target = Place(engine, places(self._root).new, new)
         target.root.mkdir(exist_ok=True)
         done = Migrated(old.name, True, self._source.name, engine.name, old.format, new.format)
         found = databases(self._source, self._root, old.name, None)
-        # Claimed, or Kafka Streams could begin to write, which knows no lock file.
+        # An open database keeps out Kafka Streams, which ignores the lock file.
         with closing(found[0]()) if found else nullcontext():
             if new.shape != old.shape:
                 self._make_versions(source, target, cast("Changelog", log), done)
@@ -227,9 +226,8 @@ class Work:
         if done.differing and not self._lossy:
             raise StateError(
                 f"{done.differing} keys of the store {done.store!r} would have another newest "
-                "value, or none: their records are not in the order of their times, or too late "
-                "for the history, or they are not those of this store. If that is to be, pass "
-                "lossy=True, --lossy"
+                "value, or none: their records have descending times, are too late for the "
+                "history, or belong to another store. To accept that, pass lossy=True, --lossy"
             )
 
     def _refuse_losses(self, source: Place, new: StoreSpec) -> None:
@@ -239,7 +237,7 @@ class Work:
         lost = losses(source, new, self._callback)
         if any(lost):
             raise FormatDowngradeError(
-                f"as {new.format.name} the store {new.name!r} would lose {lost.headers} headers of "
-                f"{lost.headed} values and {lost.timestamps} timestamps; nothing was changed. If "
-                "they are to go, pass lossy=True, --lossy"
+                f"in the format {new.format.name} the store {new.name!r} would lose {lost.headers} "
+                f"headers of {lost.headed} values and {lost.timestamps} timestamps; nothing was "
+                "changed. To accept that, pass lossy=True, --lossy"
             )

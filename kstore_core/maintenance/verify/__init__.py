@@ -1,7 +1,4 @@
-"""Verify a state directory by reading all of it. See docs/verify.md.
-
-A child process reads, because damage may kill the reader.
-"""
+"""Verify a state directory by reading all of it in a child process: docs/verify.md."""
 
 from kstore_core.maintenance.verify.findings import Counts, Finding, Place, Severity, Verified
 from kstore_core.maintenance.verify.verifying import Progress, verify

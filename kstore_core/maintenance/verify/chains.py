@@ -18,7 +18,7 @@ __all__ = ["Link", "broken_chains", "version_rows"]
 
 _ID = struct.Struct(">q")
 _LATEST = 2**63 - 1
-"""Orders the latest row behind those of all segments."""
+"""Orders the latest row after the rows of all segments."""
 
 
 class Link(NamedTuple):
@@ -31,7 +31,7 @@ class Link(NamedTuple):
 
     @property
     def times(self) -> tuple[int, int | None]:
-        """From when to when (exclusive) it has versions, ms; the latest one has no end.
+        """The start and the end (exclusive) of its versions, ms; the latest row has no end.
 
         Raises
         ------
@@ -44,7 +44,7 @@ class Link(NamedTuple):
 
 
 def version_rows(namespaces: Sequence[Namespace]) -> Iterator[tuple[bytes, list[Link]]]:
-    """Keys in their order, each with its rows, oldest first."""
+    """Yield the keys in ascending order, each with its rows, oldest first."""
     streams = [
         _stream(namespace, number)
         for namespace in namespaces
@@ -56,21 +56,21 @@ def version_rows(namespaces: Sequence[Namespace]) -> Iterator[tuple[bytes, list[
 
 
 def broken_chains(namespaces: Sequence[Namespace]) -> Iterator[tuple[Link, str]]:
-    """Rows that begin before the one before them ends, and why."""
+    """Yield rows that begin before their predecessor ends, with an explanation."""
     for _, links in version_rows(namespaces):
         end: int | None = None
         for link in links:
             try:
                 first, beyond = link.times
             except FormatError:
-                continue  # told of when rows were read one by one
+                continue  # reported by the check of single rows
             if end is not None and first < end:
-                yield link, f"it begins at {first}, before the row before it ends, at {end}"
+                yield link, f"the row begins at {first}, and the previous row ends later, at {end}"
             end = beyond if beyond is not None and (end is None or beyond > end) else end
 
 
 def _segments(namespace: Namespace) -> Iterator[int]:
-    """The ids of segments, by skipping from one to the next."""
+    """The ids of segments, found by one seek per segment."""
     lo: bytes | None = None
     while (row := namespace.first(lo, LATEST_PREFIX)) is not None:
         found = int.from_bytes(row[0][:8].ljust(8, b"\0"), "big", signed=True)

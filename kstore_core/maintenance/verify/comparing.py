@@ -40,7 +40,7 @@ def compare(
     Parameters
     ----------
     engine : Engine
-        Both stores'.
+        The engine of both stores.
     root : Path
         The state directory.
     stored : StoredSpec
@@ -58,7 +58,7 @@ def compare(
         contains = state.offsets(spec.name).get(where)
         end = changelog.high_watermark - 1
         if contains is not None and contains < end:
-            end = whole_end(changelog, contains) - 1  # what a killed commit left is in neither
+            end = whole_end(changelog, contains) - 1  # neither has the rest of a killed commit
         if contains is None or contains != end:
             yield (*_elsewhere(spec.name, log, contains, end), None)
             return
@@ -66,48 +66,47 @@ def compare(
             restored.restore(spec, changelog)
             if restored.offsets(spec.name).get(where, -1) < contains:
                 why = (
-                    f"the store contains a part of a commit that {log} does not have to its end, "
-                    "for its writer was killed after a spill, so the two cannot be compared; "
-                    "commit once, and they can be"
+                    "the writer was killed after a spill, so the store contains part of a commit "
+                    f"whose end {log} lacks. Commit once, then compare"
                 )
                 yield "note", Fault("compare", why), None
                 return
             ours, theirs = state.open(spec), restored.open(spec)
             if theirs.stream_time is not None:
-                # A store that Kafka wrote keeps none, so it would show what has expired.
+                # A store of Kafka has no stored stream time, so its reads show expired rows.
                 state._stores[spec.name].commits.advance(theirs.stream_time)
             yield from _differences(ours, theirs, log)
 
 
 def _elsewhere(store: str, log: Path, contains: int | None, end: int) -> tuple[Severity, Fault]:
     if contains is None:
-        return "note", Fault("compare", f"the store does not say how much of {log} it contains")
+        return "note", Fault("compare", f"the store has no offset of {log}")
     first = command("restore", "PATH", store, options=f"--from {shlex.quote(str(log))}")
-    where = f"the store contains {log} up to offset {contains}, and it ends with {end}"
+    where = f"the store contains {log} up to offset {contains}, and the log ends at {end}"
     if contains < end:
-        return "note", Fault("compare", f"{where}: bring it up to date with: {first}")
+        return "note", Fault("compare", f"{where}: restore the rest with: {first}")
     return "corrupt", Fault("compare", f"{where}: it is another log, or has lost its end")
 
 
 def _of_bytes(stored: StoredSpec) -> StoreSpec:
-    """The spec of the same store, whose keys and values are bytes."""
+    """The spec of the store, with the serde of bytes for keys and values."""
     of_bytes = replace(stored, key=BYTES.name, value=BYTES.name)
     return of_bytes.spec()
 
 
 def _differences(store: Any, restored: Any, log: Path) -> Iterator[Difference | Counts]:
-    """Records that differ, in the order of rows."""
+    """Yield the records that differ, in the order of rows."""
     count = 0
-    for key, held, logged in _paired(_contents(store), _contents(restored)):
+    for key, stored, logged in _paired(_contents(store), _contents(restored)):
         count += 1
         if count % _CHUNK == 0:
             yield Counts(compared=_CHUNK)
-        if held == logged:
+        if stored == logged:
             continue
         if logged is None:
-            why = f"the store has a record that a restore of {log} has not"
-        elif held is None:
-            why = f"a restore of {log} has a record that the store has not"
+            why = f"the store has a record that a restore of {log} lacks"
+        elif stored is None:
+            why = f"a restore of {log} has a record that the store lacks"
         else:
             why = f"the store's record differs from that of a restore of {log}"
         yield "corrupt", Fault("compare", why), key[-1] if isinstance(key, tuple) else key
@@ -117,7 +116,7 @@ def _differences(store: Any, restored: Any, log: Path) -> Iterator[Difference | 
 def _paired(
     ours: Iterator[tuple[Any, Any]], theirs: Iterator[tuple[Any, Any]]
 ) -> Iterator[tuple[Any, Any, Any]]:
-    """Two ascending streams side by side; None where one of them has no such key."""
+    """Merge two ascending streams by key; None if one of them lacks the key."""
     our, their = next(ours, None), next(theirs, None)
     while our is not None or their is not None:
         if their is None or (our is not None and our[0] < their[0]):
@@ -133,7 +132,7 @@ def _paired(
 
 
 def _contents(store: Any) -> Iterator[tuple[Any, Any]]:
-    """All that can be read of a store, by ascending keys that are the same in a restored one."""
+    """All records of a store, with ascending keys that are equal in a restored store."""
     spec = store.spec
     if spec.shape == "key_value":
         yield from store.all()
@@ -153,7 +152,7 @@ def _contents(store: Any) -> Iterator[tuple[Any, Any]]:
 
 
 class _Rows:
-    """A table as the chains of versions want a namespace."""
+    """A table with the methods of a namespace that `chains` uses."""
 
     def __init__(self, table: Any) -> None:
         self._table = table

@@ -1,4 +1,4 @@
-"""One database: every namespace, every row, read by scans and looked up again."""
+"""The check of one database: every row of every namespace, read by scans and by lookups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kstore_core.tables.upgrade.decision import check_namespaces, look_at
 __all__ = ["DatabaseCheck", "FaultCallback"]
 
 FaultCallback = Callable[[Fault, str | None, bytes | None], None]
-"""Takes a fault, its namespace and its stored key."""
+"""Called with a fault, its namespace and its stored key."""
 
 _INDEX = b"\x01"
 
@@ -32,20 +32,20 @@ class DatabaseCheck:
     Parameters
     ----------
     database : Database
-        Opened to be read only.
+        A read-only database.
     kind : Kind
-        Of the store.
+        The kind of the store.
     store : str
     on_fault : FaultCallback
-        Called with each fault.
     note : callable
-        Called for what cannot be checked, with a text and a namespace.
+        Called for a check that is not possible, with a text and a namespace.
     count : callable
-        Given Counts now and then, and before what may end the process, where that is.
+        Called at intervals with Counts, a namespace and a key, so that the place of a crash is
+        known.
     id_bytes : int
-        How many bytes of a segment's id stand before the key of each row.
+        The bytes of a segment's id before the key of each row.
     segment : SegmentTime or None
-        Of the segment whose database it is.
+        The time of the segment, if the database is that of a segment.
     """
 
     def __init__(
@@ -111,14 +111,14 @@ class DatabaseCheck:
         if layout.older is not None:
             count = self._database.namespace(layout.older.namespace).approximate_count()
             self._note(
-                f"about {count} rows are still {layout.older.name}: an upgrade to {newest.name} "
-                "was begun, which moves them when they are used. Move all with: "
+                f"about {count} rows are still {layout.older.name}: the upgrade to {newest.name} "
+                "is unfinished, and moves a row when it is used. Move all rows with: "
                 + command("upgrade", "PATH", self._store),
                 layout.older.namespace,
             )
 
     def _check_entries(self, namespace: Namespace) -> StoreRecord:
-        """Check each entry alone; together they are the store's record."""
+        """Check each entry, and return the record of all of them."""
         records = []
         for keys, values in self._chunks(namespace):
             for key, value in zip(keys, values, strict=True):
@@ -148,19 +148,19 @@ class DatabaseCheck:
         if is_used and value_format is None:
             kind = " or ".join(self._kind.families).replace("_", "-")
             self._note(
-                f"the store keeps no spec and may be {kind}, so values are not looked into; say "
-                "what it is with --shape and what belongs to it",
+                f"the store has no stored spec and may be {kind}, so values are not decoded; "
+                "describe it with --shape and further options",
                 name,
             )
         return is_used
 
     def _chunks(self, namespace: Namespace) -> Iterator[Chunk]:
-        """The chunks of a scan, up to a key out of order: from there on it may never end."""
+        """The chunks of a scan, up to a key out of order: after it the scan may never end."""
         last: bytes | None = None
         for keys, values in namespace.scan():
             if (last is not None and keys[0] <= last) or any(map(ge, keys, keys[1:])):
                 self._on_fault(
-                    Fault("order", "its keys do not ascend; the rest is not read"),
+                    Fault("order", "the keys do not ascend; the rest is not read"),
                     namespace.name,
                     keys[0],
                 )
@@ -176,7 +176,7 @@ class DatabaseCheck:
             if found != value:
                 what = "nothing" if found is None else "another value"
                 self._on_fault(
-                    Fault("lookup", f"a lookup finds {what}, where a scan shows a row"),
+                    Fault("lookup", f"a lookup finds {what}, and a scan shows the row"),
                     namespace.name,
                     key,
                 )
@@ -209,17 +209,17 @@ class DatabaseCheck:
         )
 
     def _check_twice(self, namespace: Namespace, other: Namespace) -> None:
-        """A row that an upgrade has moved is not in the older format as well."""
+        """Report rows that exist in two formats; an upgrade deletes the older row."""
         for keys, _ in namespace.scan():
             for key, value in zip(keys, other.get_many(keys), strict=True):
                 if value is not None:
-                    why = f"the row is in {other.name!r}, too, in another format"
+                    why = f"the row also exists in {other.name!r}, in another format"
                     self._on_fault(Fault("two formats", why, serious=False), namespace.name, key)
 
     def _check_index(
         self, namespace: Namespace, rows: Sequence[Namespace], pairs: RowPairs
     ) -> None:
-        """Each row has its index row, and each index row its row."""
+        """Report rows without their index row, and index rows without their row."""
         size = self._id_bytes
         for keys, _ in namespace.scan():
             others = []
@@ -229,7 +229,7 @@ class DatabaseCheck:
                 try:
                     others.append(key[:size] + other(key[size:]))
                 except FormatError:
-                    others.append(key)  # told of when rows were read one by one
+                    others.append(key)  # reported by the check of single rows
             missing = [
                 key
                 for key, *found in zip(
@@ -243,6 +243,6 @@ class DatabaseCheck:
 
 def _alone(key: bytes) -> Fault:
     if key.startswith(_INDEX):
-        why = "the index row has no row; an interrupted write leaves one, which a scan removes"
+        why = "the index row of an interrupted write has no row; a scan deletes it"
         return Fault("index", why, serious=False)
     return Fault("index", "the row has no index row, so a fetch by its key misses it")

@@ -1,4 +1,4 @@
-"""Entries of the offsets namespace, each checked alone."""
+"""The check of single entries of the offsets namespace."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def checked_entry(key: bytes, value: bytes, store: str) -> tuple[StoreRecord, Fa
 
 def _odd(key: bytes, value: bytes, record: StoreRecord, store: str) -> Fault | None:
     if key == STATUS and value not in (OPEN, CLOSED):
-        return Fault("entry", f"the status is {value!r}, neither open nor closed")
+        return Fault("entry", f"the status must be open or closed, not {value!r}")
     if record.spec is not None and record.spec.name != store:
-        why = f"the stored spec is that of a store {record.spec.name!r}"
+        why = f"the stored spec names another store, {record.spec.name!r}"
         return Fault("entry", why, serious=False)
     for (topic, partition), offset in record.offsets.items():
         if offset < -1 and (topic, partition) in record.known_offsets:

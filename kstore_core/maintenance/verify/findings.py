@@ -6,11 +6,11 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-__all__ = ["Counts", "Finding", "Findings", "Place", "Severity", "Verified"]
+__all__ = ["Counts", "Finding", "Findings", "Place", "Severity", "Verified", "is_forbidden"]
 
 Severity = Literal["corrupt", "locked", "finding", "note"]
-"""Data is wrong or lost; somebody has it; something is odd, and nothing lost; it could not be
-looked at, or is worth knowing."""
+"""corrupt: data is wrong or lost. locked: another process has a lock. finding: something is wrong,
+and no data is lost. note: information, or a check that was not possible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,9 @@ class Place:
         The name of the segment's own database; None where the store has one database.
     namespace : str or None
     key : bytes or None
-        As it is stored.
+        The stored key.
     shard : int or None
-        Of a partitioned store.
+        The shard of a partitioned store.
     """
 
     store: str
@@ -44,12 +44,12 @@ class Finding:
     ----------
     severity : {"corrupt", "locked", "finding", "note"}
     what : str
-        The kind of fault, in a few words that stay the same.
+        The kind of fault; a fixed text.
     why : str
-        What was seen.
+        The observation.
     place : Place
     remedy : str
-        What to do, a command where there is one.
+        The next step, as a command if there is one.
     """
 
     severity: Severity
@@ -66,17 +66,17 @@ class Counts:
     Attributes
     ----------
     databases, namespaces, rows, bytes
-        Of the stores; keys and values make the bytes.
+        In the stores. Bytes are those of keys and values.
     versions : int
-        Of versioned stores, tombstones included.
+        In versioned stores, including tombstones.
     entries : int
-        Of offsets namespaces.
+        In offsets namespaces.
     log_batches, log_records
-        Of changelogs.
+        In changelogs.
     compared : int
-        Records that were compared with those of a restore.
+        Records that were compared with a restore.
     files : int
-        Files of a partitioned store, each compared with its manifests.
+        Files of a partitioned store that were compared with its manifests.
     """
 
     databases: int = 0
@@ -117,13 +117,18 @@ class Verified:
         return next((code for severity, code in codes.items() if severity in found), 0)
 
 
+def is_forbidden(error: BaseException) -> bool:
+    """Return True for an error of file permissions, which is no damage."""
+    return "Permission denied" in str(error)
+
+
 class Findings:
-    """Collects findings; beyond `at_most` of a kind per namespace it only counts them.
+    """Passes findings on, at most `at_most` of a kind per namespace; the rest is counted.
 
     Parameters
     ----------
     send : callable
-        Takes a Finding.
+        Called with each Finding.
     at_most : int
         The most findings of a kind per namespace; 0 for all.
     """
@@ -135,7 +140,7 @@ class Findings:
         self._last: dict[tuple[str, Place], Finding] = {}
 
     def add(self, finding: Finding) -> None:
-        """Send it, or count it where there are too many."""
+        """Pass a finding on, or count it if there are too many."""
         kind = finding.what, replace(finding.place, key=None)
         self._seen[kind] += 1
         if self._at_most and self._seen[kind] > self._at_most:
@@ -144,14 +149,9 @@ class Findings:
             self._send(finding)
 
     def end(self) -> None:
-        """Send the number of those that were only counted."""
+        """Pass on the number of the findings that were only counted."""
         for kind, finding in self._last.items():
             more = self._seen[kind] - self._at_most
-            self._send(
-                replace(
-                    finding,
-                    why=f"{more} more of these, the last one: {finding.why}",
-                )
-            )
+            self._send(replace(finding, why=f"{more} more of these, the last one: {finding.why}"))
         self._seen.clear()
         self._last.clear()

@@ -1,4 +1,4 @@
-"""The kind of a store: from its stored spec, else what its namespaces allow."""
+"""The kind of a store: from its stored spec, else all kinds that its namespaces allow."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Kind:
         return self.family in _IN_SEGMENTS
 
     def newest(self, namespaces: Iterable[str]) -> ValueFormat | None:
-        """The newest format that the spec and these namespaces tell of; None without a spec."""
+        """The newest format according to the spec and these namespaces; None without a spec."""
         if self.spec is None:
             return None
         kin = of_shape(self.spec.family)
@@ -57,7 +57,7 @@ class Kind:
         return max([self.spec.format, *seen], key=lambda f: len(f.upgrades))
 
     def format_of(self, namespace: str, namespaces: Iterable[str]) -> ValueFormat | None:
-        """The format of a namespace, or one like it, where all shapes that are left agree on it."""
+        """The format of a namespace; None if the possible shapes disagree on its parts."""
         newest = self.newest(namespaces)
         found = {
             f
@@ -70,7 +70,7 @@ class Kind:
         return found.pop() if len(made_of) == 1 else None
 
     def row_keys(self) -> list[RowKeys]:
-        """The ways in which the keys of rows in segments may be made."""
+        """The possible key layouts of rows in segments."""
         return [
             rows_of(
                 family.removeprefix(_ORDERED),
@@ -96,13 +96,13 @@ def kind_of(
     ----------
     spec : StoredSpec or None
     namespaces : iterable of str
-        That were seen in it.
+        The namespaces of the store.
     has_children : bool
-        Whether its segments have a database each.
+        True if its segments have a database each.
     starts : iterable of int
-        When these begin, ms.
+        The starts of these segments, ms.
     described : bool
-        Whether the spec is the caller's.
+        True if the spec is the caller's.
     """
     if spec is not None:
         return Kind((spec.family,), spec, spec.segment_interval_ms or 0, described)

@@ -1,4 +1,4 @@
-"""A changelog in files: every batch by its checksum, offsets that ascend, no file missing."""
+"""The check of a changelog in files: checksums, ascending offsets, missing files."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _SOME_BATCHES = 100
 
 
 def log_of(logs: Path, store: str, task: Path) -> Path | None:
-    """The log of a store's partition below ``logs``, or ``logs`` itself where it is one of it.
+    """The log of a store's partition below ``logs``, or ``logs`` itself if it is such a log.
 
-    The partition is the task's, where the name of its directory tells it. None where there is
-    none, or several are, or one that may be another store's.
+    The name of the task's directory gives the partition. The result is None if there is no log,
+    more than one, or one that may belong to another store.
     """
     named = log_at(logs)
     if named is not None and is_topic_of(named[0], store) and list_segments(logs):
@@ -48,14 +48,14 @@ def check_log(
 ) -> Iterator[tuple[Severity, Fault] | Counts]:
     """Yield the faults of a log, and counts of what was read.
 
-    A segment that is damaged does not keep the later ones from being read. A log is too short where
-    it ends before what the store contains of it.
+    Segments after a damaged one are read, too. A log that ends before the store's offset is too
+    short.
 
     Parameters
     ----------
     log : Path
     contains : mapping, optional
-        Up to where the store contains each partition.
+        The offsets of the store.
     """
     noted, segments = noted_start(log), list_segments(log)
     if why := start_fault(log, segments):
@@ -98,7 +98,7 @@ def check_end(log: Path, contains: Mapping[Partition, int]) -> Iterator[tuple[Se
     ----------
     log : Path
     contains : mapping
-        Up to where the store contains each partition.
+        The offsets of the store.
     """
     noted, segments = noted_start(log), list_segments(log)
     if why := start_fault(log, segments):
@@ -115,13 +115,13 @@ def check_end(log: Path, contains: Mapping[Partition, int]) -> Iterator[tuple[Se
 
 
 def _read(segment: Segment) -> Iterator[tuple[Counts | None, Tail]]:
-    """For each batch where it ends; counts after some of them."""
+    """Yield the end of each batch, and counts after some of them."""
     counts = Counts()
     offset, end = segment.base_offset, 0
     for head, data in batches(segment):
         columns = decode_record_columns(data, min_offset=offset, position=head.at)
         for record in columns:
-            for _ in record.headers:  # parsed when somebody looks
+            for _ in record.headers:  # iteration parses the headers
                 pass
         offset, end = head.last_offset + 1, head.at + head.size
         counts.log_batches += 1
@@ -140,28 +140,27 @@ def _end(
     Parameters
     ----------
     unwritten : str or None
-        Why a log without batches cannot be one that nothing was written to.
+        The reason why a log without batches has lost records.
     """
     named = log_at(log)
     last = contains.get(named) if named else None
-    behind = f", and behind it {rest}" if rest else ""
+    after = f", followed by {rest}" if rest else ""
     if last is not None and last >= tail.next_offset:
-        ends = f"ends at offset {tail.next_offset}{behind}" if tail.next_offset else "is empty"
+        ends = f"ends at offset {tail.next_offset}{after}" if tail.next_offset else "is empty"
         if not tail.next_offset and rest:
             ends = f"has no whole batch, but {rest}"
         elif not tail.segment.path.exists():
             ends = "has no files"
-        said = f"{log} {ends}, and the store contains it up to offset {last}"
-        yield "corrupt", Fault("log", f"{said}: it is another log, or has lost its end")
+        why = f"{log} {ends}, and the store contains it up to offset {last}"
+        yield "corrupt", Fault("log", f"{why}: it is another log, or has lost its end")
     elif unwritten is not None:
-        # Zeros alone may be all that a power cut has left of a log's first write.
+        # After a power cut the first write of a log may consist of zeros alone.
         severity: Severity = "finding" if noted_start(log) is None else "corrupt"
         yield severity, Fault("log", unwritten)
     elif rest:
         where = f"{tail.segment.path}, byte {tail.position}, offset {tail.next_offset}: {rest}"
         if rest.kind == "zeros" and last is None:
-            missing = "neither they nor the store tell whether records are missing"
-            yield "finding", Fault("log", f"{where}; {missing}")
+            yield "finding", Fault("log", f"{where}; records may be missing")
         else:
-            kept = f"{tail.segment.path.name}{CUT}<n>"
-            yield "note", Fault("log", f"{where}; the next write moves them to {kept}")
+            target = f"{tail.segment.path.name}{CUT}<n>"
+            yield "note", Fault("log", f"{where}; the next write moves them to {target}")

@@ -1,4 +1,4 @@
-"""The units of work that a child process does, what it answers, and what to do about it."""
+"""The messages between the parent process and the child process of a verification."""
 
 from __future__ import annotations
 
@@ -6,16 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kstore_core.engine import Engine
-from kstore_core.hints import command
-from kstore_core.maintenance.verify.findings import Severity
 from kstore_core.maintenance.verify.kinds import Kind
-from kstore_core.maintenance.verify.rows import Fault
 from kstore_core.offsets.entries import Partition, StoreRecord
 from kstore_core.spec import StoredSpec
 
-__all__ = ["LOG_REMEDY", "Job", "Survey", "Unit", "remedy"]
-
-LOG_REMEDY = "take the file from a copy of the log, or restore the store from its source"
+__all__ = ["Job", "Survey", "Unit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +39,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A piece of work, small enough to be done without the others.
+    """A unit of work that does not depend on other units.
 
     Attributes
     ----------
@@ -53,11 +48,11 @@ class Unit:
     segment : str or None
         The name of the segment's own database.
     kind : Kind or None
-        What a survey has found.
+        The result of the survey.
     end : int
-        When the next segment begins, ms; 0 for the last one.
+        The start of the next segment, ms; 0 for the last one.
     offsets : dict
-        Up to where the store contains each partition, as far as that is known.
+        The known offsets of the store.
     """
 
     does: str
@@ -73,7 +68,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The description that a store keeps.
+    """The stored description of a store.
 
     Attributes
     ----------
@@ -89,33 +84,3 @@ class Survey:
     record: StoreRecord
     older: dict[str, int]
     read: bool
-
-
-def is_forbidden(error: BaseException) -> bool:
-    """Return True if the user may not read a file, which is not damage."""
-    return "Permission denied" in str(error)
-
-
-def remedy(severity: Severity, fault: Fault, unit: Unit, job: Job) -> str:
-    """The next command."""
-    root = job.root
-    if severity == "note":
-        return ""
-    if severity == "locked":
-        return f"see who has it with: {command('doctor', root)}"
-    if unit.does == "log" and severity == "corrupt":
-        return LOG_REMEDY
-    if fault.what == "forbidden":
-        return f"read it as a user who may; see what is closed with: {command('doctor', root)}"
-    if fault.what == "failed":
-        return "verify it again; where it fails again, report it with this text"
-    if fault.what == "description":
-        return "describe it as it was written, and verify it again; if this is how, restore it"
-    if fault.what == "two formats":
-        return f"finish the upgrade with: {command('upgrade', root, unit.store)}"
-    if severity == "corrupt" and job.spec is not None:
-        return "say what it was written as, or, if this is it, restore it from its changelog"
-    if severity == "corrupt":
-        aside = command("doctor", root, options=f"--set-aside {unit.store}")
-        return f"set the store aside and restore it: {aside}"
-    return f"look at it with: {command('inspect', root)}"

@@ -36,14 +36,14 @@ class Fault(NamedTuple):
 LEFT_OUT = {
     "duplicates": Fault(
         "description",
-        "its number tells it from duplicates, and the store was described without: pass "
+        "the row is numbered, and the store was described without duplicates: pass "
         "retain_duplicates=True, --retain-duplicates",
         serious=False,
     ),
     "index": Fault(
         "description",
-        "it is a row of an index, and the store was described without one: indexed=False, "
-        "--without-index",
+        "the row belongs to an index, and the store was described without one, by indexed=False "
+        "or --without-index",
         serious=False,
     ),
     "no index": Fault(
@@ -53,7 +53,7 @@ LEFT_OUT = {
         serious=False,
     ),
 }
-"""What a caller's description says wrongly of a sound store, as far as rows tell."""
+"""Errors in the caller's description of a sound store."""
 
 
 class SegmentTime(NamedTuple):
@@ -69,18 +69,18 @@ class RowCheck:
     Parameters
     ----------
     kind : Kind
-        Of the store.
+        The kind of the store.
     value_format : ValueFormat or None
-        Of the namespace; None where that is not known, and values are not looked into.
+        The format of the namespace; None if it is unknown. Then values are not decoded.
     id_bytes : int
-        How many bytes of a segment's id stand before the key of each row.
+        The bytes of a segment's id before the key of each row.
     segment : SegmentTime or None
-        Of the segment, where it has a database of its own.
+        The time of the segment, if it has a database of its own.
 
     Attributes
     ----------
     versions : int
-        How many versions have been read.
+        The versions so far.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class RowCheck:
             yield from _serde_fault("key", user_key, self._key_serde)
         if is_index:
             if value and self._kind.family is not None:
-                yield Fault("index row", f"its value has {len(value)} bytes, and is to be empty")
+                yield Fault("index row", f"its value must be empty, and has {len(value)} bytes")
             elif value:
                 yield from self._check_value(value)
             return
@@ -153,18 +153,18 @@ class RowCheck:
             data = self._value(value)
         except FormatError as error:
             assert self._format is not None
-            yield Fault("value", f"it is not of the format {self._format.name}: {error}")
+            yield Fault("value", f"it does not have the format {self._format.name}: {error}")
             return
         if data is not None:
             yield from _serde_fault("value", data, self._value_serde)
 
     def _in_segment(self, key: bytes) -> bytes | Fault:
-        """The user's key of a row in a segment, or why it is no such row."""
+        """The user's key of a row in a segment, or a fault."""
         segment = self._segment
         if self._id_bytes:
             number = int.from_bytes(key[: self._id_bytes], "big", signed=True)
             if len(key) < self._id_bytes or number < 0:
-                return Fault("key", "no segment's id stands before it")
+                return Fault("key", "it does not begin with the id of a segment")
             width = self._kind.width_ms
             segment = SegmentTime(number * width, (number + 1) * width)
             key = key[self._id_bytes :]
@@ -180,7 +180,7 @@ class RowCheck:
         return Fault("key", reasons[0])
 
     def _forget(self, key: bytes, segment: SegmentTime) -> None:
-        """Keep to the shapes that this row can be of."""
+        """Remove the shapes that this row cannot have."""
         self._candidates = [
             rows
             for rows in self._candidates
@@ -189,12 +189,12 @@ class RowCheck:
 
     def _check_versioned(self, key: bytes, row: bytes) -> Iterator[Fault]:
         if len(key) < len(LATEST_PREFIX):
-            yield Fault("key", "no segment's id stands before it")
+            yield Fault("key", "it does not begin with the id of a segment")
             return
         user_key, number = key[8:], int.from_bytes(key[:8], "big", signed=True)
         yield from _serde_fault("key", user_key, self._key_serde)
         if number < -1:
-            yield Fault("key", f"its segment {number} is none")
+            yield Fault("key", f"its segment {number} is negative")
             return
         width = self._kind.width_ms
         versions: list[tuple[int, int | None, bytes | None]]
@@ -205,7 +205,7 @@ class RowCheck:
             else:
                 versions = [*segment_rows.entries(row)]
         except FormatError as error:
-            yield Fault("value", f"it is no row of versions: {error}")
+            yield Fault("value", f"it is not a row of versions: {error}")
             return
         self.versions += len(versions)
         for begin, end, value in versions:
@@ -214,7 +214,7 @@ class RowCheck:
             if end is not None and width and segment_id(end, width) != number:
                 yield Fault(
                     "version",
-                    f"the one from {begin} to {end} belongs into the segment "
+                    f"the version from {begin} to {end} belongs to the segment "
                     f"{segment_id(end, width)}, not {number}",
                 )
             if value is not None:
@@ -224,22 +224,19 @@ class RowCheck:
 def _read_as(
     rows: RowKeys, key: bytes, segment: SegmentTime, *, numbered: bool
 ) -> tuple[str | None, bytes]:
-    """Why a key is not one of these rows in this segment, or None; and the user's key."""
+    """Return the fault of a key in this layout and segment, or None, and the user's key."""
     try:
         user_key, first, second = rows.split(key)
         time = rows.segment_time(key)
     except FormatError as error:
-        return f"it is no key of such a row: {error}", b""
+        return f"it is not a key of such a row: {error}", b""
     if time < 0:
         return f"its time is {time}, before 1970", b""
     if time < segment.start or (segment.end > segment.start and time >= segment.end):
-        return (
-            f"its time {time} is not of the segment from {segment.start} to {segment.end}",
-            b"",
-        )
+        return f"its time {time} is not in the segment from {segment.start} to {segment.end}", b""
     if rows.schema.session:
         if not 0 <= second <= first:
-            return f"a session from {second} to {first} is none", b""
+            return f"its session ends at {first}, before its start at {second}", b""
     elif second < 0 or (second and not numbered):
         return f"it has the number {second}, but the store retains no duplicates", b""
     return None, user_key
@@ -255,7 +252,7 @@ def _serde_fault(part: str, data: bytes, serde: BuiltInSerde[object] | None) -> 
 
 
 def _decoder(value_format: ValueFormat | None) -> Callable[[bytes], bytes | None]:
-    """A decoder of whole values to the user's bytes; it gives None for an unknown format."""
+    """A decoder of values to the user's bytes; for an unknown format it returns None."""
     if value_format is None:
         return lambda _: None
     if value_format.headers and value_format.timestamped and not value_format.versioned:
@@ -269,7 +266,7 @@ def _decoder(value_format: ValueFormat | None) -> Callable[[bytes], bytes | None
 
 def _timestamp_and_headers(value: bytes) -> bytes:
     data, _, headers = decode_value_timestamp_headers(value)
-    for _ in headers:  # parsed when somebody looks
+    for _ in headers:  # iteration parses the headers
         pass
     return data
 

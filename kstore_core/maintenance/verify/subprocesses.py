@@ -1,4 +1,4 @@
-"""The subprocess that reads; damage may end it, and the parent starts another one."""
+"""The child process that reads; if damage ends it, the parent starts another one."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ _START_TIMEOUT_S = 300.0
 
 
 class DiedError(Exception):
-    """The child ended before its unit was done; the text has the exit code or signal."""
+    """The child ended before its unit was done; the message has the exit code or signal."""
 
 
 class Child:
     """A child process that does units of work, one after the other.
 
-    It is an interpreter of its own, neither a fork of this one, which engines do not survive, nor
-    one that imports the caller's main module.
+    It is a new interpreter: engines do not survive a fork, and multiprocessing would import the
+    caller's main module.
 
     Parameters
     ----------
     job : Job
     patience_s : float
-        Longest time without a message.
+        The longest time without a message.
     """
 
     def __init__(self, job: Job, patience_s: float) -> None:
@@ -85,7 +85,7 @@ class Child:
             while True:
                 patience = self._patience_s if self._is_ready else _START_TIMEOUT_S
                 if not self._ours.poll(patience):
-                    raise DiedError(f"it did nothing for {patience:g} s, and was ended")
+                    raise DiedError(f"it sent no message for {patience:g} s, and was killed")
                 name, content = self._ours.recv()
                 if name == "ready":
                     self._is_ready = True

@@ -14,7 +14,8 @@ from kstore_core.errors import InconsistentStateError, SpecError, StateError, Un
 from kstore_core.hints import command
 from kstore_core.maintenance.verify.findings import Finding, Place, Verified
 from kstore_core.maintenance.verify.kinds import kind_of
-from kstore_core.maintenance.verify.protocol import Job, Survey, Unit, remedy
+from kstore_core.maintenance.verify.protocol import Job, Survey, Unit
+from kstore_core.maintenance.verify.remedies import remedy
 from kstore_core.maintenance.verify.rows import Fault
 from kstore_core.maintenance.verify.subprocesses import Child, DiedError
 from kstore_core.spec import StoredSpec, StoreSpec, is_name
@@ -62,51 +63,51 @@ def verify(
     patience_s: float = _PATIENCE_S,
     progress: Callable[[Progress], object] | None = None,
 ) -> Verified:
-    """Read everything that a state directory holds, in a child process, and change nothing.
+    """Read and check everything in a state directory, in a child process, without a change.
 
     Parameters
     ----------
     path : path-like
         The state directory.
     store : str, optional
-        One store only.
+        The only store to verify. Default: all stores.
     spec : StoreSpec, optional
-        The store's spec if it stores none, as with Kafka Streams.
+        The spec of the store if it has no stored spec, like every store of Kafka Streams.
     engine, options
         As in :func:`kstore_core.open_state`.
     changelog : path-like, optional
-        The directory that holds the stores' changelogs in files; they are read, too.
+        The directory of the stores' changelogs in files, which are also read.
     compare : bool
-        Also restore each store from its changelog, into a temporary directory, and compare.
+        True to restore each store from its changelog into a temporary directory, and compare.
     at_most : int
         The most findings of a kind per namespace; later ones are counted. 0 for all.
     patience_s : float
         The seconds without a message after which the child is killed.
     progress : callable, optional
-        Called now and then.
+        Called at intervals.
 
     Returns
     -------
     Verified
-        All findings: reading goes on after damage.
+        All findings: the check continues after damage.
 
     Raises
     ------
     StateError
         There is no such directory or store.
     SpecError
-        No engine is given and the directory tells none; ``spec`` is given without a store, or for
-        one that says itself what it is; ``compare`` without a changelog.
+        The engine is unknown; ``spec`` is given without a store, or for a store with a stored spec;
+        ``compare`` is given without a changelog.
     UnknownEngineError, EngineUnavailableError
         The engine is not installed, or cannot be loaded.
     """
     if spec is not None and store is None:
-        raise SpecError("a spec says what one store is; name the store")
+        raise SpecError("spec= describes one store; name the store")
     if compare and changelog is None:
-        raise SpecError("a store is compared with its changelog; say where the changelogs are")
+        raise SpecError("compare= needs the directory of the changelogs: changelog=, --changelog")
     logs = None if changelog is None else Path(changelog).resolve()
     if logs is not None and not logs.is_dir():
-        raise StateError(f"there is no directory {logs}")
+        raise StateError(f"no directory of changelogs at {logs}")
     with open_state(path, engine=engine, options=options, read_only=True) as state:
         root, made = state.path, state.engine
     there = sorted(filter(is_name, {*made.stores(root), *made.parents(root)}))
@@ -114,8 +115,8 @@ def verify(
         raise StateError(f"{root} has no store {store!r}; it has: {', '.join(there) or 'none'}")
     if made.capabilities.process_local:
         raise UnsupportedError(
-            f"the rows of the engine {made.name!r} are seen by the process that holds them only, "
-            "and reading is done in another one"
+            f"the engine {made.name!r} has its rows in the memory of one process, and verify reads "
+            "in another one"
         )
     described = None if spec is None else _stored(spec)
     work = _Work(Job(made, root, described, at_most, logs), patience_s, progress)
@@ -171,13 +172,13 @@ class _Work:
             return
         if plan is not None:
             store = plan.stores[0]
-            why = f"a migration of {', '.join(plan.stores)} was begun, and is not finished"
-            remedied = f"go on with: {command('migrate', self.job.root, store)}"
+            why = f"a migration of {', '.join(plan.stores)} is unfinished"
+            remedied = f"finish it with: {command('migrate', self.job.root, store)}"
             found = Finding("finding", "migration", why, Place(store), remedied)
             self.verified.findings.append(found)
 
     def verify(self, store: str, *, compare: bool) -> None:
-        """Do all that there is to do for a store."""
+        """Run all units of work of a store."""
         segments = dict(self._segments(store))
         in_segments = store in self.job.engine.parents(self.job.root)
         places: list[str | None] = [*segments] if in_segments else [None]
@@ -189,8 +190,8 @@ class _Work:
         if survey is not None:
             kind = survey.kind
             if self.job.spec is not None and survey.record.spec is not None:
-                raise SpecError(f"the store {store!r} says itself what it is; do not describe it")
-        else:  # its death is told of; the rest is read as of a store that says nothing
+                raise SpecError(f"the store {store!r} has a stored spec; do not pass another one")
+        else:  # a reported crash; the rows are read as those of a store without a spec
             kind = kind_of(None, (), has_children=in_segments, starts=segments.values())
         later = [*[*segments.values()][1:], 0][: len(places)]
         for name, end in zip(places, later, strict=True):
@@ -202,7 +203,7 @@ class _Work:
             self._do(Unit("compare", store, kind=kind))
 
     def _segments(self, store: str) -> Iterator[tuple[str, int]]:
-        """The segments with a database each, and when they begin (ms), ascending."""
+        """The segments with a database each, and their starts (ms), ascending."""
         engine, root = self.job.engine, self.job.root
         found: dict[str, int] = {}
         if store in engine.parents(root):
@@ -214,7 +215,7 @@ class _Work:
         return iter(sorted(found.items(), key=lambda named: named[1]))
 
     def _do(self, unit: Unit) -> Survey | None:
-        """Run a unit; a death of the child is a finding."""
+        """Run a unit; a crash of the child is a finding."""
         self._at = Place(unit.store, unit.segment)
         self._show()
         if self._child is None:

@@ -1,4 +1,4 @@
-"""Units of work in the subprocess."""
+"""The units of work in the child process."""
 
 from __future__ import annotations
 
@@ -15,10 +15,18 @@ from kstore_core.formats import by_name
 from kstore_core.maintenance.verify.comparing import compare
 from kstore_core.maintenance.verify.database import DatabaseCheck
 from kstore_core.maintenance.verify.entries import read_entries
-from kstore_core.maintenance.verify.findings import Counts, Finding, Findings, Place, Severity
+from kstore_core.maintenance.verify.findings import (
+    Counts,
+    Finding,
+    Findings,
+    Place,
+    Severity,
+    is_forbidden,
+)
 from kstore_core.maintenance.verify.kinds import Kind, kind_of
 from kstore_core.maintenance.verify.logs import check_log, log_of
-from kstore_core.maintenance.verify.protocol import Job, Survey, Unit, is_forbidden, remedy
+from kstore_core.maintenance.verify.protocol import Job, Survey, Unit
+from kstore_core.maintenance.verify.remedies import remedy
 from kstore_core.maintenance.verify.rows import Fault, SegmentTime
 from kstore_core.offsets.entries import StoreRecord, merged_record
 from kstore_core.tables import OFFSETS
@@ -29,7 +37,7 @@ from kstore_core.tables.segments.prefixes import ID_BYTES
 __all__ = ["Worker"]
 
 _LOOKED_AT = 8
-"""How many segments are looked at, newest first, for what the store says of itself."""
+"""The most segments, newest first, in which the stored spec is looked for."""
 
 
 class Worker:
@@ -54,7 +62,7 @@ class Worker:
         }
 
     def do(self, unit: Unit) -> Any:
-        """Do it; gives what the parent needs for the next ones."""
+        """Do a unit of work; return the result that later units need."""
         findings = Findings(lambda finding: self._send("finding", finding), self._job.at_most)
         try:
             return self._do[unit.does](unit, findings)
@@ -66,17 +74,17 @@ class Worker:
             if is_forbidden(error):
                 severity, fault = "finding", Fault("forbidden", str(error))
             findings.add(self._finding(unit, severity, fault))
-        except Exception as error:  # noqa: BLE001 - damage may show itself as anything
+        except Exception as error:  # noqa: BLE001 - damage may raise any exception
             fault = Fault("failed", f"reading it failed: {error!r}")
             findings.add(self._finding(unit, "corrupt", fault))
         finally:
             findings.end()
         return None
 
-    # ------------------------------------------------------------ what a store is
+    # ------------------------------------------------------------ survey
 
     def _survey(self, unit: Unit, findings: Findings) -> Survey:
-        """The assumed kind of the store, and its record."""
+        """Return the assumed kind of the store, and its record."""
         engine, root, store = self._job.engine, self._job.root, unit.store
         names: Sequence[str | None] = [None]
         found: dict[str, int] = {}
@@ -94,7 +102,7 @@ class Worker:
                         counts[namespace] += database.namespace(namespace).approximate_count()
                     records.append(_record_of(database, store))
             except FileNotFoundError:
-                continue  # reported when its rows are read, as is what follows
+                continue  # reported by the unit that reads its rows, like the next error
             except KStoreError:
                 is_empty = False
                 continue
@@ -115,7 +123,7 @@ class Worker:
             except InconsistentStateError as error:
                 findings.add(self._finding(unit, "corrupt", Fault("segments", str(error))))
             except KStoreError:
-                pass  # reported when its entries are read
+                pass  # reported by the unit that reads its entries
         kind = kind_of(
             spec,
             counts,
@@ -128,7 +136,7 @@ class Worker:
     # ------------------------------------------------------------ files and rows
 
     def _files(self, unit: Unit, findings: Findings) -> None:
-        """Add the engine's findings about files, without opening them as a database."""
+        """Add the engine's findings about files; no database is opened."""
         try:
             for why in self._job.engine.file_faults(self._job.root, unit.store, unit.segment):
                 findings.add(self._finding(unit, "corrupt", Fault("file", why)))
@@ -156,7 +164,7 @@ class Worker:
         try:
             database = self._open(unit.store, unit.segment)
         except FileNotFoundError:
-            note("it holds no database: it has just been dropped, or was never finished", None)
+            note("the segment has no database: it was just dropped, or never finished", None)
             return
         with closing(database):
             DatabaseCheck(
@@ -181,8 +189,8 @@ class Worker:
                 findings.add(self._finding(unit, *found))
         if log is None:
             why = (
-                f"there is no changelog of the store below {self._job.logs}, or several, or one "
-                "that may as well be another store's; verify the store with the log itself named"
+                f"{self._job.logs} has no changelog of the store, several, or one that may belong "
+                "to another store; name the log itself"
             )
             findings.add(self._finding(unit, "finding", Fault("log", why)))
 
@@ -191,7 +199,7 @@ class Worker:
         if log is None:
             return
         if kind is None or kind.spec is None:
-            why = "the store keeps no spec, so it cannot be compared; say what it is with --shape"
+            why = "the store has no stored spec, so it cannot be compared; describe it with --shape"
             findings.add(self._finding(unit, "note", Fault("compare", why)))
             return
         try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kstore_core.errors import EngineUnavailableError, StateError
 from kstore_core.spark.cluster import probe as cluster_probe
-from kstore_core.spark.runtime.engines import check_shared_engine
+from kstore_core.spark.runtime.engines import check_shared_engine, version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,36 +25,18 @@ _NAMED = 5
 
 
 class Worker(NamedTuple):
-    """The machine and Python of one executor, as tasks found them.
-
-    Attributes
-    ----------
-    host : str
-    interpreter : str
-        The Python that runs the tasks there.
-    python, kstore, pyarrow : str
-        Versions.
-    engines : list of str
-        Those that can be loaded there.
-    scratch : str
-        The directory in which shards are built: that of Python's ``tempfile``, such as ``TMPDIR``.
-    scratch_free_bytes : int
-    open_files : int or None
-        The limit of open files of a process; None for no limit.
-    tasks : int
-        The number of the probe's tasks that ran there.
-    """
+    """The machine and Python of one executor, as reported by its tasks."""
 
     host: str
-    interpreter: str
-    python: str
+    interpreter: str  # the path of the tasks' Python
+    python: str  # versions
     kstore: str
     pyarrow: str
-    engines: list[str]
-    scratch: str
+    engines: list[str]  # that can be loaded
+    scratch: str  # where shards are built: the directory of Python's tempfile, such as TMPDIR
     scratch_free_bytes: int
-    open_files: int | None
-    tasks: int
+    open_files: int | None  # the limit of a process; None for no limit
+    tasks: int  # the number of the probe's tasks
 
 
 def check_cluster(
@@ -68,39 +50,41 @@ def check_cluster(
 ) -> list[Worker]:
     """Run a task in every slot of the cluster, and report its Python, engines and root.
 
-    Each task looks for kstore and pyarrow, loads every engine, writes a small store with ``engine``
+    Each task imports kstore and pyarrow, loads every engine, writes a small store with ``engine``
     in its scratch space, and reads from and writes to the root.
 
     Parameters
     ----------
     spark : SparkSession
     root : path, optional
-        The place of stores. To show that it is the same place for every machine, each task reads a
-        file of the driver, and the driver a file of each task. They are removed afterwards.
+        The root of a store. To check that it is the same place for every machine, each task reads
+        a file of the driver, and the driver reads a file of each task. The files are removed
+        afterwards.
     engine : str
         The engine of the stores.
     write : bool
-        False for a root that this job only reads: nothing is written to it, and the versions that
-        each task sees are compared.
+        False for a root that the job only reads: the check writes nothing to it, and compares the
+        versions that each task sees.
     tasks : int, optional
         The number of tasks; by default the number of the executors' present cores.
     storage_options : mapping, optional
-        For a root in an object store, as in :func:`kstore_core.spark.write_store`.
+        Options of an object store, as in :func:`kstore_core.spark.write_store`.
 
     Returns
     -------
     list of Worker
-        One an executor, by host. ``pandas.DataFrame(check_cluster(spark))`` shows it as a table.
+        One for each executor, sorted by host. ``pandas.DataFrame(check_cluster(spark))`` makes a
+        table.
 
     Raises
     ------
     EngineUnavailableError
-        kstore, pyarrow or the engine is missing on some machine, or cannot be used there, or kstore
-        is of another version than here. The text names the hosts and what to install.
+        kstore, pyarrow or the engine is missing or unusable on a machine, or kstore has another
+        version than here. The text names the hosts and the packages to install.
     StateError
         The root is not the same place for every machine, or may not be written to.
     UnsupportedError
-        The engine keeps its data in one process.
+        The engine stores its data in one process.
     """
     from kstore_core.spark.cluster.shared_root import visiting
 
@@ -108,7 +92,7 @@ def check_cluster(
     if tasks is None:
         tasks = spark.sparkContext.defaultParallelism
     if isinstance(tasks, bool) or not isinstance(tasks, int) or tasks < 1:
-        raise ValueError(f"tasks={tasks!r}; it is an int from 1 on")
+        raise ValueError(f"tasks={tasks!r} is not an int from 1 on")
     if root is None:
         seen = _look(spark, engine, None, tasks)
         _refuse_software(seen)
@@ -123,7 +107,7 @@ def check_cluster(
 def _look(
     spark: SparkSession, engine: str, visit: Visit | None, tasks: int
 ) -> list[dict[str, Any]]:
-    """The documents of ``tasks`` tasks, spread over the slots."""
+    """The reports of ``tasks`` tasks, spread over the slots."""
     from pyspark import cloudpickle
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -131,7 +115,7 @@ def _look(
     # By value: workers may lack kstore.
     cloudpickle.register_pickle_by_value(cluster_probe)  # type: ignore[no-untyped-call]
     try:
-        # Without Arrow, which workers may lack, too.
+        # Without Arrow, which workers may also lack.
         look = F.udf(
             functools.partial(cluster_probe.look, engine=engine, visit=carried, hold_s=_HOLD_S),
             "string",
@@ -154,22 +138,22 @@ def _refuse_software(seen: list[dict[str, Any]]) -> None:
 
 def _software_faults(one: dict[str, Any]) -> Iterator[str]:
     yield from one["faults"]
-    here = _program_version()
+    here = version()
     if one["kstore"] not in (None, here):
-        yield f"kstore is {one['kstore']} there and {here} on the driver: install the same"
+        yield f"kstore is {one['kstore']} there and {here} on the driver: install the same version"
 
 
 def _refuse_root(seen: list[dict[str, Any]], visit: Visit) -> None:
     faults = _by_host((one, one["root"] or visit.from_the_driver(one["slot"])) for one in seen)
     if faults:
         raise StateError(
-            f"{visit.root} is not one place for all machines. {faults}. A root is on a file system "
-            "that every machine has mounted at the same path, or in an object store"
+            f"{visit.root} is not the same place for all machines. {faults}. Pass a root on a file "
+            "system that every machine mounts at the same path, or in an object store"
         )
 
 
 def _by_host(faults: Iterable[tuple[dict[str, Any], str | None]]) -> str:
-    """Each fault once, after the hosts that have it."""
+    """List each fault once, with its hosts."""
     hosts: dict[str, set[str]] = {}
     for one, fault in faults:
         if fault is not None:
@@ -183,7 +167,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _workers(seen: list[dict[str, Any]]) -> list[Worker]:
-    """One for all tasks of an executor, which share the process that forked them."""
+    """Merge the reports of each executor, whose tasks share the process that forked them."""
     executors: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for one in seen:
         executors.setdefault((one["host"], one["daemon"]), []).append(one)
@@ -191,12 +175,3 @@ def _workers(seen: list[dict[str, Any]]) -> list[Worker]:
         Worker(**{name: first[name] for name in Worker._fields[:-1]}, tasks=1 + len(others))
         for _, (first, *others) in sorted(executors.items())
     ]
-
-
-def _program_version() -> str:
-    from importlib import metadata
-
-    try:
-        return metadata.version("kstore")
-    except metadata.PackageNotFoundError:
-        return "unknown"

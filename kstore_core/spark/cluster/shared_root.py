@@ -1,6 +1,6 @@
 """The check that a root is the same place for all machines: one writes files, another reads them.
 
-They are written like shards, into the attempts of a job that is never published.
+The files are attempts of a job that is never published.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _DRIVER = "driver"
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A check of a root from the driver and its tasks; it travels to the tasks."""
+    """A check of a root by the driver and its tasks; tasks receive a copy."""
 
     root: Root
     newest: int | None  # the version that the driver sees
-    job: str | None = None  # of the files; None: nothing is written
+    job: str | None = None  # of the files; None if the check writes nothing
 
     def from_a_task(self, slot: int) -> str | None:
         """The fault of the root on this task's machine; None for none."""
@@ -34,29 +34,33 @@ class Visit:
             return self._without_the_newest()
         unseen = self._unread(_DRIVER)
         if unseen is not None:
-            return f"what the driver wrote there is not seen: {unseen}"
+            return f"the driver's file is not visible: {unseen}"
         try:
             self.write(str(slot))
         except (KStoreError, OSError) as error:
-            return f"nothing can be written there: {error}"
+            return f"no file can be written: {error}"
         return None
 
     def from_the_driver(self, slot: int) -> str | None:
-        """The fault of a file that a task wrote without a fault of its own; None for none."""
+        """The fault of the file of a task that reported no fault; None for none."""
         unread = None if self.job is None else self._unread(str(slot))
-        return None if unread is None else f"the driver does not see what a task wrote: {unread}"
+        return None if unread is None else f"a task's file is not visible to the driver: {unread}"
 
-    def write(self, who: str = _DRIVER) -> None:
+    def write(self, writer: str = _DRIVER) -> None:
         """Write the file of the driver or of a task."""
-        self.root.storage.put_new(self._place(who), self._note(who))
+        self.root.storage.put_new(self._place(writer), self._note(writer))
 
-    def _unread(self, who: str) -> str | None:
+    def _unread(self, writer: str) -> str | None:
         """The fault of the file of the driver or of a task; None for none."""
         try:
-            found = self.root.storage.read(self._place(who))
+            found = self.root.storage.read(self._place(writer))
         except (KStoreError, OSError) as error:
             return str(error)
-        return None if found == self._note(who) else f"{self._place(who)} contains {found[:80]!r}"
+        return (
+            None
+            if found == self._note(writer)
+            else f"{self._place(writer)} contains {found[:80]!r}"
+        )
 
     def _without_the_newest(self) -> str | None:
         try:
@@ -65,14 +69,14 @@ class Visit:
             return f"it cannot be read: {error}"
         if self.newest is None or self.newest in versions:
             return None
-        return f"version {self.newest} is missing there; there are: {versions or 'none'}"
+        return f"version {self.newest} is missing; the versions are: {versions or 'none'}"
 
-    def _place(self, who: str) -> str:
+    def _place(self, writer: str) -> str:
         assert self.job is not None
-        return f"{self.root.attempts(self.job)}/{who}"
+        return f"{self.root.attempts(self.job)}/{writer}"
 
-    def _note(self, who: str) -> bytes:
-        return f"written by check_cluster: {self.job}, {who}\n".encode()
+    def _note(self, writer: str) -> bytes:
+        return f"written by check_cluster: {self.job}, {writer}\n".encode()
 
 
 @contextmanager

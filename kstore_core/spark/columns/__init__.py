@@ -1,1 +1,1 @@
-"""Arrow columns of Spark's rows as a store's keys, times, headers and shard numbers."""
+"""Conversion of Spark's columns to a store's keys, times, headers and shard numbers."""

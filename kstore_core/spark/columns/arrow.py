@@ -15,21 +15,14 @@ from kstore_core.errors import FormatError, SpecError
 if TYPE_CHECKING:
     from kstore_core.serdes import Serde
 
-__all__ = [
-    "TIMESTAMP",
-    "combined",
-    "integers",
-    "millis",
-    "serialized",
-    "timestamps",
-]
+__all__ = ["TIMESTAMP", "combined", "integers", "millis", "serialized", "sliced", "timestamps"]
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 """A column of Spark timestamps."""
 
 
 def serialized(serde: Serde[Any], column: pa.Array) -> pa.Array:
-    """The bytes of a column: as they are where it is binary, else through the serde.
+    """Serialise a column; a binary column is returned unchanged.
 
     A text column of a JSON serde contains JSON already, so its text is stored unchanged.
     """
@@ -39,12 +32,9 @@ def serialized(serde: Serde[Any], column: pa.Array) -> pa.Array:
 
 
 def timestamps(column: pa.Array, *, as_millis: bool) -> pa.Array:
-    """A column of times in ms, as Spark timestamps or as they are.
+    """Convert times in ms to Spark timestamps, or return them unchanged.
 
-    Raises
-    ------
-    FormatError
-        A time that a Spark timestamp, microseconds in 64 bits, cannot hold.
+    A FormatError if a time does not fit into a Spark timestamp, which has microseconds in 64 bits.
     """
     if as_millis:
         return column
@@ -57,7 +47,7 @@ def timestamps(column: pa.Array, *, as_millis: bool) -> pa.Array:
 
 
 def millis(column: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Times in ms of a column of timestamps or of ms: rounded down, and rounded up.
+    """Convert timestamps or times in ms to ms: rounded down, and rounded up.
 
     The result for a null is arbitrary.
     """
@@ -69,19 +59,20 @@ def millis(column: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int6
 
 
 def integers(column: pa.Array) -> npt.NDArray[np.int64]:
-    """A column of integers; 0 where it is null."""
+    """Convert a column to integers; a null becomes 0."""
     filled = column.fill_null(0) if column.null_count else column
     return np.asarray(filled.to_numpy(zero_copy_only=False), np.int64)
 
 
-def combined(column: pa.ChunkedArray, what: str) -> pa.Array:
-    """One array of a column's chunks.
+def sliced(data: bytes, width: int) -> pa.Array:
+    """Cut bytes into a binary array of values with ``width`` bytes."""
+    fixed = pa.binary(width)
+    buffers = [None, pa.py_buffer(data)]
+    return pa.Array.from_buffers(fixed, len(data) // width, buffers).cast(pa.binary())
 
-    Raises
-    ------
-    SpecError
-        It would exceed what an Arrow array with 32-bit offsets holds.
-    """
+
+def combined(column: pa.ChunkedArray, what: str) -> pa.Array:
+    """Combine a column's chunks into one array; a SpecError above 2 GiB."""
     whole = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if isinstance(whole, pa.ChunkedArray):
         if whole.num_chunks != 1:

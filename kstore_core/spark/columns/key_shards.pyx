@@ -15,13 +15,7 @@ __all__ = ["put_shards"]
 def put_shards(keys, int32_t shards, int32_t[::1] out not None):
     """Write the shard of each key into `out`: 0 to ``shards - 1``, and 0 for a null key.
 
-    Parameters
-    ----------
-    keys : Arrow array of binary or string
-    shards : int
-        At least 1.
-    out : array of int32
-        As long as `keys`.
+    `keys` is an Arrow array of binary or string, and `out` has its length.
     """
     cdef Column column = open_column(keys, "keys")
     cdef Texts texts
@@ -31,9 +25,9 @@ def put_shards(keys, int32_t shards, int32_t[::1] out not None):
     memset(&texts, 0, sizeof(Texts))
     column.as_texts(&texts, "keys", True)
     if shards < 1:
-        raise ValueError(f"{shards} shards; there is one at least")
+        raise ValueError(f"shards={shards} is less than 1")
     if out.shape[0] != texts.length:
-        raise ValueError(f"{texts.length} keys and room for {out.shape[0]} shards")
+        raise ValueError(f"out has room for {out.shape[0]} shards, not for {texts.length} keys")
     with nogil:
         for i in range(texts.length):
             if not text_valid(&texts, i):

@@ -1,13 +1,12 @@
 """The keys of a log's records: for windows and sessions, the user's key and the times behind it.
 
-A log holds such keys as Kafka Streams writes them, or the times in columns beside the user's key.
-The user's key alone chooses the shard.
+A log has the keys of Kafka Streams, or the user's keys with columns of times. Only the user's key
+chooses the shard.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ import pyarrow.compute as pc
 
 from kstore_core.errors import SpecError
 from kstore_core.keys import MAX_TIME
-from kstore_core.spark.columns.arrow import integers, millis, serialized
+from kstore_core.spark.columns.arrow import integers, millis, serialized, sliced
 from kstore_core.spec import StoreSpec
 
 __all__ = ["TIME_BYTES", "keys_of", "tail_bytes", "times_of_shape", "user_keys"]
@@ -29,7 +28,7 @@ _MAX_SEQUENCE = 2**31 - 1
 
 
 def times_of_shape(spec: StoreSpec) -> tuple[str, ...]:
-    """The columns of a record's times, for keys that do not hold them; none for most stores."""
+    """The columns of a record's times, for keys without times; none for most stores."""
     return _TIMES.get(spec.shape, ())
 
 
@@ -48,15 +47,8 @@ def user_keys(spec: StoreSpec, keys: pa.Array) -> pa.Array:
 def keys_of(spec: StoreSpec, column: Callable[[str], pa.Array | None]) -> pa.Array:
     """Serialised keys of records, with the times of a window or session behind them.
 
-    Parameters
-    ----------
-    column : callable
-        Gives a column of the log, without nulls; None for a missing one.
-
-    Raises
-    ------
-    SpecError
-        Times that no window or session has, or keys that are too short for them.
+    ``column`` returns a column of the log, without nulls; None for a missing column. A SpecError
+    for invalid times, or keys that are too short for times.
     """
     keys = column("key")
     assert keys is not None
@@ -68,7 +60,7 @@ def keys_of(spec: StoreSpec, column: Callable[[str], pa.Array | None]) -> pa.Arr
     start = _whole(starts, f"{spec.shape}_start")
     if spec.shape == "session":
         end = _whole(column("session_end"), "session_end")
-        _refuse(end < start, "session_end", end, "lies before the session's start")
+        _refuse(end < start, "session_end", end, "is before the session's start")
         tail = [end.astype(">i8"), start.astype(">i8")]
     else:
         ends, sequence = column("window_end"), column("sequence")
@@ -78,11 +70,13 @@ def keys_of(spec: StoreSpec, column: Callable[[str], pa.Array | None]) -> pa.Arr
         outside = (numbers < 0) | (numbers > _MAX_SEQUENCE)
         _refuse(outside, "sequence", numbers, f"is not from 0 to {_MAX_SEQUENCE}")
         tail = [start.astype(">i8"), numbers.astype(">i4")]
-    return pc.binary_join_element_wise(serialized(spec.key, keys), _side_by_side(tail), b"")
+    rows = np.concatenate([column[:, None].view(np.uint8) for column in tail], axis=1)
+    tails = sliced(rows.tobytes(), rows.shape[1])
+    return pc.binary_join_element_wise(serialized(spec.key, keys), tails, b"")
 
 
 def _checked(spec: StoreSpec, keys: pa.Array) -> pa.Array:
-    """Logged keys, whose times are valid."""
+    """Return logged keys after a check of their times."""
     width = TIME_BYTES[spec.shape]
     if not len(keys):
         return keys
@@ -90,9 +84,9 @@ def _checked(spec: StoreSpec, keys: pa.Array) -> pa.Array:
     if pc.min(lengths).as_py() < width:
         short = int(np.argmin(lengths.to_numpy(zero_copy_only=False)))
         raise SpecError(
-            f"the key {keys[short].as_py()!r} is too short for one of the {spec.shape} store "
-            f"{spec.name!r}, which ends in {width} bytes of times; give the user's key, with "
-            f"{' and '.join(times_of_shape(spec))} as columns of their own"
+            f"the key {keys[short].as_py()!r} is too short for the {spec.shape} store "
+            f"{spec.name!r}, whose keys end in {width} bytes of times; pass the user's key, with "
+            f"the columns {' and '.join(times_of_shape(spec))}"
         )
     tails = pc.binary_slice(keys, -width).cast(pa.binary(width))
     second = ">i8" if spec.shape == "session" else ">i4"
@@ -105,9 +99,9 @@ def _checked(spec: StoreSpec, keys: pa.Array) -> pa.Array:
     places = np.flatnonzero(wrong)
     if len(places):
         raise SpecError(
-            f"{len(places)} of {len(keys)} keys do not end in the times of a {spec.shape}, as "
-            f"{keys[int(places[0])].as_py()[-40:]!r}; it is another store's log, or the times are "
-            f"columns of their own: {' and '.join(times_of_shape(spec))}"
+            f"{len(places)} of {len(keys)} keys do not end in the times of a {spec.shape}, such as "
+            f"{keys[int(places[0])].as_py()[-40:]!r}; pass the log of this store, or the times in "
+            f"the columns {' and '.join(times_of_shape(spec))}"
         )
     return keys
 
@@ -116,8 +110,8 @@ def _whole(column: pa.Array | None, name: str) -> npt.NDArray[np.int64]:
     """Times in ms, not negative."""
     assert column is not None
     times, rounded_up = millis(column)
-    _refuse(times != rounded_up, name, times, "is no whole number of milliseconds")
-    _refuse(times < 0, name, times, "lies before 1970")
+    _refuse(times != rounded_up, name, times, "is not a whole number of milliseconds")
+    _refuse(times < 0, name, times, "is before 1970")
     return times
 
 
@@ -136,15 +130,5 @@ def _refuse(
     if len(places):
         raise SpecError(
             f"{len(places)} of {len(values)} records have a {name} that {why}: "
-            f"{values[places[0]]}; correct them or filter them out, nothing was written"
+            f"{values[places[0]]}; correct them or filter them out. Nothing was written"
         )
-
-
-def _side_by_side(columns: list[npt.NDArray[Any]]) -> pa.Array:
-    """The bytes of several columns, concatenated by row."""
-    width = sum(column.itemsize for column in columns)
-    rows = np.concatenate([column[:, None].view(np.uint8) for column in columns], axis=1)
-    fixed = pa.Array.from_buffers(
-        pa.binary(width), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows))]
-    )
-    return fixed.cast(pa.binary())

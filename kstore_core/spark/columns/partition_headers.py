@@ -1,4 +1,4 @@
-"""The header of partition time in columns of headers."""
+"""Reads and writes the header of partition time in columns of headers."""
 
 from __future__ import annotations
 
@@ -10,25 +10,21 @@ import pyarrow.compute as pc
 from kstore_core import arrow
 from kstore_core.errors import FormatError
 from kstore_core.partition_time import HEADER
+from kstore_core.spark.columns.arrow import sliced
 
 __all__ = ["NO_TIME", "header_times", "latest_partition_time", "stamped"]
 
 Times = npt.NDArray[np.int64]
 
 NO_TIME = np.iinfo(np.int64).min
-"""The time of a row without the header: before every other."""
+"""The time of a row without the header: before every other time."""
 
 
 def stamped(headers: pa.Array, read: Times, sent: Times) -> pa.Array:
-    """Write each row's partition time into its headers, replacing an earlier one.
+    """Replace the partition time in each row's headers; a null is a row without headers.
 
-    Parameters
-    ----------
-    headers : pyarrow.Array
-        Null counts as empty.
-    read, sent : array of int64
-        In ms; `sent` is written if it is greater than `read`. See
-        :mod:`kstore_core.partition_time`.
+    ``read`` and ``sent`` are times in ms; `sent` is written if it is greater than `read`. See
+    :mod:`kstore_core.partition_time`.
     """
     kind = arrow.headers_type()
     whole = headers.cast(kind)
@@ -37,9 +33,10 @@ def stamped(headers: pa.Array, read: Times, sent: Times) -> pa.Array:
     further = np.flatnonzero(sent > read)
     added = np.concatenate([read, sent[further]])
     keys = pa.array([HEADER], pa.string()).take(pa.array(np.zeros(len(added), np.int64)))
-    times = pa.StructArray.from_arrays([keys, _big_endian(added)], fields=list(kind.value_type))
-    kept = owners.filter(others).to_numpy().astype(np.int64)
-    owner = np.concatenate([kept, np.arange(len(whole)), further])
+    values = sliced(added.astype(">i8").tobytes(), 8)
+    times = pa.StructArray.from_arrays([keys, values], fields=list(kind.value_type))
+    remaining = owners.filter(others).to_numpy().astype(np.int64)
+    owner = np.concatenate([remaining, np.arange(len(whole)), further])
     order = np.argsort(owner, kind="stable")
     offsets = np.zeros(len(whole) + 1, np.int32)
     np.cumsum(np.bincount(owner, minlength=len(whole)), out=offsets[1:])
@@ -50,38 +47,22 @@ def stamped(headers: pa.Array, read: Times, sent: Times) -> pa.Array:
 def latest_partition_time(headers: pa.ChunkedArray) -> int | None:
     """The greatest partition time in a column of headers; None for none.
 
-    Raises
-    ------
-    FormatError
-        A header of this name does not have 8 bytes.
+    A FormatError if a header of this name does not have 8 bytes.
     """
     latest = [int(times.max()) for _, times in map(_times, headers.chunks) if len(times)]
     return max(latest, default=None)
 
 
 def header_times(headers: pa.Array | None, count: int) -> tuple[Times, Times]:
-    """The partition times in the headers of rows: up to the row, and before the next row.
+    """The partition times in the headers of ``count`` rows: at the row, and before the next row.
 
-    Parameters
-    ----------
-    headers : pyarrow.Array or None
-    count : int
-        The number of rows.
-
-    Returns
-    -------
-    read, sent : array of int64
-        In ms; ``NO_TIME`` for a row without the header.
-
-    Raises
-    ------
-    FormatError
-        A header of this name does not have 8 bytes.
+    The times are ms; ``NO_TIME`` for a row without the header. A FormatError if a header of this
+    name does not have 8 bytes.
     """
     read, sent = np.full(count, NO_TIME), np.full(count, NO_TIME)
     if headers is not None:
         owners, times = _times(headers)
-        sent[owners] = times  # of two the last one counts
+        sent[owners] = times  # the last header of a row
         read[owners[::-1]] = times[::-1]
     return read, sent
 
@@ -94,15 +75,8 @@ def _times(headers: pa.Array) -> tuple[Times, Times]:
     sizes = pc.fill_null(pc.binary_length(values), -1)
     if len(values) and not pc.all(pc.equal(sizes, 8)).as_py():
         raise FormatError(
-            f"a row's header {HEADER!r} has not 8 bytes; its sender uses the name for something "
-            "else. Remove it from the rows, or leave partition_time out"
+            f"a row's header {HEADER!r} does not have 8 bytes; its sender uses the name for other "
+            "data. Remove it from the rows, or leave partition_time out"
         )
     owners = pc.list_parent_indices(headers).filter(named).to_numpy().astype(np.int64)
     return owners, np.frombuffer(b"".join(values.to_pylist()), ">i8").astype(np.int64)
-
-
-def _big_endian(numbers: Times) -> pa.Array:
-    fixed = pa.Array.from_buffers(
-        pa.binary(8), len(numbers), [None, pa.py_buffer(numbers.astype(">i8").tobytes())]
-    )
-    return fixed.cast(pa.binary())

@@ -24,15 +24,7 @@ __all__ = ["ShardOfKey", "shards_of"]
 
 
 def shards_of(keys: pa.Array, shards: int) -> npt.NDArray[np.int32]:
-    """The shard of each key, from 0 to ``shards - 1``; 0 for a null key, which has none.
-
-    Parameters
-    ----------
-    keys : pyarrow.Array of binary or string
-        Serialised keys.
-    shards : int
-        The number of shards, at least 1.
-    """
+    """The shard of each serialised key, from 0 to ``shards - 1``; 0 for a null key."""
     numbers = np.empty(len(keys), np.int32)
     put_shards(keys, shards, numbers)
     return numbers
@@ -40,17 +32,11 @@ def shards_of(keys: pa.Array, shards: int) -> npt.NDArray[np.int32]:
 
 @dataclass(frozen=True, slots=True)
 class ShardOfKey:
-    """The function of the Arrow UDF: a column of keys in, their shards out.
-
-    Attributes
-    ----------
-    tail : int
-        The number of bytes behind the key that do not affect the shard.
-    """
+    """The function of the Arrow UDF, from a column of keys to their shards."""
 
     serde: Serde[Any]
     partitions: int
-    tail: int = 0
+    tail: int = 0  # the number of bytes behind the key that do not affect the shard
 
     def __call__(self, keys: pa.Array) -> pa.Array:
         if self.tail:

@@ -1,4 +1,4 @@
-"""foreign_key_join: two histories as one, where versions of the one name keys of the other."""
+"""foreign_key_join: the joined history of two stores, by the keys that values of one contain."""
 
 from __future__ import annotations
 
@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from kstore_core.checks import check_choice
 from kstore_core.errors import UnsupportedError
-from kstore_core.spark.join.plan import (
-    How,
-    OnExpired,
-    route_rows,
-    source_at,
-)
+from kstore_core.spark.join.plan import How, OnExpired, route_rows, source_at
 from kstore_core.spark.join.span_tasks import SpanTask
 from kstore_core.spark.read.read_store import Timestamps, manifest_spec, read_store
 from kstore_core.spark.root.root import Root
@@ -44,30 +39,30 @@ def foreign_key_join(
     cache_bytes: int = 512 * 1024 * 1024,
     storage_options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
-    """Join the history of a store with that of another, whose keys its values name.
+    """Join the history of a store with the history of another, by keys in the first store's values.
 
-    A row of the result is a span of time in which a version of the left store and a version of the
-    key that it names are valid. So the result as of a time is the join of both stores as of that
-    time. A table-table join of Kafka Streams gives only the present.
+    A row of the result is a span of time in which a version of the left store and a version of its
+    foreign key are valid. So the result as of a time is the join of both stores as of that time. A
+    table-table join of Kafka Streams returns only the present.
 
-    Both sides reach back as far as their history. A left key-value store with timestamps has the
-    present only.
+    Both sides reach back as far as their history. A left key-value store with timestamps has only
+    the present.
 
     Parameters
     ----------
     spark : SparkSession
     left_root, right_root : path
-        Of partitioned stores, the right one versioned.
+        The roots of partitioned stores; the right store must be versioned.
     foreign_key : str or Column
         The right key of a left version: an expression over the columns of :func:`read_store`, such
         as ``"value"`` or ``"get_json_object(value, '$.customer')"``; binary, or of the type of the
-        right store's key serde. Null names none.
+        right store's key serde. A null matches no key.
     how : {"inner", "left"}
-        Drop spans in which the right key has no version, or keep them, with nulls.
+        Drop spans in which the right key has no version, or return them with nulls.
     on_expired : {"null", "error"}
         For such spans before the history of the right shard: no match, or a failed job.
     headers : bool
-        Add the headers of both sides, if the stores keep them.
+        Add the headers of both sides, if the stores have them.
     timestamps : {"timestamp", "millis"}
         Type of times: Spark timestamps, or long milliseconds since the epoch.
     left_version, right_version : int, optional
@@ -75,26 +70,26 @@ def foreign_key_join(
     left_spec, right_spec : StoreSpec, optional
         The stores' descriptions; needed if their serdes are not built in.
     broadcast_bytes, cache_bytes : int
-        As for :func:`temporal_join`, of the right store.
+        As for :func:`temporal_join`, for the right store.
     storage_options : mapping, optional
-        For the file systems of both roots.
+        Options of the object stores of both roots.
 
     Returns
     -------
     DataFrame
         ``key``, ``value``, ``timestamp`` and ``headers`` of the left version; ``foreign_key``,
         ``foreign_value``, ``foreign_timestamp`` and ``foreign_headers`` of the right one;
-        ``valid_from``, inclusive, and ``valid_to``, exclusive, null where both are valid still.
+        ``valid_from``, inclusive, and ``valid_to``, exclusive, null if both are still valid.
 
     Raises
     ------
     StateError
-        No manifest, or no such version.
+        There is no manifest, or no such version.
     SpecError
-        A description of another store, a foreign key of another type, or an argument that is not
-        one of its choices.
+        A description is of another store, the foreign key is of another type, or an argument is
+        not one of its choices.
     UnsupportedError
-        The right store keeps no history, or the left one no time.
+        The right store has no history, or the left store no times.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -107,8 +102,8 @@ def foreign_key_join(
     if left.shape not in ("key_value", "versioned") or not left.format.timestamped:
         raise UnsupportedError(
             f"the store {left.name!r} in {left_home}, a {left.shape} store of the format "
-            f"{left.format.name!r}, does not say since when a key has its value; the left store is "
-            "a versioned one, or a key-value store with timestamps"
+            f"{left.format.name!r}, has no time for each value; pass a versioned store, or a "
+            "key-value store with timestamps, as the left store"
         )
     source = source_at(
         Root.at(right_root, storage_options),

@@ -1,4 +1,4 @@
-"""Versions read from open shards for a join, as tables of :data:`.in_memory.VERSIONS`."""
+"""Read versions from open shards for a join, as tables of :data:`.in_memory.VERSIONS`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _INDEX_BYTES = 24  # a version
 def load_versions(
     reader: ShardReader, shards: Sequence[Shard], *, max_bytes: int
 ) -> InMemoryVersions | None:
-    """All versions of shards; None as soon as they exceed ``max_bytes``."""
+    """Read all versions of shards; None as soon as they exceed ``max_bytes``."""
     max_bytes = min(max_bytes, MOST_BYTES)
     tables: list[pa.Table] = []
     horizons = []
@@ -47,7 +47,7 @@ def load_versions(
 
 
 def all_versions(store: Any) -> Iterator[pa.Table]:
-    """Every version that an open store keeps, tombstones left out; oldest first within a key."""
+    """Every version of an open store, without tombstones; oldest first within a key."""
     for keys, rows in store.table.rows.scan(Bounds()):
         yield _exploded(pa.array(keys, pa.binary()), pa.array(rows, pa.binary()))
 
@@ -55,9 +55,9 @@ def all_versions(store: Any) -> Iterator[pa.Table]:
 def versions_of_keys(
     store: Any, keys: pa.Array, earliest: npt.NDArray[np.int64]
 ) -> Iterator[pa.Table]:
-    """The versions of some keys, as far back as those valid at a time (ms) of each key's own.
+    """The versions of some keys, back to the version valid at each key's ``earliest`` time, ms.
 
-    Older versions may come along; for the parameters see `rows_for`.
+    Older versions may be included; see `rows_for` for the parameters.
     """
     for row_keys, rows in rows_for(store.table, keys, earliest):
         yield _exploded(row_keys, rows)

@@ -1,4 +1,4 @@
-"""The versions of one shard or of several in memory, searched for many rows at once."""
+"""The versions of one or several shards in memory; one search serves many rows."""
 
 from __future__ import annotations
 
@@ -19,47 +19,40 @@ from kstore_core.spec import StoreSpec
 __all__ = ["CACHE", "NEVER", "VERSIONS", "InMemoryVersions", "KeysAndTimes", "VersionsCache"]
 
 KeysAndTimes = Callable[[pa.RecordBatch], tuple[pa.Array, pa.Array]]
-"""Gives the serialised keys of rows, and the times (ms) from which on they ask for versions."""
+"""Returns the serialised keys of rows, and the first time (ms) of each row's lookup."""
 
 VERSIONS = pa.schema(
     [("key", pa.binary()), ("stored", pa.binary()), ("begin", pa.int64()), ("end", pa.int64())]
 )
-"""A table of versions. `stored` is the value, behind its headers where the store keeps them; times
-are ms; a version without an end is still valid."""
+"""A table of versions. `stored` is the value, behind its headers if the store has them; times are
+ms; a version without an end is still valid."""
 
 NEVER = -(2**63)
-"""The horizon of an empty shard, of which nothing has expired."""
+"""The horizon of an empty shard, in which nothing has expired."""
 
 _MOST_ENTRIES = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class InMemoryVersions:
-    """Versions, and the index by which they are found.
+    """Versions, and an index of them.
 
     Values and headers stay encoded together: a match costs one copy, and only matches are decoded.
-
-    Attributes
-    ----------
-    index : VersionIndex
-        Positions in ``stored``, by key and time.
-    horizons : tuple of int
-        For each shard, by number, the oldest time that it answers for, ms.
     """
 
     spec: StoreSpec
-    index: VersionIndex
+    index: VersionIndex  # positions in ``stored``, by key and time
     stored: pa.Array
-    horizons: tuple[int, ...]
+    horizons: tuple[int, ...]  # for each shard, by number, the start of its history, ms
 
     rows_at_once: ClassVar[int] = 1
-    """How many rows to gather before they are looked up."""
+    """The number of rows to gather before a lookup."""
 
     @classmethod
     def of(
         cls, spec: StoreSpec, tables: Iterable[pa.Table], horizons: Sequence[int]
     ) -> InMemoryVersions:
-        """Index tables of versions, which may come in any order."""
+        """Index tables of versions, in any order."""
         whole = pa.concat_tables([VERSIONS.empty_table(), *tables])
         keys, stored, begins, ends = (combined(whole[name], name) for name in VERSIONS.names)
         return cls(spec, VersionIndex(keys, begins, ends, horizons), stored, tuple(horizons))
@@ -74,7 +67,7 @@ class InMemoryVersions:
         return int(self.index.nbytes + self.stored.nbytes)
 
     def columns(self, rows: pa.Array, *, headers: bool) -> list[pa.Array]:
-        """Values of some rows, of the serde's type and null for null; and their headers."""
+        """The values of some versions, of the serde's type, null for a null; and their headers."""
         stored = self.stored.take(rows)
         if not self.spec.format.headers:
             return [arrow.to_typed(self.spec.value, stored)]
@@ -84,20 +77,20 @@ class InMemoryVersions:
         return [typed, lists] if headers else [typed]
 
     def expired(self, keys: pa.Array, times: pa.Array) -> pa.Array:
-        """A mask of the rows whose time (ms) lies before the history of their key's shard."""
+        """A mask of the rows with a time (ms) before the history of their key's shard."""
         from kstore_core.spark.columns.shard_ids import shards_of
 
         horizons = np.array(self.horizons, np.int64)
         if len(horizons) > 1:
             horizons = horizons[shards_of(keys, len(horizons))]
-        asked = pa.compute.and_(keys.is_valid(), times.is_valid())
-        return pa.compute.and_(asked, pa.array(np.asarray(times.fill_null(0)) < horizons))
+        valid = pa.compute.and_(keys.is_valid(), times.is_valid())
+        return pa.compute.and_(valid, pa.array(np.asarray(times.fill_null(0)) < horizons))
 
 
 class VersionsCache:
-    """Versions that a worker process keeps between tasks; the least recently used go first.
+    """The cache of versions of a worker process; the least recently used entry is evicted first.
 
-    A size that was found to be too large is remembered as None.
+    An entry is None for versions that exceed their limit.
     """
 
     def __init__(self) -> None:
@@ -106,12 +99,9 @@ class VersionsCache:
     def get(
         self, name: Hashable, make: Callable[[], InMemoryVersions | None], *, max_bytes: int
     ) -> InMemoryVersions | None:
-        """The versions of this name, made where they are not cached; None where `make` gave None.
+        """The cached versions of this name, else the result of `make`, which may be None.
 
-        Parameters
-        ----------
-        max_bytes : int
-            Budget of the whole cache. Versions that exceed it alone are returned, not cached.
+        ``max_bytes`` limits the whole cache. Larger versions are returned, but not cached.
         """
         self._evict(max_bytes)
         if name in self._entries:

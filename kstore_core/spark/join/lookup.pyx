@@ -1,8 +1,8 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic, cdivision=True
-"""Versions found by key and time, for whole Arrow columns at once.
+"""An index of versions by key and time, searched for whole Arrow columns at once.
 
-A row costs a probe of a hash table and a bisection. An index is never changed once it is made.
+A row costs a probe of a hash table and a bisection. An index never changes.
 """
 
 cimport cython
@@ -10,59 +10,32 @@ from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
-from kstore_core.codec.arrow.input cimport (
-    Column,
-    Texts,
-    Times,
-    is_set,
-    open_column,
-    text_at,
-    text_valid,
-)
+from kstore_core.codec.arrow.input cimport Column, Texts, Times, is_set, open_column, text_at, text_valid
 from kstore_core.codec.arrow.output cimport TimesOut, allocate_times, free_times, null_time, times_array
 from kstore_core.codec.keys.murmur2 cimport murmur2_hash
 from kstore_core.codec.primitives.prefetching cimport prefetch
 from kstore_core.spark.join.version_runs cimport (
-    NO_MEMORY,
-    WHOLE,
-    Built,
-    Key,
-    Runs,
-    Version,
-    build_runs,
-    fetch_ahead,
-    first_after,
-    free_runs,
-    key_of_hash,
-    rounded_down,
+    NO_MEMORY, WHOLE, Built, Key, Runs, Version, build_runs, fetch_ahead, first_after, free_runs,
+    key_of_hash, rounded_down,
 )
 
 __all__ = ["VersionIndex"]
 
 cdef enum:
-    BLOCK = 64                  # rows whose keys are on their way from memory at once
+    BLOCK = 64                  # rows whose keys are prefetched together
 
-cdef int64_t MOST_VERSIONS = 0xFFFFFFFE     # a slot keeps a key's number, plus one, in 32 bits
+cdef int64_t MOST_VERSIONS = 0xFFFFFFFE     # a slot stores a key's number, plus one, in 32 bits
 cdef uint64_t UNLIMITED = 0xFFFFFFFFFFFFFFFFU
 
 
 @cython.final
 cdef class VersionIndex:
-    """Versions of keys, to be found by key and time.
+    """An index of versions by key and time.
 
-    Parameters
-    ----------
-    keys : Arrow array of binary
-        The key of each version; none is null.
-    begins : Arrow array of int64
-        When it began, ms, inclusive.
-    ends : Arrow array of int64
-        When it ended, ms, exclusive; null where it is still valid.
-    horizons : sequence of int
-        For each shard, by number, the oldest time that it answers for, ms: before that only what is
-        still valid is found, the rest may have expired.
-
-    The versions of a key must not overlap. They may come in any order.
+    The columns have a row for each version, in any order: `keys` (binary, no nulls), `begins` (ms,
+    inclusive) and `ends` (ms, exclusive; null for a version that is still valid). The versions of a
+    key must not overlap. `horizons` has for each shard, by number, the start of its history, ms.
+    Before it only versions that are still valid are found: others may have expired.
     """
 
     def __cinit__(self, keys, begins, ends, horizons):
@@ -85,7 +58,7 @@ cdef class VersionIndex:
                 "each version has one of each"
             )
         if shards < 1:
-            raise ValueError("no horizons; there is one for each shard")
+            raise ValueError("horizons is empty; pass one for each shard")
         if texts.length > MOST_VERSIONS:
             raise OverflowError(f"{texts.length} versions; an index has {MOST_VERSIONS} at most")
         of_shards = <int64_t *>malloc(<size_t>shards * sizeof(int64_t))
@@ -111,7 +84,7 @@ cdef class VersionIndex:
 
     @property
     def nbytes(self):
-        """Memory that it takes."""
+        """The memory of the index, in bytes."""
         return (
             (<int64_t>1 << (64 - self.runs.shift)) * <int64_t>sizeof(uint64_t)
             + (self.runs.n_keys + 1) * <int64_t>sizeof(Key)
@@ -120,22 +93,12 @@ cdef class VersionIndex:
         )
 
     def find(self, keys, times, tolerance_ms=None):
-        """The version that is valid for each row.
+        """Find the version that is valid at the time of each row, ms or timestamps.
 
-        Parameters
-        ----------
-        keys : Arrow array of binary
-        times : Arrow array of int64 (ms) or timestamps
-            A version that begins at the very time is valid, one that ends at it is not. Nothing is
-            found for a null, of either column.
-        tolerance_ms : int, optional
-            How long before the row's time the version may have begun, inclusive.
-
-        Returns
-        -------
-        rows, begins, ends : pyarrow.Int64Array
-            Null where nothing is found: the place of the version among those that the index was
-            made of, and when it began and ended; the end is null, too, of what is still valid.
+        `tolerance_ms` is the greatest age of the version at that time, inclusive. Returns three
+        columns of int64: the positions of the versions in the columns of the index, their begins
+        and their ends. All are null if nothing is found, as for a null key or time. The end is also
+        null for a version that is still valid.
         """
         cdef Column key_column = open_column(keys, "keys")
         cdef Column time_column = open_column(times, "times")
@@ -150,7 +113,7 @@ cdef class VersionIndex:
             raise ValueError(f"{texts.length} keys and {when.length} times; a row has one of each")
         if tolerance_ms is not None:
             if tolerance_ms < 0:
-                raise ValueError(f"tolerance_ms={tolerance_ms}; it is 0 or more")
+                raise ValueError(f"tolerance_ms={tolerance_ms} is negative; pass 0 or more")
             tolerance = min(tolerance_ms, UNLIMITED)
         memset(&rows, 0, sizeof(TimesOut))
         memset(&begins, 0, sizeof(TimesOut))
@@ -168,9 +131,9 @@ cdef class VersionIndex:
             free_times(&ends)
 
 
-# The last version of a key that began by a row's time; none where the run begins after its place.
+# The last version of a key that begins at a row's time or before; none if place < key.first.
 cdef struct Candidate:
-    const Key *key              # NULL: not there
+    const Key *key              # NULL: not in the index
     int64_t place
 
 
@@ -215,7 +178,7 @@ cdef void search(
 cdef inline void put_version(
     const Version *version, int64_t row, TimesOut *rows, TimesOut *begins, TimesOut *ends
 ) noexcept nogil:
-    """Write what a row found, or nulls."""
+    """Write the version of a row, or nulls."""
     if version is NULL:
         null_time(rows, row)
         null_time(begins, row)
@@ -231,12 +194,12 @@ cdef inline void put_version(
 cdef inline bint answers(
     const Version *version, const Key *key, const Times *times, int64_t row, uint64_t tolerance
 ) noexcept nogil:
-    """Whether the last version that began by a row's time is valid then, known, and young enough."""
+    """Return True if a version is valid at a row's time, in the known history, and young enough."""
     cdef int64_t time = rounded_down(times, row)
     cdef uint64_t age
     if time >= version.end or (time < key.horizon and version.end != INT64_MAX):
         return False
     age = <uint64_t>time - <uint64_t>version.begin
     if times.divide != 1 and times.data[row] % times.divide:
-        age += 1                # of a ms that has begun
+        age += 1                # rounds up to a whole ms
     return age <= tolerance

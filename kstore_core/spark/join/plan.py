@@ -9,25 +9,14 @@ from kstore_core.errors import UnsupportedError
 from kstore_core.spark.join.versions import Source
 from kstore_core.spark.read.read_store import manifest_spec
 from kstore_core.spark.root.root import Root
-from kstore_core.spark.shards.frames import headers_type, shard_column, spark_type
+from kstore_core.spark.shards.frames import shard_column
 from kstore_core.spark.shards.routing import route_to_shards
 from kstore_core.spec import StoreSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType, StructType
 
-__all__ = [
-    "How",
-    "OnExpired",
-    "PartitionBy",
-    "check_size",
-    "renamed",
-    "resolvable",
-    "route_rows",
-    "source_at",
-    "versions_schema",
-]
+__all__ = ["How", "OnExpired", "PartitionBy", "check_size", "resolvable", "route_rows", "source_at"]
 
 How = Literal["left", "inner"]
 OnExpired = Literal["null", "error"]
@@ -35,7 +24,7 @@ PartitionBy = Literal["key", "partition"]
 
 
 def source_at(
-    home: Root,
+    root: Root,
     spec: StoreSpec | None,
     version: int | None,
     *,
@@ -44,30 +33,20 @@ def source_at(
     cache_bytes: int,
     follow: bool = False,
 ) -> Source:
-    """The store to look into, by its manifest.
-
-    Raises
-    ------
-    StateError
-        There is no manifest, or not that version.
-    SpecError
-        ``spec`` is another store's, or needed and missing.
-    UnsupportedError
-        The store keeps no history.
-    """
+    """The store of a join, by its manifest; the errors are those of :func:`temporal_join`."""
     from kstore_core.spark.shards.published import ShardReader
 
     check_size("broadcast_bytes", broadcast_bytes)
     check_size("cache_bytes", cache_bytes)
-    manifest = home.load(version)
-    spec = manifest_spec(manifest, spec, str(home))
+    manifest = root.load(version)
+    spec = manifest_spec(manifest, spec, str(root))
     if not spec.format.versioned:
         raise UnsupportedError(
-            f"the store {spec.name!r} has the format {spec.format.name!r}, which keeps no history; "
-            "join what read_store gives with DataFrame.join"
+            f"the store {spec.name!r} has the format {spec.format.name!r}, which has no history; "
+            "join the DataFrame of read_store with DataFrame.join"
         )
     return Source(
-        ShardReader(home, spec, manifest.engine),
+        ShardReader(root, spec, manifest.engine),
         manifest.shards,
         manifest.version,
         headers=headers and spec.format.headers,
@@ -78,35 +57,15 @@ def source_at(
 
 
 def check_size(name: str, given: Any, what: str = "bytes") -> None:
-    """Refuse a size that is not a non-negative int.
-
-    Raises
-    ------
-    TypeError
-        It is not an int.
-    ValueError
-        It is negative.
-    """
+    """Refuse a size that is not an int, with a TypeError, or is negative, with a ValueError."""
     if isinstance(given, bool) or not isinstance(given, int):
         raise TypeError(f"{name}={given!r} is {type(given).__name__}, not int; pass whole {what}")
     if given < 0:
-        raise ValueError(f"{name}={given}; it is 0 or more")
-
-
-def versions_schema(source: Source, time: DataType, prefix: str) -> StructType:
-    """The columns that a version adds."""
-    from pyspark.sql.types import StructType
-
-    added = StructType()
-    added.add(f"{prefix}value", spark_type(source.reader.spec.value.arrow_type))
-    added.add(f"{prefix}timestamp", time).add(f"{prefix}valid_to", time)
-    if source.headers:
-        added.add(f"{prefix}headers", headers_type())
-    return added
+        raise ValueError(f"{name}={given} is negative; pass 0 or more")
 
 
 def resolvable(names: Sequence[str]) -> tuple[str, ...]:
-    """Names that Spark resolves: the given ones, or ``column0``, ``column1``, … instead.
+    """Names that Spark resolves: the given names, or else ``column0``, ``column1``, ….
 
     Spark takes a name with a dot for a field, and rejects a duplicate.
     """
@@ -116,29 +75,11 @@ def resolvable(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"column{place}" for place in range(len(names)))
 
 
-def renamed(schema: StructType, names: Sequence[str]) -> StructType:
-    """A schema with other column names."""
-    from pyspark.sql.types import StructField, StructType
-
-    return StructType(
-        [
-            StructField(name, field.dataType, field.nullable, field.metadata)
-            for name, field in zip(names, schema.fields, strict=True)
-        ]
-    )
-
-
 def route_rows(df: DataFrame, source: Source, key: int, by: int | None = None) -> DataFrame:
     """Route rows to the tasks of their shards, unless every task reads all shards.
 
-    Parameters
-    ----------
-    df : DataFrame
-        With column names that Spark resolves; see `resolvable`.
-    key : int
-        The place of the key's column.
-    by : int, optional
-        The place of a column of shard numbers, used instead of the key.
+    Spark must resolve the names of ``df``; see `resolvable`. ``key`` is the position of the key's
+    column, ``by`` the position of a column of shard numbers, used instead of the key.
     """
     from pyspark.sql import functions as F  # noqa: N812
 

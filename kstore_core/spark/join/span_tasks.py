@@ -1,4 +1,4 @@
-"""The tasks of a foreign-key join: versions in, the spans of pairs of versions out."""
+"""The tasks of a foreign-key join: from versions to the spans of pairs of versions."""
 
 from __future__ import annotations
 
@@ -17,43 +17,29 @@ if TYPE_CHECKING:
 
 __all__ = ["SpanTask"]
 
-_PIECES = 20_000
-"""Rows of a batch of the result."""
+_PIECES = 20_000  # rows of a batch of the result
 
 
 @dataclass(frozen=True, slots=True)
 class SpanTask:
-    """A foreign-key join as its tasks get it; ``mapInArrow`` runs :meth:`join`.
+    """A foreign-key join as its tasks receive it; ``mapInArrow`` runs :meth:`join`.
 
-    Its rows are versions of the left store: their own columns, ``foreign_key`` and ``end``.
-
-    Attributes
-    ----------
-    source : Source
-        The right store.
-    left : tuple of str
-        Names of the left columns of the result, ``timestamp`` among them.
-    inner : bool
-        Drop spans without a right version.
-    refuse_expired : bool
-        Raise on such a span before the right history.
-    as_millis : bool
-        Return times in ms, not as Spark timestamps.
+    A row is a version of the left store: its columns, ``foreign_key`` and ``end``.
     """
 
-    source: Source
-    left: tuple[str, ...]
-    inner: bool
-    refuse_expired: bool
-    as_millis: bool
+    source: Source  # the right store
+    left: tuple[str, ...]  # the left columns of the result, with ``timestamp``
+    inner: bool  # drop spans without a right version
+    refuse_expired: bool  # raise on such a span before the right history
+    as_millis: bool  # return times in ms, not as Spark timestamps
 
     def join(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Batches of spans, of versions of all right shards or of one."""
+        """Batches of spans, from the versions of all right shards or of one."""
         for some, versions in with_versions(self.source, batches, self._keys_and_times):
             yield from self._spans(versions, some)
 
     def _keys_and_times(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
-        """Serialised foreign keys, and the times from which on they are referenced."""
+        """Serialised foreign keys, and the begins of the left versions."""
         from kstore_core.spark.columns.arrow import serialized
 
         keys = serialized(self.source.reader.spec.key, batch.column("foreign_key"))
@@ -90,7 +76,7 @@ class SpanTask:
         rows: pa.Array,
         pieces: list[pa.Array],
     ) -> pa.RecordBatch:
-        """The left rows and the right versions of some spans."""
+        """Join the left rows and the right versions of some spans."""
         import pyarrow as pa
 
         from kstore_core.spark.columns.arrow import timestamps
@@ -117,7 +103,7 @@ class SpanTask:
             at = lost[0].as_py()
             spec = self.source.reader.spec
             raise RetentionExceededError(
-                f"a version names the key {keys[at].as_py()!r} from {begins[at]} ms on, which lies "
-                f"before the history of the store {spec.name!r} in {self.source.reader.root}. Keep "
-                "a longer history, or pass on_expired='null'"
+                f"a version refers to the key {keys[at].as_py()!r} from {begins[at]} ms on, which "
+                f"is before the history of the store {spec.name!r} in {self.source.reader.root}. "
+                "Set a longer history retention, or pass on_expired='null'"
             )

@@ -1,19 +1,11 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic, cdivision=True
-"""Spans of time cut at the versions that are valid during them, for whole Arrow columns at once."""
+"""Cuts spans of time at the versions valid during them, for whole Arrow columns at once."""
 
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 from libc.string cimport memset
 
-from kstore_core.codec.arrow.input cimport (
-    Column,
-    Texts,
-    Times,
-    is_set,
-    open_column,
-    text_at,
-    text_valid,
-)
+from kstore_core.codec.arrow.input cimport Column, Texts, Times, is_set, open_column, text_at, text_valid
 from kstore_core.codec.arrow.output cimport TimesOut, allocate_times, free_times, null_time, times_array
 from kstore_core.spark.join.lookup cimport VersionIndex
 from kstore_core.spark.join.version_runs cimport Key, Runs, Version, first_after, key_of, rounded_down
@@ -21,12 +13,12 @@ from kstore_core.spark.join.version_runs cimport Key, Runs, Version, first_after
 __all__ = ["overlaps"]
 
 
-# What comes out; without memory it is counted only.
+# The result. Before its columns are allocated, pieces are only counted.
 cdef struct Pieces:
     int64_t count
     TimesOut rows
     TimesOut versions
-    TimesOut since              # when these began
+    TimesOut since              # the begins of the versions
     TimesOut begins
     TimesOut ends
 
@@ -35,33 +27,18 @@ def overlaps(
     VersionIndex index not None, keys, begins, ends,
     *, bint gaps=False, int64_t start=0, int64_t limit=0,
 ):
-    """The versions that are valid at some time of each row's span, and when they are.
+    """Find the versions that are valid at some time of each row's span, and the common spans.
 
-    A span, like a version, contains its begin and not its end.
+    A span, like a version, contains its begin and not its end; times are int64, ms. A null end is
+    an open end. A row with a null begin has no span, a null key no versions. The horizons of the
+    index have no effect.
 
-    Parameters
-    ----------
-    index : VersionIndex
-        Its horizons are of no account: every version counts.
-    keys : Arrow array of binary
-        What rows ask for; a null key has no versions.
-    begins, ends : Arrow array of int64 (ms)
-        The rows' spans. A null end leaves one open; without a begin there is none.
-    gaps : bool, default False
-        Whether the parts of a span without a version come out too.
-    start : int, default 0
-        The row to begin with.
-    limit : int, default 0
-        Where so many pieces have come together, no further row is begun; 0 sets no limit.
+    `gaps` also returns the parts of a span without a version. The rows are read from `start` on,
+    until there are `limit` pieces; 0 is no limit.
 
-    Returns
-    -------
-    next : int
-        The row to go on with.
-    rows, versions, since, begins, ends : pyarrow.Int64Array
-        For each piece its row; the version's place among those that the index was made of, and when
-        it began, null for a gap; and the span that they have in common, its end null where it is
-        open. Rows ascend, and so do the pieces of one.
+    Returns the first row of the next call, and five columns of int64, sorted by row and time: the
+    row of each piece; the position of its version in the columns of the index, and the version's
+    begin, both null for a gap; the begin and end of the common span, the end null if open.
     """
     cdef Column key_column = open_column(keys, "keys")
     cdef Column begin_column = open_column(begins, "begins")
@@ -81,7 +58,7 @@ def overlaps(
             "a row has one of each"
         )
     if not 0 <= start <= texts.length:
-        raise ValueError(f"start={start}, of {texts.length} rows")
+        raise ValueError(f"start={start} is not from 0 to {texts.length}, the number of rows")
     memset(&pieces, 0, sizeof(Pieces))
     try:
         with nogil:

@@ -1,4 +1,4 @@
-"""The tasks of a temporal join: Arrow batches in, the same rows with versions out."""
+"""The tasks of a temporal join: they add versions to the rows of Arrow batches."""
 
 from __future__ import annotations
 
@@ -25,39 +25,25 @@ _OUT_ROWS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class JoinTask:
-    """A temporal join as its tasks get it; ``mapInArrow`` runs :meth:`join`.
-
-    Attributes
-    ----------
-    key, timestamp : int
-        Places of the columns.
-    names : tuple of str
-        Of the columns of the result.
-    inner : bool
-        Drop rows without a match.
-    refuse_expired : bool
-        Raise on a row from before the history of its shard.
-    check_shards : bool
-        Check that rows which a column of theirs routed belong to their shards.
-    """
+    """A temporal join as its tasks receive it; ``mapInArrow`` runs :meth:`join`."""
 
     source: Source
-    key: int
+    key: int  # the position of the column
     timestamp: int
-    names: tuple[str, ...]
-    inner: bool
+    names: tuple[str, ...]  # of the columns of the result
+    inner: bool  # drop rows without a match
     tolerance_ms: int | None
-    refuse_expired: bool
-    check_shards: bool
+    refuse_expired: bool  # raise on a row before the history of its shard
+    check_shards: bool  # check that rows routed by a column belong to their shards
 
     def join(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Joined batches, of rows of all shards or of the one that they were routed to."""
+        """Joined batches, of rows of all shards or of the shard that they were routed to."""
         check = self._check_shard if self.check_shards else None
         for some, versions in with_versions(self.source, batches, self._keys_and_times, check):
             yield self.joined(versions, some)
 
     def joined(self, versions: InMemoryVersions, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch, and beside each row the version that it matches."""
+        """Add to each row of a batch the version that it matches."""
         import pyarrow as pa
 
         from kstore_core.spark.columns.arrow import timestamps
@@ -104,9 +90,9 @@ class JoinTask:
         if len(wrong):
             key = keys[int(wrong[0])].as_py()
             raise SpecError(
-                f"the key {key!r} came in partition {shard} and belongs to shard "
-                f"{where[wrong[0]]} of {len(self.source.shards)}: the rows were not partitioned as "
-                "Kafka's producers do, or into another number. Leave out partition_by"
+                f"the key {key!r} has the partition {shard} and belongs to shard "
+                f"{where[wrong[0]]} of {len(self.source.shards)}: the rows were not partitioned by "
+                "Kafka's murmur2, or into another number of partitions. Leave out partition_by"
             )
 
     def _check_expired(
@@ -118,9 +104,10 @@ class JoinTask:
         if len(lost):
             at = lost[0].as_py()
             raise RetentionExceededError(
-                f"a row of the key {keys[at].as_py()!r} asks for {times[at]} ms, which lies before "
-                f"the history of the store {self.source.reader.spec.name!r} in "
-                f"{self.source.reader.root}. Keep a longer history, or pass on_expired='null'"
+                f"a row of the key {keys[at].as_py()!r} has the time {times[at]} ms, which is "
+                f"before the history of the store {self.source.reader.spec.name!r} in "
+                f"{self.source.reader.root}. Set a longer history retention, or pass "
+                "on_expired='null'"
             )
 
 
@@ -130,14 +117,10 @@ def with_versions(
     keys_and_times: KeysAndTimes,
     check: Callable[[pa.RecordBatch, int], None] | None = None,
 ) -> Iterator[tuple[pa.RecordBatch, InMemoryVersions]]:
-    """The rows of a task in pieces, each with the versions of its keys.
+    """Split the rows of a task, and return each piece with the versions of its keys.
 
-    Parameters
-    ----------
-    batches : iterator of RecordBatch
-        Rows of all shards, or those that were routed to one shard.
-    check : callable, optional
-        Called with rows that were routed to a shard, and its number.
+    The rows are of all shards, or were routed to one shard. ``check`` is called with rows that were
+    routed to a shard, and its number.
     """
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
@@ -153,7 +136,7 @@ def with_versions(
 def _in_memory(
     lookup: InMemoryVersions | ShardLookup, batch: pa.RecordBatch, keys_and_times: KeysAndTimes
 ) -> Iterator[tuple[pa.RecordBatch, InMemoryVersions]]:
-    """Parts of a batch with their versions, halved until those fit into memory."""
+    """Split a batch into parts whose versions fit into memory."""
     versions = lookup.for_rows(batch, keys_and_times)
     if versions is None:
         half = batch.num_rows // 2
@@ -165,18 +148,18 @@ def _in_memory(
 
 
 def _shard_of(batch: pa.RecordBatch, shards: int) -> int:
-    """The shard that the rows of a task were routed to."""
+    """The shard to which the rows of a task were routed."""
     shard = split_shard(batch)[1][0].as_py()
     if shard is None or not 0 <= shard < shards:
         raise SpecError(
-            f"a row came in partition {shard}, and the store has the shards 0 to {shards - 1}: it "
+            f"a row has the partition {shard}, and the store has the shards 0 to {shards - 1}: it "
             "was written with another number of partitions. Leave out partition_by"
         )
     return int(shard)
 
 
 def groups(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches concatenated until they have ``rows`` rows, or 64 MiB."""
+    """Concatenate batches until they have ``rows`` rows, or 64 MiB."""
     import pyarrow as pa
 
     group: list[pa.RecordBatch] = []

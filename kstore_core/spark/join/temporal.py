@@ -1,4 +1,4 @@
-"""temporal_join: to each row of a DataFrame the version of its key that was valid at its time."""
+"""temporal_join: adds to each row the version of its key that was valid at its time."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from kstore_core.spark.join.plan import (
     OnExpired,
     PartitionBy,
     check_size,
-    renamed,
     resolvable,
     route_rows,
     source_at,
-    versions_schema,
 )
 from kstore_core.spark.join.tasks import JoinTask
 from kstore_core.spark.root.root import Root
-from kstore_core.spark.shards.frames import check_columns, spark_type
+from kstore_core.spark.shards.frames import check_columns, headers_type, renamed, spark_type
 from kstore_core.spec import StoreSpec
 
 if TYPE_CHECKING:
@@ -56,52 +54,52 @@ def temporal_join(
 ) -> DataFrame:
     """Join each row with the version of its key that was valid at its time.
 
-    A version is valid from its own time, inclusive, until the next version's or a tombstone's,
-    exclusive. Rows may come in any order, in a batch or a stream. A row matches one version or
-    none: none before the first version, after a tombstone, or with a null key or time. A row from
-    before its shard's history matches the latest version if that one had begun.
+    A version is valid from its time, inclusive, until the time of the next version or tombstone,
+    exclusive. Rows may have any order, in a batch or a stream. A row matches one version at most.
+    It matches none before the first version, after a tombstone, or with a null key or time. A row
+    before its shard's history matches the latest version if that version had begun.
 
-    Python workers cache versions between tasks: all versions of a small store, else those of one
-    shard, to which rows are routed by murmur2. The keys of a shard whose versions exceed
-    ``cache_bytes`` are looked up in the shard itself, many at once.
+    Python workers cache versions between tasks: all versions of a small store, else the versions
+    of one shard, to which murmur2 routes the rows. If the versions of a shard exceed
+    ``cache_bytes``, keys are looked up in the shard, many in one lookup.
 
     Parameters
     ----------
     df : DataFrame
         A batch or a stream.
     root : path
-        Of a partitioned versioned store.
+        The root of a partitioned versioned store.
     key, timestamp : str
-        Columns of ``df``: the key, binary or of the type that the store's key serde names; and the
-        time, a timestamp or long milliseconds.
+        Columns of ``df``: the key, binary or of the type of the store's key serde; and the time, a
+        timestamp or long milliseconds.
     how : {"left", "inner"}
-        Keep rows without a match, with nulls, or drop them.
+        Return rows without a match, with nulls, or drop them.
     tolerance_ms : int, optional
         Greatest age of a matching version at the row's time, inclusive.
     on_expired : {"null", "error"}
-        For a row from before the history of its shard that the latest version does not match
-        either: no match, or a failed job.
+        For a row before the history of its shard, if the latest version does not match either: no
+        match, or a failed job.
     headers : bool
-        Add the version's headers, if the store keeps them.
+        Add the version's headers, if the store has them.
     prefix : str
         Prefix of the added columns' names.
     partition_by : {"key", "partition"}
         Route rows to shards by murmur2 of the key, or by their column ``partition`` from Kafka. The
         latter saves hashing in Python; a row whose key belongs to another shard fails the job.
     version : int, optional
-        Of the store; by default the newest. A stream keeps to the version that was the newest when
-        it was started.
+        The version of the store; by default the newest. A stream reads the version that was newest
+        at its start.
     follow : bool
-        Streams: each task looks for a newer version first. Tasks of one micro-batch may then see
-        two versions, and a retried micro-batch a newer one.
+        Streams: each task looks for a newer version first. Tasks of one micro-batch may then read
+        different versions, and a retried micro-batch a newer version.
     spec : StoreSpec, optional
         The store's description; needed if its serdes are not built in.
     broadcast_bytes : int
-        Greatest size of the files of a small store; 0 for none.
+        The greatest size of the files of a small store, bytes; 0 routes rows for every store.
     cache_bytes : int
-        Budget of one Python worker's cache.
+        The limit of one Python worker's cache, bytes.
     storage_options : mapping, optional
-        For the file system of ``root``.
+        Options of the object store of ``root``.
 
     Returns
     -------
@@ -112,20 +110,20 @@ def temporal_join(
     Raises
     ------
     StateError
-        No manifest, or no such version.
+        There is no manifest, or no such version.
     SpecError
-        A column is missing, duplicate, of another type or of one that Spark does not pass to
-        Python; the key is the timestamp, too; or an argument is not one of its choices.
+        A column is missing, duplicate, of another type or of a type that Spark does not pass to
+        Python; key and timestamp are one column; or an argument is not one of its choices.
     TypeError
         ``tolerance_ms``, ``version`` or a number of bytes is not an int.
     ValueError
-        A negative number, or ``follow`` with ``version``.
+        A number is negative, or ``follow`` is passed with ``version``.
     UnsupportedError
-        The store keeps no history, or ``follow`` for a batch.
+        The store has no history, or ``follow`` is passed for a batch.
     """
     from pyspark.errors import PySparkNotImplementedError
 
-    home = Root.at(root, storage_options)
+    at = Root.at(root, storage_options)
     check_choice("how", how, get_args(How))
     check_choice("on_expired", on_expired, get_args(OnExpired))
     check_choice("partition_by", partition_by, get_args(PartitionBy))
@@ -133,7 +131,7 @@ def temporal_join(
         check_size("tolerance_ms", tolerance_ms, "milliseconds, or None for no limit")
     _check_follow(df, version, follow=follow)
     source = source_at(
-        home,
+        at,
         spec,
         version,
         headers=headers,
@@ -161,8 +159,8 @@ def temporal_join(
     except PySparkNotImplementedError as error:
         months = [f.name for f in schema.fields if "interval" in f.dataType.simpleString()]
         raise SpecError(
-            "Spark does not hand every column to Python, such as intervals of months "
-            f"({', '.join(months) or 'there is none'}): cast it to a string, or leave it out"
+            "Spark cannot pass every type of column to Python, such as intervals of months "
+            f"({', '.join(months) or 'none here'}): cast the column to a string, or leave it out"
         ) from error
     return joined if own else joined.toDF(*schema.names)
 
@@ -172,29 +170,30 @@ def _check_follow(df: DataFrame, version: int | None, *, follow: bool) -> None:
         raise ValueError(f"version={version} and follow=True contradict each other; pass one")
     if follow and not df.isStreaming:
         raise UnsupportedError(
-            "follow=True is for a stream, and this DataFrame is a batch: it keeps to the version "
-            "that is the newest now. Leave out follow"
+            "follow=True is for a stream, and this DataFrame is a batch, which reads one version. "
+            "Leave out follow"
         )
 
 
 def _schema(
     df: DataFrame, source: Source, key: str, timestamp: str, prefix: str, partition_by: PartitionBy
 ) -> StructType:
-    """The schema of the result, after a look at the columns."""
+    """Check the columns, and return the schema of the result."""
     from pyspark.sql.types import LongType, StructType, TimestampType
 
     if key == timestamp:
-        raise SpecError(
-            f"key and timestamp are both the column {key!r}; the key of a row and its time are "
-            "two columns"
-        )
+        raise SpecError(f"key and timestamp are both the column {key!r}; pass two columns")
     key_type = spark_type(source.reader.spec.key.arrow_type).simpleString()
     allowed = {key: ("binary", key_type), timestamp: ("timestamp", "bigint")}
     if partition_by == "partition":
         allowed[_PARTITION] = ("int", "bigint")
     check_columns(df, allowed)
     as_millis = df.schema[timestamp].dataType.simpleString() == "bigint"
-    added = versions_schema(source, LongType() if as_millis else TimestampType(), prefix)
+    time = LongType() if as_millis else TimestampType()
+    added = StructType().add(f"{prefix}value", spark_type(source.reader.spec.value.arrow_type))
+    added.add(f"{prefix}timestamp", time).add(f"{prefix}valid_to", time)
+    if source.headers:
+        added.add(f"{prefix}headers", headers_type())
     taken = {name.lower() for name in df.columns}
     clash = [name for name in added.names if name.lower() in taken]
     if clash:

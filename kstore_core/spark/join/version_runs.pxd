@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Versions in runs, one a key, oldest first, behind a hash table of the keys."""
+"""A hash table of keys, each with a run of its versions, oldest first."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
@@ -8,17 +8,17 @@ from kstore_core.codec.arrow.input cimport Texts, Times
 
 # 32 bytes: a probe that hits touches one of these.
 cdef struct Key:
-    int64_t at                  # where its bytes are
-    int64_t first               # its first version; the next key's first is where they end
-    int64_t horizon             # the oldest time that its shard answers for, ms
+    int64_t at                  # the position of its bytes
+    int64_t first               # its first version; its run ends at the next key's first
+    int64_t horizon             # the start of its shard's history, ms
     uint32_t size               # of its bytes
     uint32_t hash
 
 
 cdef struct Version:
     int64_t begin               # valid from, ms, inclusive
-    int64_t end                 # until, exclusive; INT64_MAX: still
-    int64_t row                 # of the columns that the versions came in
+    int64_t end                 # until, exclusive; INT64_MAX: still valid
+    int64_t row                 # in the columns of the index
 
 
 cdef struct Runs:
@@ -29,7 +29,7 @@ cdef struct Runs:
     uint64_t *slots             # hash << 32 | number of the key + 1; 0 is free
     Key *keys                   # by number, and one more for the end
     Version *versions
-    int64_t *begins             # theirs again, close together: a bisection touches few lines
+    int64_t *begins             # copied together, so a bisection touches few cache lines
     uint8_t *bytes
 
 
@@ -53,7 +53,7 @@ cdef int64_t rounded_down(const Times *times, int64_t index) noexcept nogil
 
 
 cdef inline int64_t first_after(const Runs *runs, const Key *key, int64_t time) noexcept nogil:
-    """The first version of a key that begins after a time, or where its run ends."""
+    """The first version of a key that begins after a time, else the end of its run."""
     cdef int64_t low = key.first
     cdef int64_t high = (key + 1).first
     cdef int64_t middle

@@ -1,8 +1,8 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: cdivision=True
-"""How runs of versions are made, and how a key is found: open addressing, hashed by murmur2.
+"""Makes runs of versions, and finds a key in them: open addressing, hashed by murmur2.
 
-The hash says a key's shard too. Nothing here needs the GIL, and nothing raises.
+The hash also determines a key's shard. No function needs the GIL or raises.
 """
 
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
@@ -16,12 +16,12 @@ from kstore_core.codec.primitives.prefetching cimport prefetch, prefetch_all
 
 cdef enum:
     FEWEST_BITS = 6             # of a slot's number
-    FEWEST_KEYS = 64            # that there is room for
+    FEWEST_KEYS = 64            # allocated at first
     SHORT_RUN = 32              # versions whose begins are fetched together
 
 
 cdef inline uint64_t first_slot(const Runs *runs, uint32_t hash) noexcept nogil:
-    """Where to look first: keys of one shard agree modulo its number, so low bits say little."""
+    """The first slot to probe, from high bits: the low bits of keys of one shard are alike."""
     return (<uint64_t>hash * 0x9E3779B97F4A7C15U) >> runs.shift
 
 
@@ -38,7 +38,7 @@ cdef inline int64_t number_in(uint64_t slot) noexcept nogil:
 
 
 cdef int64_t rounded_down(const Times *times, int64_t index) noexcept nogil:
-    """A time in ms; what is finer is cut off, toward the past."""
+    """A time in ms, rounded toward the past."""
     cdef int64_t time = times.data[index]
     cdef int64_t whole
     if times.divide == 1:
@@ -71,10 +71,10 @@ cdef const Key *key_of_hash(
 
 
 cdef void fetch_ahead(const Runs *runs, const uint32_t *hashes, int count) noexcept nogil:
-    """Have what some keys are looked up in on its way before it is needed, for all of them at once.
+    """Prefetch the slots, keys and versions that some lookups will read.
 
-    Each step needs what the one before fetched. Where a key is not in its first slot, this fetches
-    another one's, which does no harm.
+    Each step reads the memory that the step before prefetched. If a key is not in its first slot,
+    the memory of another key is prefetched, which is harmless.
     """
     cdef int i
     cdef uint64_t slot
@@ -100,7 +100,7 @@ cdef Built build_runs(
     Runs *runs, const Texts *keys, const Times *begins, const Times *ends,
     const int64_t *horizons, int64_t shards,
 ) noexcept nogil:
-    """Fill `runs`, which is empty. Whatever comes back, `free_runs` frees what it holds."""
+    """Fill empty `runs`. After any result, `free_runs` frees the memory."""
     cdef uint32_t *numbers = <uint32_t *>malloc(<size_t>keys.length * sizeof(uint32_t) + 1)
     cdef int64_t *places = NULL
     cdef Built built = NO_MEMORY
@@ -109,7 +109,7 @@ cdef Built build_runs(
     if built == WHOLE:
         places = <int64_t *>calloc(<size_t>runs.n_keys + 1, sizeof(int64_t))
         built = NO_MEMORY
-        if places is not NULL and keep_keys(runs, keys, numbers, places, horizons, shards):
+        if places is not NULL and copy_keys(runs, keys, numbers, places, horizons, shards):
             built = place_versions(runs, begins, ends, numbers, places)
     free(places)
     free(numbers)
@@ -117,7 +117,7 @@ cdef Built build_runs(
 
 
 cdef Built number_keys(Runs *runs, const Texts *keys, uint32_t *numbers) noexcept nogil:
-    """Number the keys as they come. A key keeps the row where it came first in `first` for now."""
+    """Number the keys in the order of their first rows, which `first` records for now."""
     cdef int64_t row
     cdef Py_ssize_t size = 0
     cdef Py_ssize_t last_size = -1
@@ -135,7 +135,7 @@ cdef Built number_keys(Runs *runs, const Texts *keys, uint32_t *numbers) noexcep
             return NULL_VERSION
         data = text_at(keys, row, &size)
         if size == last_size and memcmp(data, last, size) == 0:
-            numbers[row] = numbers[row - 1]     # versions of a key tend to come together
+            numbers[row] = numbers[row - 1]     # versions of a key are usually adjacent
             continue
         last, last_size = data, size
         hash = murmur2_hash(data, size)
@@ -158,7 +158,7 @@ cdef Built number_keys(Runs *runs, const Texts *keys, uint32_t *numbers) noexcep
 cdef uint64_t slot_of(
     const Runs *runs, const Texts *keys, const uint8_t *data, Py_ssize_t size, uint32_t hash
 ) noexcept nogil:
-    """The slot of a key, or the free one where it belongs, while its bytes are in the column."""
+    """The slot of a key, or the free slot for it, while the keys' bytes are in the column."""
     cdef uint64_t mask = last_slot(runs)
     cdef uint64_t at = first_slot(runs, hash)
     cdef uint64_t slot
@@ -176,7 +176,7 @@ cdef uint64_t slot_of(
 
 
 cdef bint make_room(Runs *runs) noexcept nogil:
-    """Keep half of the slots free, and room for a key and the end; false without memory."""
+    """Grow so that half of the slots and two keys are free; return False without memory."""
     cdef int64_t count = runs.n_keys
     cdef void *grown
     cdef uint64_t mask, at
@@ -202,11 +202,11 @@ cdef bint make_room(Runs *runs) noexcept nogil:
     return True
 
 
-cdef bint keep_keys(
+cdef bint copy_keys(
     Runs *runs, const Texts *keys, const uint32_t *numbers, int64_t *places,
     const int64_t *horizons, int64_t shards,
 ) noexcept nogil:
-    """Copy the keys' bytes, and say in `places` and `first` where each run begins."""
+    """Copy the keys' bytes, and write the begin of each run to `places` and `first`."""
     cdef int64_t row, number
     cdef Py_ssize_t size = 0
     cdef const uint8_t *data
@@ -233,7 +233,7 @@ cdef bint keep_keys(
 cdef Built place_versions(
     Runs *runs, const Times *begins, const Times *ends, const uint32_t *numbers, int64_t *places
 ) noexcept nogil:
-    """Put each version into the run of its key, and sort the runs that are out of order."""
+    """Copy each version into the run of its key, and sort runs that are not sorted."""
     cdef int64_t row, number, at, first, last
     cdef Version *version
     runs.n_versions = begins.length

@@ -1,4 +1,4 @@
-"""The store that a join looks into: versions cached by the worker, or looked up in the shard."""
+"""The store of a join: versions cached by the worker, or looked up in the shard."""
 
 from __future__ import annotations
 
@@ -25,31 +25,15 @@ _MOST_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The store that a join looks into, as its tasks get it.
-
-    Attributes
-    ----------
-    shards : tuple of Shard
-        All of them, by number.
-    version : int
-        Of ``shards``.
-    headers : bool
-        Add headers to the result.
-    everywhere : bool
-        Every task reads all shards; else rows are routed to their shards.
-    cache_bytes : int
-        Budget of a worker's cache.
-    follow : bool
-        Look for a newer version at the start of each task.
-    """
+    """The store of a join, as its tasks receive it."""
 
     reader: ShardReader
-    shards: tuple[Shard, ...]
-    version: int
-    headers: bool
-    everywhere: bool
-    cache_bytes: int
-    follow: bool = False
+    shards: tuple[Shard, ...]  # all, by number
+    version: int  # of the shards
+    headers: bool  # add headers to the result
+    everywhere: bool  # every task reads all shards; else rows are routed to their shards
+    cache_bytes: int  # the limit of a worker's cache
+    follow: bool = False  # look for a newer version at the start of each task
 
     @contextmanager
     def open(self, shard: int | None) -> Iterator[InMemoryVersions | ShardLookup]:
@@ -88,27 +72,18 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class ShardLookup:
-    """Open shards that exceed the cache; the keys of many rows are looked up together.
+    """Open shards that exceed the cache; the keys of many rows are looked up together."""
 
-    Attributes
-    ----------
-    stores : tuple
-        The open store of each shard; None for an empty one.
-    """
-
-    stores: Sequence[Any]
+    stores: Sequence[Any]  # the open store of each shard; None for an empty shard
     spec: StoreSpec
 
     rows_at_once: ClassVar[int] = 100_000
-    """How many rows to gather before they are looked up."""
+    """The number of rows to gather before a lookup."""
 
     def for_rows(
         self, batch: pa.RecordBatch, keys_and_times: KeysAndTimes
     ) -> InMemoryVersions | None:
-        """The versions that rows may match; None where they need too much memory at once.
-
-        One row always gets its versions.
-        """
+        """The versions that rows may match; None if those of several rows need too much memory."""
         import numpy as np
         import pyarrow as pa
 
@@ -157,7 +132,8 @@ def _newest(source: Source) -> tuple[tuple[Shard, ...], ShardReader]:
     for name in ("name", "shape", "format", "key", "value", "partitions"):
         if there.get(name) != here.get(name):
             raise StateError(
-                f"{root} went from version {source.version} to {manifest.version}, whose {name} is "
-                f"{there.get(name)!r} instead of {here.get(name)!r}; start the query again"
+                f"{root} has the new version {manifest.version}, whose {name} is "
+                f"{there.get(name)!r}, not {here.get(name)!r} as in version {source.version}; "
+                "start the query again"
             )
     return manifest.shards, replace(source.reader, engine=manifest.engine)

@@ -38,7 +38,7 @@ class KafkaSource(DataSource):
         return "kstore-kafka"
 
     def schema(self) -> StructType:
-        """The eight columns; without ``includeHeaders`` seven."""
+        """The columns of Spark's own source; ``headers`` only with ``includeHeaders``."""
         from kstore_core.spark.kafka.reading import arrow_schema
         from kstore_core.spark.shards.frames import spark_schema
 
@@ -62,7 +62,7 @@ class KafkaSource(DataSource):
         if schema.simpleString() != self.schema().simpleString():
             raise SpecError(
                 f'format("kstore-kafka") has the columns {self.schema().simpleString()}, not '
-                f"{schema.simpleString()}; leave .schema() out, and select() what is needed"
+                f"{schema.simpleString()}; leave .schema() out, and select() columns instead"
             )
 
 
@@ -78,5 +78,5 @@ class _BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from kstore_core.spark.kafka.reading import read_range
 
-        if partition.value is not None:  # planned by Spark without ranges
+        if partition.value is not None:  # Spark makes an empty partition if there are no ranges
             yield from read_range(self._options, partition.value)

@@ -1,4 +1,4 @@
-"""Offsets of partitions: in options and checkpoints, as ranges, as shares of a limit."""
+"""Offsets of partitions: parsed from options and checkpoints, split, and limited."""
 
 from __future__ import annotations
 
@@ -53,39 +53,29 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """The start or end offsets of a read, from an option.
+    """The start or end offsets of a read, from an option."""
 
-    Attributes
-    ----------
-    option : str
-        Its name.
-    everywhere : int
-        `EARLIEST` or `LATEST`, used if `each` is empty.
-    each : dict
-        An offset, `EARLIEST` or `LATEST` for each partition.
-    """
-
-    option: str
-    everywhere: int = LATEST
-    each: Mapping[Place, int] = field(default_factory=dict)
+    option: str  # its name
+    everywhere: int = LATEST  # or EARLIEST; used if ``each`` is empty
+    each: Mapping[Place, int] = field(default_factory=dict)  # offsets, EARLIEST or LATEST
 
     def names(self, position: int) -> bool:
-        """Return True if some partition begins or ends at this position."""
+        """Return True if a partition begins or ends at this position."""
         return position in (self.each.values() if self.each else (self.everywhere,))
 
     def at(self, earliest: Offsets, latest: Offsets) -> Offsets:
-        """The offset of each partition that is read; other partitions are a SpecError."""
+        """The offset of each partition of the read; a SpecError if the option has others."""
         if self.each and self.each.keys() != latest.keys():
             faults = [
                 f"{what} {', '.join(f'{topic}-{number}' for topic, number in sorted(places))}"
                 for what, places in (
-                    ("it lacks", latest.keys() - self.each.keys()),
-                    ("nobody reads", self.each.keys() - latest.keys()),
+                    ("missing:", latest.keys() - self.each.keys()),
+                    ("not read:", self.each.keys() - latest.keys()),
                 )
                 if places
             ]
             raise SpecError(
-                f"{self.option} has to name each partition that is read: {'; '.join(faults)}"
+                f"{self.option} must name exactly the partitions of the read: {'; '.join(faults)}"
             )
         known = {EARLIEST: earliest, LATEST: latest}
         asked = self.each or dict.fromkeys(latest, self.everywhere)
@@ -97,9 +87,9 @@ def parse_positions(option: str, text: str) -> Positions:
     if text.strip().lower() in _NAMES:
         return Positions(option, _NAMES[text.strip().lower()])
     wrong = SpecError(
-        f'{option}={text!r:.200}: "earliest", "latest", or JSON with the offset of each partition, '
-        f'{{"topic": {{"0": 23, "1": {EARLIEST}}}}}, where {EARLIEST} is the earliest and {LATEST} '
-        "the latest"
+        f'{option}={text!r:.200} must be "earliest", "latest", or JSON with the offset of each '
+        f'partition, {{"topic": {{"0": 23, "1": {EARLIEST}}}}}, in which {EARLIEST} is the '
+        f"earliest and {LATEST} the latest"
     )
     try:
         each = placed(json.loads(text))
@@ -123,13 +113,14 @@ def parse_places(option: str, text: str) -> tuple[Place, ...]:
         wrong = True
     if wrong or len(set(places)) != len(places):
         raise SpecError(
-            f'{option}={text!r:.200}: JSON with the partitions of each topic, {{"topic": [0, 1]}}'
+            f"{option}={text!r:.200} must be JSON with the partitions of each topic, "
+            '{"topic": [0, 1]}'
         )
     return tuple(sorted(places))
 
 
 def placed(tree: object) -> Offsets:
-    """The offsets in a tree ``{"topic": {"0": 23}}``; anything else is a ValueError."""
+    """Read the offsets in a tree ``{"topic": {"0": 23}}``; a ValueError for another value."""
     found: Offsets = {}
     try:
         for topic, numbers in tree.items():  # type: ignore[attr-defined]
@@ -138,15 +129,15 @@ def placed(tree: object) -> Offsets:
                     raise ValueError(f"partition {number!r} at {offset!r}")
                 place = (topic, int(number))
                 if place in found or place[1] > _MOST:
-                    raise ValueError(f"partition {number!r} is there twice, or is none")
+                    raise ValueError(f"partition {number!r} is duplicate, or too great")
                 found[place] = offset
     except AttributeError as error:
-        raise ValueError(f"no tree of offsets: {tree!r}") from error
+        raise ValueError(f"not a tree of offsets: {tree!r}") from error
     return found
 
 
 def nested(offsets: Offsets) -> dict[str, dict[str, int]]:
-    """Offsets as a tree of topics and partitions, as in Spark's checkpoints."""
+    """Write offsets as a tree of topics and partitions, as in Spark's checkpoints."""
     tree: dict[str, dict[str, int]] = {}
     for (topic, number), offset in sorted(offsets.items()):
         tree.setdefault(topic, {})[str(number)] = offset
@@ -154,7 +145,7 @@ def nested(offsets: Offsets) -> dict[str, dict[str, int]]:
 
 
 def split(ranges: Sequence[OffsetRange], at_least: int | None) -> list[OffsetRange]:
-    """Split long ranges into about equal parts until there are at least that many."""
+    """Split long ranges into about equal parts, ``at_least`` in all."""
     total = sum(one.end - one.begin for one in ranges)
     if at_least is None or len(ranges) >= at_least or not total:
         return list(ranges)
@@ -171,8 +162,8 @@ def _parts(whole: OffsetRange, at_least: int, total: int) -> Iterable[OffsetRang
 def limited(start: Offsets, end: Offsets, limit: int) -> Offsets:
     """Share `limit` offsets among partitions, in proportion to their backlogs.
 
-    The rest of rounding down goes to the partitions that lost most, so the limit is used up and a
-    stream advances even with a limit of 1.
+    Shares are rounded down. The partitions that lost most by it get the remaining offsets, so the
+    limit is used up, and a stream advances even with a limit of 1.
     """
     waiting = {place: max(0, end[place] - start[place]) for place in end}
     total = sum(waiting.values())

@@ -21,37 +21,27 @@ from kstore_core.spark.kafka.offsets import (
 if TYPE_CHECKING:
     from kstore_core.changelog.kafka.client import Cluster
 
-__all__ = ["OPTIONS", "KafkaOptions", "Option", "Topics"]
+__all__ = ["OPTIONS", "KafkaOptions", "Topics"]
 
 _Value = TypeVar("_Value")
 
+OPTIONS = {
+    "kafka.bootstrap.servers": "",
+    "subscribe": "",
+    "subscribePattern": "",
+    "assign": "",
+    "startingOffsets": "earliest (batch), latest (stream)",
+    "endingOffsets": "latest",
+    "includeHeaders": "false",
+    "failOnDataLoss": "true",
+    "minPartitions": "one for each Kafka partition",
+    "maxOffsetsPerTrigger": "no limit",
+    "kafkaConsumer.pollTimeoutMs": "120000",
+    "kafka.isolation.level": "read_uncommitted",
+}
+"""The defaults of all options but librdkafka's, which begin with ``kafka.``."""
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """The name of an option, its default, and the reads that take it."""
-
-    name: str
-    default: str = ""
-    batch: bool = True
-    stream: bool = True
-
-
-OPTIONS = (
-    Option("kafka.bootstrap.servers"),
-    Option("subscribe"),
-    Option("subscribePattern"),
-    Option("assign"),
-    Option("startingOffsets", "earliest (batch), latest (stream)"),
-    Option("endingOffsets", "latest", stream=False),
-    Option("includeHeaders", "false"),
-    Option("failOnDataLoss", "true"),
-    Option("minPartitions", "one a partition of Kafka's"),
-    Option("maxOffsetsPerTrigger", "no limit", batch=False),
-    Option("kafkaConsumer.pollTimeoutMs", "120000"),
-    Option("kafka.isolation.level", "read_uncommitted"),
-)
-"""All options but those that begin with ``kafka.`` and go to librdkafka."""
-
+_KNOWN = {name.lower(): name for name in OPTIONS}
 _SETTING = "kafka."
 _OURS = frozenset(
     {
@@ -61,14 +51,13 @@ _OURS = frozenset(
         *("on_delivery", "delivery.report.only.error"),
     }
 )
-_ISOLATION = "kafka.isolation.level"
 _LEVELS = ("read_uncommitted", "read_committed")
 _LONGEST_WAIT_MS = 600_000
 
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The partitions to read: of topics by name, of topics that a pattern matches, or `places`."""
+    """The partitions to read: of topics by name, of topics by pattern, or `places`."""
 
     names: tuple[str, ...] = ()
     pattern: str | None = None
@@ -93,7 +82,7 @@ class KafkaOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> KafkaOptions:
-        """Parse options; an unknown, missing or wrong one is a SpecError. Case does not matter."""
+        """Parse options, in any case; a SpecError for an unknown, missing or wrong one."""
         given = _Given(options)
         return cls(
             servers=given.needed("kafka.bootstrap.servers"),
@@ -105,38 +94,38 @@ class KafkaOptions:
             min_partitions=given.read("minPartitions", _count, None),
             max_offsets=given.read("maxOffsetsPerTrigger", _count, None),
             timeout_s=given.read("kafkaConsumer.pollTimeoutMs", _wait_ms, 120_000) / 1000,
-            isolation=given.read(_ISOLATION, _level, "read_uncommitted"),
+            isolation=given.read("kafka.isolation.level", _level, "read_uncommitted"),
             settings=given.settings(),
         )
 
     def check_batch(self) -> None:
         """Refuse options of streams."""
         if self.max_offsets is not None:
-            raise SpecError("maxOffsetsPerTrigger is of a stream; a batch has endingOffsets")
+            raise SpecError("maxOffsetsPerTrigger is for a stream; a batch takes endingOffsets")
         if self.starting is not None and self.starting.names(LATEST):
             raise SpecError(
-                "a batch that began at the latest offsets would be empty: startingOffsets has to "
-                "be earliest, or JSON with offsets from 0 on"
+                "a batch that began at the latest offsets would be empty: startingOffsets must be "
+                "earliest, or JSON with offsets from 0 on"
             )
         if self.ending is not None and self.ending.names(EARLIEST):
             raise SpecError(
-                "a batch that ended at the earliest offsets would be empty: endingOffsets has to "
-                "be latest, or JSON with offsets from 0 on"
+                "a batch that ended at the earliest offsets would be empty: endingOffsets must be "
+                "latest, or JSON with offsets from 0 on"
             )
 
     def check_stream(self) -> None:
         """Refuse options of batches."""
         if self.ending is not None:
             raise SpecError(
-                "endingOffsets is of a batch; a stream ends where its trigger says: "
-                ".trigger(availableNow=True) reads what is there and stops"
+                "endingOffsets is for a batch; the trigger of a stream sets its end: "
+                ".trigger(availableNow=True) reads the present records and stops"
             )
 
     def cluster(self) -> Cluster:
         """The brokers, not connected yet; needs confluent-kafka."""
         from kstore_core.changelog.kafka.client import Cluster
 
-        # By default the library waits half a minute before it says that a topic is gone.
+        # By default the library waits half a minute before it reports that a topic is missing.
         settings = {"topic.metadata.propagation.max.ms": "2000", **self.settings}
         return Cluster(self.servers, settings, self.timeout_s)
 
@@ -146,20 +135,19 @@ class _Given:
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = {name.lower(): (name, value) for name, value in options.items()}
-        known = {option.name.lower(): option.name for option in OPTIONS}
         for low, (name, _) in self._options.items():
-            if low in known or low.startswith(_SETTING):
+            if low in _KNOWN or low.startswith(_SETTING):
                 continue
             if low in ("path", "paths"):
                 raise SpecError(
                     'format("kstore-kafka") reads topics, not paths: leave the argument of load() '
                     "out, and set the option subscribe, subscribePattern or assign"
                 )
-            near = get_close_matches(low, known, 1)
-            hint = f"; did you mean {known[near[0]]}?" if near else "."
+            near = get_close_matches(low, _KNOWN, 1)
+            hint = f"; did you mean {_KNOWN[near[0]]}?" if near else "."
             raise SpecError(
                 f'format("kstore-kafka") has no option {name!r}{hint} It has '
-                f"{', '.join(known.values())}, and kafka.* for settings of librdkafka"
+                f"{', '.join(OPTIONS)}, and kafka.* for settings of librdkafka"
             )
 
     def read(self, name: str, parse: Callable[[str, str], _Value], default: _Value) -> _Value:
@@ -177,17 +165,16 @@ class _Given:
         return value
 
     def settings(self) -> dict[str, str]:
-        known = {option.name.lower() for option in OPTIONS}
         found = {
             low.removeprefix(_SETTING): value
             for low, (_, value) in self._options.items()
-            if low.startswith(_SETTING) and low not in known
+            if low.startswith(_SETTING) and low not in _KNOWN
         }
         taken = sorted(_OURS & found.keys())
         if taken:
             raise SpecError(
                 f"the source sets {', '.join(_SETTING + name for name in taken)} itself; leave it "
-                "out. Where reading begins, startingOffsets says"
+                "out. The option startingOffsets sets the first offset"
             )
         return found
 
@@ -196,8 +183,8 @@ def _topics(given: _Given) -> Topics:
     ways = [name for name in ("subscribe", "subscribePattern", "assign") if given.has(name)]
     if len(ways) != 1:
         raise SpecError(
-            "which topics? One of the options subscribe, subscribePattern and assign is needed, "
-            f"and {' and '.join(ways) if ways else 'none'} is given"
+            "exactly one of the options subscribe, subscribePattern and assign must name the "
+            f"topics, and {' and '.join(ways) if ways else 'none'} is given"
         )
     return given.read(
         ways[0],
@@ -209,7 +196,7 @@ def _topics(given: _Given) -> Topics:
 def _subscribed(option: str, text: str) -> Topics:
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names:
-        raise SpecError(f"{option}={text!r}: the names of topics, with commas between")
+        raise SpecError(f"{option}={text!r} must be the names of topics, separated by commas")
     return Topics(names=names)
 
 
@@ -217,9 +204,7 @@ def _pattern(option: str, text: str) -> Topics:
     try:
         re.compile(text)
     except re.error as error:
-        raise SpecError(
-            f"{option}={text!r} is no regular expression of Python's: {error}"
-        ) from error
+        raise SpecError(f"{option}={text!r} is not a Python regular expression: {error}") from error
     return Topics(pattern=text)
 
 
@@ -229,24 +214,24 @@ def _assigned(option: str, text: str) -> Topics:
 
 def _flag(option: str, text: str) -> bool:
     if text.strip().lower() not in ("true", "false"):
-        raise SpecError(f"{option}={text!r}: true or false")
+        raise SpecError(f"{option}={text!r} must be true or false")
     return text.strip().lower() == "true"
 
 
 def _count(option: str, text: str) -> int:
     if not text.strip().isdecimal() or len(text) > 18 or not int(text):
-        raise SpecError(f"{option}={text!r:.200}: a number above 0, of at most 18 digits")
+        raise SpecError(f"{option}={text!r:.200} must be a number above 0, of at most 18 digits")
     return int(text)
 
 
 def _wait_ms(option: str, text: str) -> int:
     wait = _count(option, text)
     if wait > _LONGEST_WAIT_MS:
-        raise SpecError(f"{option}={text!r}: at most {_LONGEST_WAIT_MS} ms")
+        raise SpecError(f"{option}={text!r} must be at most {_LONGEST_WAIT_MS} ms")
     return wait
 
 
 def _level(option: str, text: str) -> str:
     if text.strip().lower() not in _LEVELS:
-        raise SpecError(f"{option}={text!r}: {' or '.join(_LEVELS)}")
+        raise SpecError(f"{option}={text!r} must be {' or '.join(_LEVELS)}")
     return text.strip().lower()

@@ -27,18 +27,18 @@ __all__ = ["BATCH_ROWS", "arrow_schema", "read_range"]
 _log = logging.getLogger("kstore_core.spark.kafka")
 
 _AT_ONCE = 1000
-"""Messages taken from the library's queue at a time; more do not fit the CPU's cache."""
+"""Messages of one call to the library's queue; more do not fit the CPU's cache."""
 
 BATCH_ROWS = 10_000
 _BATCH_BYTES = 16 * 1024 * 1024
-"""A batch ends when it exceeds one of them."""
+"""A batch ends when it reaches one of the two limits."""
 
 _EXPIRED = frozenset({"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"})
 _GONE = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
 
 
 def arrow_schema(*, headers: bool) -> pa.Schema:
-    """The columns of a batch: those of Spark's own source, in its order."""
+    """The columns of a batch: the columns of Spark's own source, in its order."""
     columns = [
         ("key", pa.binary()),
         ("value", pa.binary()),
@@ -52,18 +52,11 @@ def arrow_schema(*, headers: bool) -> pa.Schema:
 
 
 def read_range(options: KafkaOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
-    """The records of a range; compaction and transactions leave gaps between their offsets.
+    """Read the records of a range; compaction and transactions leave gaps between their offsets.
 
-    Raises
-    ------
-    InconsistentStateError
-        An offset of the range has expired and ``failOnDataLoss`` is true.
-    CorruptionError
-        Bytes do not fit their checksum.
-    FormatError
-        A record's time does not fit into a Spark timestamp.
-    EngineError
-        The brokers do not answer in time, or refuse.
+    An InconsistentStateError if an offset has expired and ``failOnDataLoss`` is true; a
+    CorruptionError if a checksum is wrong; a FormatError if a record's time does not fit into a
+    Spark timestamp; an EngineError if the brokers do not answer in time, or refuse.
     """
     cluster = options.cluster()
     consumer = cluster.consumer(isolation=options.isolation)
@@ -84,7 +77,7 @@ def read_range(options: KafkaOptions, wanted: OffsetRange) -> Iterator[pa.Record
 
 
 class _Reading:
-    """Iterates over the messages of a range, some at a time."""
+    """Iterates over lists of the messages of a range."""
 
     def __init__(
         self, cluster: Cluster, consumer: Consumer, options: KafkaOptions, wanted: OffsetRange
@@ -94,7 +87,7 @@ class _Reading:
         self._options = options
         self._wanted = wanted
         self._position = wanted.begin
-        self._doing = f"{wanted} cannot be read"
+        self._failure = f"{wanted} cannot be read"
 
     def __iter__(self) -> Iterator[list[Any]]:
         cluster, consumer, end = self._cluster, self._consumer, self._wanted.end
@@ -102,16 +95,16 @@ class _Reading:
         self._go_to(self._wanted.begin)
         position, moved_at = self._position, time.monotonic()
         while self._position < end:
-            # Without waiting it gives no more than its queue holds, which is limited in bytes.
+            # Without a wait the call returns at most the queue, which is limited in bytes.
             messages = consumer.consume(_AT_ONCE, 0) or consumer.consume(1, 0.1)
-            found = self._taken(messages)
+            found = self._records(messages)
             if found:
                 yield found
             self._check_deleted()
             if self._position > position or found:
                 position, moved_at = self._position, time.monotonic()
             elif cluster.is_refused or time.monotonic() > moved_at + cluster.timeout_s:
-                raise cluster.error(None, self._doing)
+                raise cluster.error(None, self._failure)
 
     def _go_to(self, offset: int) -> None:
         place = self._cluster.library.TopicPartition(
@@ -120,8 +113,8 @@ class _Reading:
         self._position = offset
         self._consumer.assign([place])
 
-    def _taken(self, messages: list[Any]) -> list[Any]:
-        """The records of the range among messages; advances the position."""
+    def _records(self, messages: list[Any]) -> list[Any]:
+        """Return the records of the range among messages, and advance the position."""
         if not messages:
             return messages
         errors = [message.error() for message in messages]
@@ -145,39 +138,41 @@ class _Reading:
         elif self._cluster.passes(error):
             self._cluster.trouble = error
         else:
-            raise self._cluster.error(error, self._doing)
+            raise self._cluster.error(error, self._failure)
 
     def _skip_expired(self) -> None:
         place = self._cluster.library.TopicPartition(self._wanted.topic, self._wanted.partition)
         begin, _ = self._cluster.ask(
             self._consumer,
             lambda timeout: self._consumer.get_watermark_offsets(place, timeout=timeout),
-            self._doing,
+            self._failure,
         )
-        if begin <= self._position:  # it ends before: the topic is another one of the same name
-            self._lose("the partition ends before", self._wanted.end)
+        if begin <= self._position:  # it ends before: a recreated topic
+            self._lose("the partition ends before the position", self._wanted.end)
         else:
             self._lose(f"the partition begins at {begin}", min(begin, self._wanted.end))
 
     def _check_deleted(self) -> None:
-        """Notice a deleted topic, of which the library reports errors only."""
+        """Check whether the last errors of the library mean a deleted topic."""
         trouble = self._cluster.trouble
         if trouble is None or trouble.name() not in _GONE:
             return
         self._cluster.trouble = None
         count = partitions_of(self._cluster, self._consumer, self._wanted.topic)
         if count is None or count <= self._wanted.partition:
-            self._lose("the topic is gone", self._wanted.end)
+            self._lose("the topic is missing", self._wanted.end)
 
     def _lose(self, why: str, offset: int) -> None:
-        """Continue at `offset`, or refuse to."""
-        lost = f"{self._wanted}, at {self._cluster.servers}: {why}, and {self._position} is next"
+        """Continue at `offset`, or refuse to continue."""
+        lost = (
+            f"{self._wanted}, at {self._cluster.servers}: {why}, and the next is {self._position}"
+        )
         if self._options.fail_on_data_loss:
             raise InconsistentStateError(
-                f"{lost}. Records have expired or were deleted; failOnDataLoss=false reads what is "
-                "left"
+                f"{lost}. Records have expired or were deleted; failOnDataLoss=false reads the "
+                "remaining records"
             )
-        _log.warning("%s; going on at %d", lost, offset)
+        _log.warning("%s; continuing at %d", lost, offset)
         self._go_to(offset)
 
 
@@ -212,12 +207,12 @@ def _timestamps(times: pa.Array, wanted: OffsetRange) -> pa.Array:
     except pa.ArrowInvalid as error:
         raise FormatError(
             f"{wanted}: a record's time does not fit into a Spark timestamp, which is microseconds "
-            "in 64 bits; Kafka takes any number of milliseconds"
+            "in 64 bits; leave its offset out with startingOffsets and endingOffsets"
         ) from error
 
 
 def _headers(lists: list[list[tuple[str, bytes | None]] | None]) -> pa.Array:
-    """A list for each record; null for none."""
+    """A list for each record; null if it has no headers."""
     pairs = list(chain.from_iterable(filter(None, lists)))
     header = pa.StructArray.from_arrays(
         [

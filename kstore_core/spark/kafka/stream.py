@@ -1,4 +1,4 @@
-"""``format("kstore-kafka")`` as a stream: Spark keeps the offsets, in its checkpoint."""
+"""``format("kstore-kafka")`` as a stream; Spark stores the offsets in its checkpoint."""
 
 from __future__ import annotations
 
@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from kstore_core.errors import SpecError
-from kstore_core.spark.kafka.offsets import (
-    Offsets,
-    Place,
-    Positions,
-    limited,
-    nested,
-    placed,
-)
+from kstore_core.spark.kafka.offsets import Offsets, Place, Positions, limited, nested, placed
 from kstore_core.spark.kafka.options import KafkaOptions
 from kstore_core.spark.kafka.planning import ranges_between, report_loss
 from kstore_core.spark.kafka.topics import Brokers
@@ -32,7 +25,7 @@ try:
     )
 
     LIMITS = True
-except ImportError:  # PySpark 4.1 asks for the latest offsets without a start and a limit
+except ImportError:  # PySpark 4.1 has no limits
     LIMITS = False
     SupportsTriggerAvailableNow = object  # type: ignore[assignment,misc]
 
@@ -42,7 +35,7 @@ __all__ = ["KafkaStream"]
 class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans the batches of one query on the driver, and reads their ranges on the workers.
 
-    Offsets are trees as in the checkpoints of Spark's own source: ``{"topic": {"0": 23}}``.
+    Offsets are trees, as in the checkpoints of Spark's own source: ``{"topic": {"0": 23}}``.
     """
 
     def __init__(self, options: KafkaOptions) -> None:
@@ -79,16 +72,16 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return nested(end)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's
-        """The limit of a trigger without its own."""
+        """The limit of a trigger that sets no limit."""
         most = self._options.max_offsets
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's
-        """The end of the topics when the last batch was planned, for the query's progress."""
+        """The end of the topics at the plan of the last batch, for the query's progress."""
         return None if self._seen is None else nested(self._seen)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's
-        """Remember the end of the topics: later records are not read."""
+        """Store the end of the topics: later records are not read."""
         brokers = self._connected()
         self._target = brokers.latest(brokers.places(may_be_gone=None))
 
@@ -133,14 +126,14 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [place for place in wanted if place not in gone]
 
     def _gone(self, known: Offsets, there: list[Place]) -> Offsets:
-        """The deleted partitions; refused, or logged once, as ``failOnDataLoss`` says."""
+        """The deleted partitions: an error, or logged once, by ``failOnDataLoss``."""
         gone = {place: known[place] for place in known.keys() - set(there)}
         for place in sorted(gone.keys() - self._reported):
-            report_loss(self._options, place, "is there no more, or is no longer chosen")
+            report_loss(self._options, place, "was deleted, or is no longer chosen")
         self._reported |= gone.keys()
         return gone
 
 
 def _begins(start: Offsets, end: Offsets) -> Offsets:
-    """The start of each partition; 0 for one that is new since the last batch."""
+    """The start of each partition; 0 for a partition that is new since the last batch."""
     return {place: start.get(place, 0) for place in end}

@@ -1,11 +1,10 @@
-"""The partitions that are read, and their first and last offsets, from the brokers."""
+"""The partitions of a read, and their first and last offsets, from the brokers."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from kstore_core.changelog.kafka.topics import partitions_of, topics
 from kstore_core.errors import StateError
@@ -19,20 +18,15 @@ _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_gro
 
 
 class Brokers:
-    """A connection of the driver, while it plans.
+    """A connection of the driver for planning.
 
-    Raises
-    ------
-    EngineUnavailableError
-        confluent-kafka is not installed.
-    SpecError
-        librdkafka refuses a setting.
+    An EngineUnavailableError without confluent-kafka; a SpecError if librdkafka refuses a setting.
     """
 
     def __init__(self, options: KafkaOptions) -> None:
         self._options = options
         self._cluster = options.cluster()
-        # Asking as a consumer creates no topic, whatever the brokers allow.
+        # A request of a consumer never creates a topic.
         self._consumer = self._cluster.consumer(isolation=options.isolation)
         try:
             self._admin = self._cluster.admin()
@@ -40,36 +34,16 @@ class Brokers:
             self._cluster.close(self._consumer)
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def close(self) -> None:
         """Close the connection; a second call does nothing."""
         self._cluster.close(self._consumer)
         self._cluster.close(self._admin)
 
     def places(self, *, may_be_gone: Collection[str] | None = ()) -> list[Place]:
-        """The partitions that are read, as they are now.
+        """The partitions of the read, as of now.
 
-        Parameters
-        ----------
-        may_be_gone : collection of str or None
-            Topics that may be missing; None for any.
-
-        Raises
-        ------
-        StateError
-            No such topic or partition.
-        EngineError
-            The brokers cannot be reached, or refuse.
+        ``may_be_gone`` are topics that may be missing, None for any; a StateError for another
+        missing topic or partition. An EngineError if the brokers do not answer, or refuse.
         """
         wanted = self._options.topics
         if wanted.pattern is not None:
@@ -83,8 +57,8 @@ class Brokers:
         for topic, number in wanted.places:
             if number >= counts[topic] > 0:
                 raise StateError(
-                    f"no partition {number} of {topic} at {self._options.servers}, which has "
-                    f"{counts[topic]}; correct the option assign"
+                    f"the topic {topic} at {self._options.servers} has no partition {number}; it "
+                    f"has {counts[topic]} partitions. Correct the option assign"
                 )
         return [place for place in wanted.places if counts[place[0]]]
 
@@ -100,7 +74,7 @@ class Brokers:
         count = partitions_of(self._cluster, self._consumer, topic)
         if count is None and may_be_gone is not None and topic not in may_be_gone:
             raise StateError(
-                f"no topic {topic} at {self._options.servers}; create it, or correct the name"
+                f"{self._options.servers} has no topic {topic}; create it, or correct the name"
             )
         return count or 0
 
@@ -117,11 +91,11 @@ class Brokers:
         limit = self._options.timeout_s
 
         def question(_: float) -> dict[Any, Any]:
-            told = self._admin.list_offsets(asked, isolation_level=level, request_timeout=limit)
-            return {place: answer.result(limit + 5) for place, answer in told.items()}
+            sent = self._admin.list_offsets(asked, isolation_level=level, request_timeout=limit)
+            return {place: answer.result(limit + 5) for place, answer in sent.items()}
 
         found = self._cluster.ask(self._admin, question, "the offsets of topics are not known")
-        return {(place.topic, place.partition): told.offset for place, told in found.items()}
+        return {(place.topic, place.partition): info.offset for place, info in found.items()}
 
 
 def _all_of(counts: dict[str, int]) -> list[Place]:

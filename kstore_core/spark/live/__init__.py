@@ -1,1 +1,1 @@
-"""The live directory: shards that stream_into or map_state writes in place."""
+"""The live directory: the shards that stream_into or map_state writes in place."""

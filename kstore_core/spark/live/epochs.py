@@ -1,14 +1,14 @@
-"""The ledger of epochs: each shard's last one, committed in one batch with its rows.
+"""The ledger of epochs: the last epoch of each shard, committed in one batch with its rows.
 
 A micro-batch of a stream is an epoch. Spark replays it, with the same rows, after a failure. A
-shard that contains the epoch skips it, so each epoch is applied once. A batch run is an epoch too,
-however many actions evaluate it.
+shard that contains the epoch skips it, so each epoch is applied once. A batch run is also an epoch,
+for all actions that evaluate it.
 
 The ledger is the note `epochs` of the state directory: a JSON object of query ids and the last
-epoch of each. Where a store is one database, rows, offsets and ledger are one atomic batch. A
-window or session store on RocksDB is many: rows come first, the ledger with the newest segment's.
-An epoch whose commit was cut short is applied once more, which changes nothing: its rows are whole
-values under their keys, and stream time only rises to where the epoch brings it.
+epoch of each. If a store is one database, rows, offsets and ledger are one atomic batch. A window
+or session store on RocksDB is many databases: the newest segment is committed last, with the
+ledger. An epoch whose commit was interrupted is applied again. This is idempotent: rows are whole
+values under their keys, and stream time only rises to the epoch's time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _BATCH_ID = "streaming.sql.batchId"
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """A micro-batch of a streaming query, by the id that its checkpoint keeps, or a batch run."""
+    """A micro-batch of a streaming query, by the id in its checkpoint, or a batch run."""
 
     query: str
     number: int
@@ -48,9 +48,9 @@ class Epoch:
 
 
 def epoch_of_task(run: int | None) -> Epoch:
-    """The micro-batch that this task is part of, else the batch run ``run``.
+    """The micro-batch of this task, else the batch run ``run``.
 
-    A StateError if ``run`` is None, for a stream, and Spark does not name the micro-batch.
+    A StateError if ``run`` is None, for a stream, and Spark sets no micro-batch.
     """
     from pyspark import TaskContext
 
@@ -64,24 +64,16 @@ def epoch_of_task(run: int | None) -> Epoch:
     if run is not None:
         return Epoch(BATCH, run)
     raise StateError(
-        f"this task of a stream does not know its micro-batch: Spark set {_QUERY_ID}={query!r} and "
+        f"this task of a stream has no micro-batch: Spark set {_QUERY_ID}={query!r} and "
         f"{_BATCH_ID}={batch!r}, and map_state needs both to apply each once. Use a micro-batch "
         "trigger (processingTime or availableNow), or call map_state within foreachBatch"
     )
 
 
 def last_epoch(state: StateDirectory, query_id: str) -> int | None:
-    """Return the last epoch of a query that every store of the directory contains.
+    """The last epoch of a query in every store of the directory; None if a store has none.
 
-    Returns
-    -------
-    int or None
-        None if a store contains none, or there are no stores.
-
-    Raises
-    ------
-    CorruptionError
-        The ledger cannot be read.
+    A CorruptionError if the ledger cannot be read.
     """
     found = [_ledger(state, store).get(query_id) for store in state.stores()]
     known = [epoch for epoch in found if epoch is not None]
@@ -96,47 +88,33 @@ def commit_epoch(
     *,
     notes: Mapping[str, bytes | None] | None = None,
 ) -> None:
-    """Commit staged rows as an epoch of a query, with the offsets of its sources.
+    """Commit staged rows as an epoch of a query, with the last offsets of its sources, inclusive.
 
-    Parameters
-    ----------
-    state : StateDirectory
-        With all its stores open.
-    query_id : str
-        Stays when the query is restarted from its checkpoint.
-    epoch : int
-        Greater than those before; numbers may be left out.
-    offsets : mapping of (topic, partition) to int, optional
-        The last offset of each source, inclusive.
-    notes : mapping of str to bytes or None, optional
-        Notes committed with the rows, as in `state.commit`, such as the epoch's output for a
-        replay. ``state.notes(store)`` reads them.
-
-    Raises
-    ------
-    StateError
-        The directory contains this epoch or a later one; or a store is not open, or there is none.
-    TypeError, ValueError
-        An invalid epoch, query id or note.
+    ``epoch`` must be greater than all before; gaps are permitted. ``notes`` are committed with the
+    rows, as in `state.commit`. A StateError if the directory contains this epoch or a later one, or
+    if its stores are not all open.
     """
     if not isinstance(query_id, str):
-        raise TypeError(f"the id of a query is str, not {type(query_id).__name__}")
+        raise TypeError(f"query_id must be str, not {type(query_id).__name__}")
     if isinstance(epoch, bool) or not isinstance(epoch, int):
-        raise TypeError(f"an epoch is int, not {type(epoch).__name__}")
+        raise TypeError(f"epoch must be int, not {type(epoch).__name__}")
     if not query_id or epoch < 0:
-        raise ValueError(f"query {query_id!r}, epoch {epoch}; epochs of a query are 0 and more")
+        raise ValueError(
+            f"query {query_id!r}, epoch {epoch}; the id must not be empty, nor the epoch negative"
+        )
     names, opened = state.stores(), state.opened
     closed = [name for name in names if name not in opened]
     if closed or not opened:
         raise StateError(
-            f"{state.path}: not open is {', '.join(closed) or 'any store'}, and an epoch is of all "
-            "stores of the directory; open each with state.open(spec)"
+            f"{state.path}: {', '.join(closed) or 'no store'} "
+            f"{'is not open' if closed else 'is open'}, and an epoch commits all stores of the "
+            "directory; open each with state.open(spec)"
         )
     contained = last_epoch(state, query_id)
     if contained is not None and contained >= epoch:
         raise StateError(
             f"{state.path} contains epoch {contained} of the query {query_id}, so epoch {epoch} "
-            "cannot be committed. Ask last_epoch before applying rows, and skip what is contained"
+            "cannot be committed. Call last_epoch before applying rows, and skip contained epochs"
         )
     ledger: dict[str, int] = {}
     for store in names:
@@ -153,7 +131,7 @@ def _ledger(state: StateDirectory, store: str) -> dict[str, int]:
     try:
         ledger = json.loads(note)
         if not all(type(epoch) is int for epoch in ledger.values()):
-            raise ValueError(f"epochs are integers: {ledger}")
+            raise ValueError(f"epochs must be integers: {ledger}")
         return {str(query): epoch for query, epoch in ledger.items()}
     except (ValueError, AttributeError) as error:
         raise CorruptionError(

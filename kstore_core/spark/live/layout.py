@@ -35,13 +35,13 @@ LAYOUT_FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class LiveLayout:
-    """A directory of live shards: a stream's, or that of one store of `map_state`."""
+    """A directory of live shards: of a stream, or of one store of `map_state`."""
 
     path: Path
 
     @classmethod
     def of(cls, root: Path, store: str = "") -> LiveLayout:
-        """The stream's directory in a root, or the one of a map_state's store."""
+        """The directory of the stream in a root, or of a store of `map_state`."""
         return cls(root / LIVE / store)
 
     def shard(self, number: int) -> Path:
@@ -51,14 +51,14 @@ class LiveLayout:
     def document(self, name: str, fields: set[str], remedy: str) -> dict[str, Any] | None:
         """Read fields of a JSON document; None if there is no document.
 
-        A StateError, which ends with ``remedy``, if it is damaged; another if a newer kstore's.
+        A StateError with ``remedy`` if it is damaged; a StateError if a newer kstore wrote it.
         """
         place = self.path / name
         try:
             document = json.loads(place.read_text(encoding="utf-8"))
             if document["format"] > LAYOUT_FORMAT:
                 raise StateError(
-                    f"{place} is of layout {document['format']}; this kstore reads up to "
+                    f"{place} has the layout {document['format']}; this kstore reads up to "
                     f"{LAYOUT_FORMAT}. Upgrade kstore"
                 )
             return {field: document[field] for field in fields}
@@ -71,7 +71,7 @@ class LiveLayout:
 
 
 def differences(bound: Mapping[str, object], given: Mapping[str, object]) -> str:
-    """The entries of ``given`` that differ from the binding, for a message; empty for none."""
+    """The entries of ``given`` that differ from ``bound``, for a message; empty for none."""
     return "; ".join(
         f"{name} is {bound[name]!r} there and {value!r} here"
         for name, value in given.items()

@@ -1,4 +1,4 @@
-"""The lock that keeps a second stream out of a root."""
+"""The lock of a root: only one stream at a time has it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["StreamLock", "locked"]
 
 
 class StreamLock:
-    """The lock of a live directory, from construction until :meth:`release` or process end.
+    """The lock of a live directory, until :meth:`release` or the end of the process.
 
     A StateError if another stream is running.
     """
@@ -29,7 +29,7 @@ class StreamLock:
             holder = os.pread(self._fd, 64, 0).decode(errors="replace").strip()
             self.release()
             raise StateError(
-                f"a stream writes to {layout.path.parent} already"
+                f"another stream writes to {layout.path.parent}"
                 + (f", of process {holder}" if holder else "")
                 + "; stop it first, or use another root"
             ) from None

@@ -1,4 +1,4 @@
-"""The binding of a root to one stream, which every restart has to match: ``live/stream.json``."""
+"""The binding of a root to one stream, in ``live/stream.json``; every restart must match it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DOCUMENT = "stream.json"
 class StreamBinding:
     """The stream that a root belongs to, and its shards."""
 
-    query: str  # its id, which stays with the checkpoint; empty while it is unknown
+    query: str  # its id, which the checkpoint stores; empty while it is unknown
     checkpoint: str  # its location, for messages
     store: str
     shape: str
@@ -31,7 +31,7 @@ class StreamBinding:
     def of(cls, layout: LiveLayout) -> StreamBinding | None:
         """Read the binding of a live directory; None if no stream has written there."""
         remedy = (
-            f"Remove {layout.path} and start the stream with a new checkpoint: it goes on from "
+            f"Remove {layout.path} and start the stream with a new checkpoint: it continues from "
             "the newest version"
         )
         document = layout.document(_DOCUMENT, {field.name for field in fields(cls)}, remedy)
@@ -40,33 +40,33 @@ class StreamBinding:
     def check(self, given: StreamBinding, layout: LiveLayout) -> None:
         """Refuse another query or checkpoint with a StateError, other shards with a SpecError."""
         root = layout.path.parent
-        anew = (
-            f"Stop it for good, remove {layout.path}, and start with a new checkpoint: the stream "
-            "goes on from the newest version"
+        restart = (
+            f"Stop that stream, remove {layout.path}, and start this one with a new checkpoint: it "
+            "continues from the newest version"
         )
         if given.query and given.query != self.query:
             raise StateError(
-                f"{root} is written by the stream {self.query} of the checkpoint "
-                f"{self.checkpoint}, and this one is {given.query} of {given.checkpoint}: two "
-                f"checkpoints know nothing of each other. Go on from that one; or: {anew}"
+                f"{root} belongs to the stream {self.query} of the checkpoint {self.checkpoint}, "
+                f"and this stream is {given.query} of {given.checkpoint}: a checkpoint records the "
+                f"epochs of one stream only. Use the checkpoint {self.checkpoint}; or: {restart}"
             )
         if given.checkpoint != self.checkpoint and not given.query:
             raise StateError(
-                f"{root} is written by the stream of the checkpoint {self.checkpoint}, not "
-                f"of {given.checkpoint}. Pass checkpoint={self.checkpoint!r}; or: {anew}"
+                f"{root} belongs to the stream of the checkpoint {self.checkpoint}, not "
+                f"of {given.checkpoint}. Pass checkpoint={self.checkpoint!r}; or: {restart}"
             )
         identity = {"query": self.query, "checkpoint": self.checkpoint}
         different = differences(asdict(self), {**asdict(given), **identity})
         if different:
             raise SpecError(
-                f"{root} is written by a stream with other shards: {different}. Pass what is "
-                "there, or use another root"
+                f"{root} belongs to a stream with other shards: {different}. Pass the values that "
+                "are there, or use another root"
             )
 
     def bind(self, layout: LiveLayout) -> StreamBinding:
         """Bind the live directory to this stream and make its shards' directories.
 
-        Returns the earlier binding if there is one, which has to pass :meth:`check`.
+        Returns the earlier binding if there is one, after :meth:`check`.
         """
         bound = StreamBinding.of(layout)
         if bound is not None:
@@ -86,7 +86,7 @@ def check_not_streamed(root: Path) -> None:
     bound = StreamBinding.of(layout)
     if bound is not None:
         raise StateError(
-            f"{root} is written by the stream of the checkpoint {bound.checkpoint}, whose next "
-            "version would not contain this one. Write to another root; or stop the stream for "
-            f"good and remove {layout.path}"
+            f"{root} belongs to the stream of the checkpoint {bound.checkpoint}, whose next "
+            "version would not contain this version. Write to another root; or stop the stream and "
+            f"remove {layout.path}"
         )

@@ -47,47 +47,49 @@ def map_state(
     """Process rows by key with a store that outlives the batch, exactly once.
 
     ``fn(key, rows, store)`` is called once for each key of a micro-batch, on the worker that has
-    the key's shard. ``key`` is the key as the key serde of ``spec`` reads it; ``rows`` a sequence
-    of named tuples of the DataFrame's columns, :class:`~kstore_core.spark.map_state.rows.Rows`;
-    ``store`` the store of ``state.open(spec)``, with all of its methods. It returns None, or an
-    iterable of rows, each a tuple or a dict of the columns of ``schema``; a column of headers
-    takes :class:`~kstore_core.Headers`, one of timestamps aware datetimes or int milliseconds.
+    the key's shard. ``key`` is the key, deserialised by the key serde of ``spec``. ``rows`` is a
+    sequence of named tuples of the DataFrame's columns,
+    :class:`~kstore_core.spark.map_state.rows.Rows`. ``store`` is the store of ``state.open(spec)``,
+    with all its methods. ``fn`` returns None, or an iterable of rows, each a tuple or a dict of the
+    columns of ``schema``. A column of headers takes :class:`~kstore_core.Headers`; a column of
+    timestamps takes aware datetimes or int milliseconds.
 
-    Its writes, the number of the micro-batch and its output are committed in one batch of the
-    engine. A replayed micro-batch is not applied again; its output is returned again. So is that of
-    a batch DataFrame: one call of map_state is one run, however many actions evaluate it. Evaluate
+    One engine batch commits the writes, the number of the micro-batch and its output. A replayed
+    micro-batch is not applied again; its output is returned again. For a batch DataFrame, one call
+    of map_state is one run: if several actions evaluate it, each returns the same output. Evaluate
     it before the next call on its root.
 
     Parameters
     ----------
     df : DataFrame
-        A stream or not.
+        A stream or a batch.
     fn : callable
     spec : StoreSpec
     root : path
         A directory that all machines see. The state is below ``live/<store>/``, a Kafka Streams
         task directory for each shard. It belongs to one streaming query.
     schema : StructType or str
-        Of the result.
+        The schema of the result.
     key : str
-        The column of the key: binary, or of the type that the key serde names.
+        The column of the key: binary, or of the key serde's type.
     partitions : int, optional
-        The number of shards; by default that of the root, or ``spark.sql.shuffle.partitions``.
+        The number of shards; by default the number of the root, or
+        ``spark.sql.shuffle.partitions``.
     partition_by : {"key", "partition"}
         A row's shard: by Kafka's murmur2 of its key, or the number in its column ``partition``.
     order_by : sequence of str
-        Columns that a key's rows are sorted by; without, they come in Spark's order, which is the
-        order of arrival for those of one source partition.
+        Columns that sort a key's rows. By default the rows have Spark's order, which is the order
+        of arrival for rows of one source partition.
     timestamps : {"timestamp", "millis"}
         The timestamps of ``rows``: aware datetimes, or int milliseconds.
     engine : str
-        The storage engine. LMDB opens a shard in a few milliseconds, which each task does.
+        The storage engine. Each task opens a shard, which takes LMDB a few milliseconds.
     durability : {"process", "power", "changelog"}
         The failures that a commit survives; see :func:`kstore_core.open_state`.
     lock_timeout_s : float
-        The time that a task waits for a shard that another one keeps, seconds.
+        The time that a task waits for a shard locked by another task, seconds.
     uncommitted_max_bytes : int
-        The limit of a micro-batch's writes to one shard.
+        The limit of a micro-batch's writes to one shard, bytes.
     partition_time : str, optional
         A column of headers. After a micro-batch of a shard, stream time advances to the latest
         header ``partition-time`` of its rows; see :func:`with_partition_time`.
@@ -95,17 +97,17 @@ def map_state(
     Returns
     -------
     DataFrame
-        With ``schema``; a stream where ``df`` is one.
+        The output with ``schema``; a stream if ``df`` is a stream.
 
     Raises
     ------
     SpecError
-        A column is missing, duplicated or of another type; an option has an unknown value; the root
-        has the state of other shards.
+        A column is missing, duplicate or of another type; an option has an unknown value; the root
+        has a state with other shards.
     TypeError
         ``fn`` does not take a key, rows and a store.
     UnsupportedError
-        The engine keeps its data in one process, or commits such a store in several batches; the
+        The engine stores its data in one process, or commits such a store in several batches; the
         root is on an object store.
     StateError
         Another kind of stream writes to the root.
@@ -116,7 +118,7 @@ def map_state(
     check_choice("partition_by", partition_by, get_args(PartitionBy))
     check_choice("timestamps", timestamps, ("timestamp", "millis"))
     if not isinstance(spec, StoreSpec):
-        raise TypeError(f"a store is described by a StoreSpec of kstore_core.stores, not {spec!r}")
+        raise TypeError(f"spec must be a StoreSpec of kstore_core.stores, not {spec!r}")
     _check_columns(df, spec, key, partition_by, order_by, partition_time)
 
     def keyed(promised: pa.Schema) -> KeyedFunction:
@@ -147,7 +149,7 @@ def map_state(
 
 def _check_function(fn: Callable[..., Any]) -> None:
     if not callable(fn):
-        raise TypeError(f"map_state calls a function, not {fn!r}")
+        raise TypeError(f"fn must be a function, not {fn!r}")
     try:
         signature = inspect.signature(fn)
     except (TypeError, ValueError):  # a builtin may have none
@@ -169,7 +171,7 @@ def _check_columns(
 ) -> None:
     check_unique(df)
     if isinstance(order_by, str):
-        raise SpecError(f"order_by={order_by!r} is one str; pass a list of columns")
+        raise SpecError(f"order_by={order_by!r} is a str; pass a list of columns")
     kinds = {field.name: field.dataType.simpleString() for field in df.schema.fields}
     allowed: dict[str, tuple[str, ...]] = {name: (kinds.get(name, ""),) for name in order_by}
     if partition_by == "partition":
@@ -186,7 +188,8 @@ def _check_columns(
     for name in order_by:
         if "<" in kinds[name]:
             raise SpecError(
-                f"the column {name!r} is {kinds[name]}, which has no order to sort rows by"
+                f"the column {name!r} is {kinds[name]}, which cannot be sorted; leave it out of "
+                "order_by"
             )
 
 
@@ -197,10 +200,10 @@ def _schema(schema: StructType | str) -> StructType:
         schema = cast("StructType", StructType.fromDDL(schema))
     if not isinstance(schema, StructType) or not schema.fields:
         raise SpecError(
-            f"schema={schema!r}; pass the columns of fn, as 'key string, total bigint' or "
-            "a StructType"
+            f"schema={schema!r} has no columns; pass those that fn returns, such as 'key string, "
+            "total bigint' or a StructType"
         )
     twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
     if twice:
-        raise SpecError(f"the schema has two columns {twice[0]!r}")
+        raise SpecError(f"the schema has two columns {twice[0]!r}; rename one")
     return schema

@@ -1,4 +1,4 @@
-"""The output rows of a user's function, as one Arrow batch of the promised schema."""
+"""The output rows of a user's function, as one Arrow batch of the given schema."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["OutputRows"]
 
 
 class OutputRows:
-    """The rows that a function returned, each with the key that it was called for."""
+    """The rows that a function returned, each with the key of the call."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -31,8 +31,8 @@ class OutputRows:
             return
         if isinstance(given, (str, Mapping, *BYTES)) or not isinstance(given, Iterable):
             raise SpecError(
-                f"for the key {caller!r} it gave {short(given)}; it gives None, or an iterable of "
-                "rows: for a single one a list of one tuple or dict"
+                f"for the key {caller!r} it returned {short(given)}, not None or an iterable of "
+                "rows; return a single row as a list of one tuple or dict"
             )
         rows = self._rows
         start = len(rows)
@@ -49,9 +49,7 @@ class OutputRows:
             elif isinstance(row, dict):
                 rows.append(self._of_dict(row))
             else:
-                raise SpecError(
-                    f"{self._where(len(rows))} is {short(row)}; a row is a tuple or a dict"
-                )
+                raise SpecError(f"{self._where(len(rows))} is {short(row)}, not a tuple or a dict")
 
     def batch(self) -> pa.RecordBatch:
         """Convert all rows to Arrow; a SpecError if a value does not fit its column."""
@@ -72,7 +70,7 @@ class OutputRows:
             whole = tuple([row[name] for name in self._names])
         except KeyError as missing:
             raise SpecError(
-                f"{self._where(len(self._rows))} has no column {missing.args[0]!r}; give None for "
+                f"{self._where(len(self._rows))} has no column {missing.args[0]!r}; pass None for "
                 "a null"
             ) from None
         if len(row) != self._width:

@@ -1,4 +1,4 @@
-"""The plan of a map_state: a DataFrame routed to tasks, each with a shard's rows and state."""
+"""The plan of a map_state: routes a DataFrame to tasks, each with a shard's rows and state."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from kstore_core.spark.live.stream_binding import StreamBinding
 from kstore_core.spark.map_state.sharding import Sharding
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.runtime.engines import check_shared_engine
+from kstore_core.spark.shards.frames import renamed
 from kstore_core.spark.shards.routing import check_partitions, route_to_shards
 from kstore_core.spec import StoreSpec
 
@@ -45,20 +46,14 @@ def plan(
     uncommitted_max_bytes: int = UNCOMMITTED_MAX_BYTES,
     partition_time: str | None = None,
 ) -> DataFrame:
-    """Route rows to their shards, and run ``work`` once a micro-batch on each shard's.
+    """Route rows to their shards, and process the rows of each shard once a micro-batch.
 
-    Parameters
-    ----------
-    work : callable
-        Makes the work, given the schema of its output.
-    place : tuple of str and callable
-        A column, and the function from it and the number of shards to the shard.
-    others
-        As of :func:`kstore_core.spark.map_state`, which also lists the errors.
+    ``work`` makes the work from the schema of its output. ``place`` is a column, and a function
+    that maps the column and the number of shards to the shard. The other parameters and the errors
+    are those of :func:`kstore_core.spark.map_state`.
     """
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.pandas.types import to_arrow_schema
-    from pyspark.sql.types import StructField, StructType
 
     from kstore_core.spark.map_state.tasks import ShardTask
 
@@ -68,14 +63,11 @@ def plan(
     layout = LiveLayout.of(directory, spec.name)
     shards = _partitions(df, layout, partitions)
     if StreamBinding.of(LiveLayout.of(directory)) is not None:
-        raise StateError(
-            f"{directory} is written by stream_into, which has its live shards there; use another "
-            "root"
-        )
+        raise StateError(f"{directory} has the live shards of a stream_into; use another root")
     sharding = Sharding(spec.name, spec.shape, spec.key.name, engine, shards, partition_by)
     state = sharding.bind(layout)
     given = to_arrow_schema(schema, timezone="UTC")
-    # Spark resolves columns by name: a dot in one would not pass.
+    # Spark resolves columns by name, and takes a name with a dot for a field.
     rows = df.toDF(*_numbered(len(df.columns)))
     columns = _numbered(len(given))
     name, shard_of = place
@@ -94,14 +86,9 @@ def plan(
         uncommitted_max_bytes=uncommitted_max_bytes,
         partition_time=partition_time,
     )
-    output = StructType(
-        [
-            StructField(column, field.dataType, field.nullable)
-            for column, field in zip(columns, schema.fields, strict=True)
-        ]
-    )
     shard = shard_of(F.col(rows.columns[df.columns.index(name)]), shards)
-    return route_to_shards(rows, shard, shards).mapInArrow(task.run, output).toDF(*schema.names)
+    routed = route_to_shards(rows, shard, shards)
+    return routed.mapInArrow(task.run, renamed(schema, columns)).toDF(*schema.names)
 
 
 def check_unique(df: DataFrame) -> None:
@@ -118,9 +105,9 @@ def _check_engine(engine: str, spec: StoreSpec) -> None:
     check_shared_engine(engine)
     if engine_class(engine).capabilities.children and spec.shape in ("window", "session"):
         raise UnsupportedError(
-            f"the engine {engine!r} keeps the {spec.shape} store {spec.name!r} in a database for "
-            "each segment, which cannot commit a micro-batch at once: one that is replayed after a "
-            "crash could be applied twice. Use engine='lmdb'"
+            f"the engine {engine!r} stores the segments of the {spec.shape} store {spec.name!r} in "
+            "separate databases, which cannot commit a micro-batch in one batch: a replay after a "
+            "crash could apply it twice. Use engine='lmdb'"
         )
 
 

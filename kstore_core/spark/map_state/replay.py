@@ -1,4 +1,4 @@
-"""The output of an epoch, committed with its rows, so that a replay returns the same."""
+"""The output of an epoch, committed with its rows: a replay returns the same output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OUTPUT_NOTE = "epoch_output"
 
 
 def encode_output(epoch: Epoch, output: pa.RecordBatch, by: str) -> bytes:
-    """The note of an output: an Arrow stream that names the epoch and the function."""
+    """Encode an output as a note: an Arrow stream with the names of the epoch and the function."""
     about = {"query": epoch.query, "epoch": str(epoch.number), "by": by}
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, output.schema.with_metadata(about)) as writer:
@@ -25,13 +25,13 @@ def encode_output(epoch: Epoch, output: pa.RecordBatch, by: str) -> bytes:
 def decode_output(
     epoch: Epoch, note: bytes | None, schema: pa.Schema, by: str, where: str
 ) -> pa.RecordBatch:
-    """The output of an epoch that the shard contains.
+    """Decode the output of an epoch that the shard contains.
 
     A StateError if the note is missing, or is of another epoch, another function or another schema.
     """
     if note is None:
         raise StateError(
-            f"{where} contains {epoch} and has no note of its output; pass another root, and "
+            f"{where} contains {epoch} without the note of its output; pass another root, and "
             "start the query with a new checkpoint"
         )
     with pa.ipc.open_stream(note) as reader:
@@ -40,20 +40,20 @@ def decode_output(
     query, number, maker = about.get("query"), about.get("epoch"), about.get("by")
     if (query, number) != (epoch.query, str(epoch.number)):
         raise StateError(
-            f"{where} contains {epoch}, and its note is what epoch {number} of {query!r} "
-            "gave, so the former cannot be given again. Run a state by one query at a time"
+            f"{where} contains {epoch}, but its note has the output of epoch {number} of "
+            f"{query!r}, so the replay has no output. Run one query at a time on a state"
         )
     if maker != by:
         raise StateError(
-            f"{where} contains {epoch}, in which {maker} worked on it, and now {by} does: a root "
-            "and a store are those of one function of one query. Use another root for the second; "
-            "or, if the function was renamed, start the query once under the earlier name"
+            f"{where} contains {epoch} with the output of {maker}, not of {by}: the state of a "
+            "store belongs to one function of one query. Use another root for a second function; "
+            "or, if the function was renamed, run the query once with the earlier name"
         )
     if not table.schema.equals(schema, check_metadata=False):
         raise StateError(
-            f"{where} contains {epoch}, which Spark asks for again, and its rows were made with "
-            f"another schema: {_fields(table.schema)}; now it is {_fields(schema)}. Start the "
-            "query once with the earlier schema, and change it after that"
+            f"{where} contains {epoch}, which Spark replays, and its output has another schema: "
+            f"{_fields(table.schema)}, not {_fields(schema)}. Run the query once with the earlier "
+            "schema, then change it"
         )
     batches = table.combine_chunks().to_batches()
     if not batches:

@@ -1,7 +1,7 @@
-"""The rows of one shard and batch, grouped by key, as a user's function sees them.
+"""The rows of one shard and batch, grouped by key, for a user's function.
 
-A column is decoded once for all keys, on first use. The rows of a key are adjacent, so its part of
-a column is a slice.
+A column is decoded once for all keys, on first use. The rows of a key are adjacent, so the values
+of a key are a slice of the column.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Times = Literal["timestamp", "millis"]
 class Rows(Sequence[Any]):
     """The rows of one key, in order; each is a named tuple of the DataFrame's columns.
 
-    A column of headers has :class:`~kstore_core.Headers`, one of timestamps aware datetimes or,
-    with ``timestamps="millis"``, int milliseconds; structs are dicts. Columns are decoded on first
-    use: where a few columns are enough, :meth:`column` is faster than iterating over the rows.
+    A column of headers has :class:`~kstore_core.Headers`; a column of timestamps has aware
+    datetimes or, with ``timestamps="millis"``, int milliseconds; structs are dicts. Columns are
+    decoded on first use. For a few columns :meth:`column` is faster than iterating over the rows.
     """
 
     __slots__ = ("_all", "_end", "_start")
@@ -47,7 +47,8 @@ class Rows(Sequence[Any]):
         return self._end - self._start
 
     def __iter__(self) -> Iterator[Any]:
-        return map(self._all.row._make, zip(*self._columns(), strict=True))
+        columns = map(self.column, self._all.table.column_names)
+        return map(self._all.row._make, zip(*columns, strict=True))
 
     @overload
     def __getitem__(self, index: int) -> Any: ...
@@ -63,22 +64,18 @@ class Rows(Sequence[Any]):
         )
 
     def column(self, name: str) -> list[Any]:
-        """Decode one column of these rows; a KeyError if there is none of this name."""
+        """Decode one column of these rows; a KeyError if there is no such column."""
         return self._all.column(name)[self._start : self._end]
 
     def to_arrow(self) -> pa.Table:
         """These rows in Arrow, without a copy."""
         return self._all.table.slice(self._start, len(self))
 
-    def _columns(self) -> list[list[Any]]:
-        return [self.column(name) for name in self._all.table.column_names]
-
 
 class Groups:
-    """The rows of a table by their serialised keys, the keys in the order of their first rows.
+    """The rows of a table by their serialised keys, in the order of the keys' first rows.
 
-    Rows of a key are sorted by ``order_by``, nulls last. Rows that are equal there, or all without
-    it, keep their order.
+    The rows of a key are sorted by ``order_by``, nulls last. The sort is stable.
     """
 
     def __init__(
@@ -135,12 +132,12 @@ class _Decoded:
 
 
 def _row_type(names: list[str]) -> Any:
-    """A named tuple; a column whose name is no identifier is known by its position: ``_3``."""
+    """Make a named tuple; a name that is not an identifier becomes its position: ``_3``."""
     return namedtuple("Row", names, rename=True)  # noqa: PYI024
 
 
 def _are_headers(kind: pa.DataType) -> bool:
-    """Return True for a column of headers, whatever its nullability."""
+    """Return True for a column of headers, nullable or not."""
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
         return False
     element = kind.value_type
@@ -153,7 +150,7 @@ def _are_headers(kind: pa.DataType) -> bool:
 
 
 def _headers(column: pa.Array) -> list[Any]:
-    """Headers that are decoded on first use; none where the column is null."""
+    """Headers that are decoded on first use; empty ones for a null."""
     empty = pa.array([b""] * len(column), pa.binary())
     raw = encode_column(empty, headers=column, layout="aggregation_with_headers")
     found: list[Any] = []

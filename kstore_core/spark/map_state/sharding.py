@@ -1,4 +1,4 @@
-"""The shards of a `map_state` and the query that owns them, as its live directory records them."""
+"""The records of a live directory of `map_state`: its shards, and the query that owns them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RUN = re.compile(r"run-([0-9]{1,19})")
 
 @dataclass(frozen=True, slots=True)
 class Sharding:
-    """The properties of a state that stay the same from run to run."""
+    """The properties of a state that every run shares."""
 
     store: str
     shape: str
@@ -39,7 +39,7 @@ class Sharding:
         return None if document is None else (str(document.pop("id")), cls(**document))
 
     def bind(self, layout: LiveLayout) -> BoundState:
-        """Make the directory a state of these shards, or check that it is one. For the driver.
+        """Make the directory a state with these shards, or check it. For the driver.
 
         A SpecError if it has other shards; a StateError if it is damaged or cannot be made.
         """
@@ -60,31 +60,31 @@ class Sharding:
         different = differences(asdict(bound[1]), asdict(self))
         if different:
             raise SpecError(
-                f"{layout.path} holds the state of another map_state: {different}. Pass what is "
-                "there, or use another root"
+                f"{layout.path} has the state of another map_state: {different}. Pass the values "
+                "that are there, or use another root"
             )
         return BoundState(layout, bound[0])
 
 
 @dataclass(frozen=True, slots=True)
 class BoundState:
-    """The live directory of a state, and its unique id; it travels to the workers."""
+    """The live directory of a state, and its unique id; workers receive a copy."""
 
     layout: LiveLayout
     id: str
 
     def check_seen(self) -> None:
-        """Refuse a worker that does not see the directory of the driver. For tasks."""
+        """Refuse a worker that does not see the driver's directory. For tasks."""
         bound = Sharding.of(self.layout)
         if bound is None or bound[0] != self.id:
             raise StateError(
                 f"{self.layout.path} is not the directory that the driver made: this worker sees "
-                f"{'none' if bound is None else 'another one'}. map_state keeps its shards in "
-                "place, so the root has to be a file system that all machines share"
+                f"{'none' if bound is None else 'another one'}. map_state writes its shards in "
+                "place, so the root must be on a file system that all machines share"
             )
 
     def claim(self, query: str) -> None:
-        """Make a streaming query the owner of the state, or refuse another one. For tasks."""
+        """Make a streaming query the owner of the state; refuse a second query. For tasks."""
         place = self.layout.path / _QUERY
         with contextlib.suppress(FileExistsError):
             if not place.exists():
@@ -92,14 +92,14 @@ class BoundState:
         owner = place.read_text()
         if owner != query:
             raise StateError(
-                f"{self.layout.path} is the state of the streaming query {owner}, and this one is "
-                f"{query}: two checkpoints know nothing of each other's batches. Go on from the "
-                f"checkpoint of {owner} or pass another root; or, if that query is gone for good, "
-                f"remove {place} to hand its state over"
+                f"{self.layout.path} is the state of the streaming query {owner}, not of "
+                f"{query}: a checkpoint records the batches of one query only. Continue from the "
+                f"checkpoint of {owner} or pass another root; or, if that query never runs again, "
+                f"remove {place} to give its state to another query"
             )
 
     def begin_run(self) -> int:
-        """Number a new batch run, greater than all before. For the driver."""
+        """Return the number of a new batch run, greater than all before. For the driver."""
         path = self.layout.path
         while True:
             names = [entry.name for entry in path.iterdir()]

@@ -1,8 +1,8 @@
-"""Tasks of `map_state`: one epoch of one shard, applied once, in one engine batch.
+"""Tasks of `map_state`: each applies one epoch to one shard, once, in one engine batch.
 
-A task opens its shard's state and closes it, because an open state has the writer's lock and Spark
-may give the shard's next epoch to another process. A task commits before it returns rows to Spark,
-so a retry returns the same rows.
+A task closes its shard's state at the end. An open state has the writer's lock, and Spark may run
+the shard's next epoch in another process. A task commits before it returns rows to Spark, so a
+retry returns the same rows.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class Work(Protocol):
 
     @property
     def name(self) -> str:
-        """The name in messages, by which a replay recognises the work."""
+        """The name of the work in messages and replays."""
 
     def __call__(self, store: Any, rows: pa.Table) -> pa.RecordBatch:
-        """Return the output; all that was written is committed afterwards, or none."""
+        """Return the output; afterwards all writes are committed, or none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardTask:
-    """The part of a plan that travels to the tasks; ``mapInArrow`` runs :meth:`run`."""
+    """A plan as its tasks receive it; ``mapInArrow`` runs :meth:`run`."""
 
     state: BoundState
     spec: StoreSpec
@@ -72,8 +72,9 @@ class ShardTask:
     def apply(self, shard: int, epoch: Epoch, rows: pa.Table) -> pa.RecordBatch:
         """Apply an epoch to a shard and commit it; a replay returns the same output.
 
-        StateError if the shard is another query's or contains later epochs, EngineLockedError if
-        another task keeps it, UncommittedLimitError if the epoch writes too much.
+        A StateError if the shard belongs to another query or contains later epochs; an
+        EngineLockedError if another task has its lock; an UncommittedLimitError if the epoch writes
+        too much.
         """
         from kstore_core import open_state
 
@@ -87,14 +88,14 @@ class ShardTask:
                 where,
                 engine=self.engine,
                 durability=self.durability,
-                transactional=True,  # rows that went ahead of their epoch would be applied twice
+                transactional=True,  # rows committed before their epoch would be applied twice
                 uncommitted_max_bytes=self.uncommitted_max_bytes,
                 lock_timeout_s=self.lock_timeout_s,
             )
         except EngineLockedError as error:
             error.add_note(
                 f"{epoch} of shard {shard}, on {this_worker()}, waited {self.lock_timeout_s} s. A "
-                "task that Spark gave up may still run: wait longer with lock_timeout_s=…"
+                "task that Spark has abandoned may still run: wait longer with lock_timeout_s=…"
             )
             raise
         try:
@@ -102,12 +103,12 @@ class ShardTask:
             last = last_epoch(state, epoch.query)
             if last is not None and last >= epoch.number:
                 if last > epoch.number:
-                    raise StateError(_overtaken(str(where), epoch, last))
+                    raise _contains_later(str(where), epoch, last)
                 note = state.notes(self.spec.name).get(OUTPUT_NOTE)
                 return decode_output(epoch, note, self.schema, self.work.name, str(where))
             clock = store.parts.clock
             if clock is not None:
-                clock.hold()  # rows come key after key: stream time before the epoch judges them
+                clock.hold()  # rows are sorted by key: the time before the epoch decides lateness
             output = self.work(store, rows)
             if self.partition_time is not None:
                 latest = latest_partition_time(rows[self.partition_time])
@@ -132,26 +133,26 @@ class ShardTask:
         if column.null_count:
             raise SpecError(
                 f"{column.null_count} rows have a null in the column 'partition', so they have no "
-                "shard; leave them out with a filter"
+                "shard; filter them out"
             )
         least, most = pc.min_max(column).as_py().values()
         if not 0 <= least <= most < self.partitions:
             raise SpecError(
-                f"rows of the partitions {least} to {most} came, and the state has the shards 0 to "
-                f"{self.partitions - 1}; pass partitions={max(most + 1, 1)} for a new root, or "
+                f"the rows have the partitions {least} to {most}, and the state has the shards 0 "
+                f"to {self.partitions - 1}; pass partitions={max(most + 1, 1)} for a new root, or "
                 "partition_by='key'"
             )
         if least != most:
             raise StateError(
-                f"Spark gave one task the rows of the shards {least} to {most}; keep its plan from "
-                "merging partitions: spark.sql.adaptive.enabled=false"
+                f"Spark passed the rows of the shards {least} to {most} to one task; prevent it "
+                "from merging partitions with spark.sql.adaptive.enabled=false"
             )
         return int(least)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyedFunction:
-    """A user's function, called once a key; the fields are arguments of `map_state`."""
+    """Calls a user's function for each key; the fields are arguments of `map_state`."""
 
     function: Callable[[Any, Rows, Any], Any]
     spec: StoreSpec
@@ -162,14 +163,14 @@ class KeyedFunction:
 
     @property
     def name(self) -> str:
-        """The function's qualified name, or its class's: the same in every process."""
+        """The qualified name of the function or of its class, equal in every process."""
         function = self.function
         while isinstance(function, functools.partial):
             function = function.func
         return getattr(function, "__qualname__", None) or type(function).__qualname__
 
     def __call__(self, store: Any, rows: pa.Table) -> pa.RecordBatch:
-        """Call the function for each key; its own errors pass, with the key in a note.
+        """Call the function for each key; its errors are raised with the key in a note.
 
         A SpecError if a row has no key, or the output does not fit the schema.
         """
@@ -179,8 +180,8 @@ class KeyedFunction:
         column = combined(rows[self.key], self.key)
         if column.null_count:
             raise SpecError(
-                f"{column.null_count} rows have a null in the column {self.key!r}, and only a key "
-                "has state; leave them out with a filter"
+                f"{column.null_count} rows have a null in the column {self.key!r}, and a null key "
+                "has no state; filter them out"
             )
         output = OutputRows(self.schema)
         deserialize, no_headers, function = self.spec.key.deserialize, Headers(), self.function
@@ -195,18 +196,18 @@ class KeyedFunction:
         try:
             return output.batch()
         except SpecError as error:
-            error.add_note(f"these rows were given by {self.name}")
+            error.add_note(f"{self.name} returned these rows")
             raise
 
 
-def _overtaken(where: str, epoch: Epoch, last: int) -> str:
+def _contains_later(where: str, epoch: Epoch, last: int) -> StateError:
     if epoch.query == BATCH:
-        return (
-            f"{where} contains batch run {last}, and {epoch} was planned before it: a DataFrame of "
-            "map_state is evaluated before the next one on its root is made. Call map_state again"
+        return StateError(
+            f"{where} contains batch run {last}, and {epoch} was planned before it: evaluate a "
+            "DataFrame of map_state before the next call on its root. Call map_state again"
         )
-    return (
-        f"{where} contains epoch {last} of the query {epoch.query}, and Spark asks for epoch "
-        f"{epoch.number}: the checkpoint is older than the state. Put both back from copies of one "
-        "moment, or start anew with another root and checkpoint"
+    return StateError(
+        f"{where} contains epoch {last} of the query {epoch.query}, and Spark runs epoch "
+        f"{epoch.number}: the checkpoint is older than the state. Restore both from copies of the "
+        "same time, or pass another root and a new checkpoint"
     )

@@ -1,7 +1,8 @@
-"""The conversion of Python values to Arrow columns, by stricter rules than Arrow's own.
+"""The conversion of Python values to Arrow columns, by stricter rules than those of Arrow.
 
 Arrow truncates 1.5 to 1 and a time to its day. It reads a number as microseconds and a naive time
-as UTC. Here the set of a column's types is checked first; values are searched only after a misfit.
+as UTC. Here the set of a column's types is checked first; single values are checked only to find
+the one that an error names.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class ConversionError(Exception):
 def column_of(
     values: Sequence[Any], field: pa.Field, absent: Sequence[bool] | None = None
 ) -> pa.Array:
-    """Convert values to an array; an ``absent`` one is None because its struct is null."""
+    """Convert values to an array; a value is ``absent`` if its struct is null."""
     types = set(map(type, values))
     if any(issubclass(kind, np.generic) for kind in types):
         values = [value.item() if isinstance(value, np.generic) else value for value in values]
@@ -104,7 +105,7 @@ def _instants(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         if type(value) is int:
             micros[index] = value * _MILLISECOND
         elif value is not None and value.utcoffset() is None:
-            reason = f"{value!r} is naive, so its instant is not known; give it a tzinfo"
+            reason = f"{value!r} is naive, so its instant is unknown; add a tzinfo"
             raise ConversionError(index, "", reason)
     return _made(micros, kind)
 
@@ -112,7 +113,7 @@ def _instants(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 def _local_times(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     for index, value in enumerate(values):
         if value is not None and value.utcoffset() is not None:
-            reason = f"{value!r} has a tzinfo, and a column of {kind} holds times without one"
+            reason = f"{value!r} has a tzinfo, and a column of {kind} takes times without one"
             raise ConversionError(index, "", reason)
     return _made(values, kind)
 
@@ -167,7 +168,8 @@ def _structs(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         elif isinstance(value, (tuple, Header)) and len(value) == len(names):
             rows.append(tuple(value))
         else:
-            raise ConversionError(index, "", f"{short(value)} is no struct of {', '.join(names)}")
+            reason = f"{short(value)} is not a struct of {', '.join(names)}"
+            raise ConversionError(index, "", reason)
     absent = [value is None for value in values]
     columns = list(zip(*rows, strict=True)) or [()] * len(names)
     arrays = []
@@ -183,7 +185,7 @@ def _structs(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 def _children(
     flat: Sequence[Any], field: pa.Field, offsets: Sequence[int], step: Callable[[int], str]
 ) -> pa.Array:
-    """Convert the elements of lists; an error names the list and the place in it."""
+    """Convert the elements of lists; an error names the list and the position in it."""
     try:
         return column_of(flat, field)
     except ConversionError as misfit:
@@ -208,7 +210,7 @@ def short(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """The types of values that a column of a kind takes, and their conversion."""
+    """The types of values that a kind of column takes, and their conversion."""
 
     fits: Callable[[pa.DataType], bool]
     wanted: str

@@ -1,4 +1,4 @@
-"""Tasks of `with_partition_time`: the times of partitions, and rows whose headers have them."""
+"""Tasks of `with_partition_time`: they write the times of partitions into the headers of rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["PartitionTimes"]
 
 @dataclass(frozen=True, slots=True)
 class PartitionTimes:
-    """Work on the rows of some partitions; the store has the time of each, by its name."""
+    """Processes the rows of some partitions; the store maps a partition's name to its time."""
 
     timestamp: str
     headers: str
@@ -31,12 +31,11 @@ class PartitionTimes:
     name: str = "with_partition_time"
 
     def __call__(self, store: Any, rows: pa.Table) -> pa.RecordBatch:
-        """Return the rows that stay, by partition and in order, with their headers."""
+        """Return the remaining rows with their headers, sorted by partition and offset."""
         if rows[self.timestamp].null_count:
             raise SpecError(
                 f"{rows[self.timestamp].null_count} rows have a null in the column "
-                f"{self.timestamp!r}, and a partition's time is that of its rows; leave them out "
-                "with a filter"
+                f"{self.timestamp!r}, from which a partition's time is computed; filter them out"
             )
         names, owner = self._partitions(rows)
         order = np.argsort(owner, kind="stable")
@@ -47,12 +46,12 @@ class PartitionTimes:
         times = millis(combined(rows[self.timestamp], self.timestamp))[0]
         known = [START if time is None else time for time in store.get_many(names)]
         read = _running(times, owner, np.array(known, np.int64))
-        kept = ~combined(rows[self.removed], self.removed).to_numpy(zero_copy_only=False)
+        remains = ~combined(rows[self.removed], self.removed).to_numpy(zero_copy_only=False)
         for name, last in zip(names, _last_of(owner), strict=True):
             store.put(name, int(read[last]))
-        given = rows.filter(pa.array(kept))
+        given = rows.filter(pa.array(remains))
         headers = stamped(
-            combined(given[self.headers], self.headers), read[kept], _sent(read, owner, kept)
+            combined(given[self.headers], self.headers), read[remains], _sent(read, owner, remains)
         )
         columns = [
             headers if field.name == self.headers else combined(given[field.name], field.name)
@@ -78,7 +77,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 def _running(times: Numbers, owner: Numbers, known: Numbers) -> Numbers:
-    """The greatest time of each row's partition up to the row, inclusive; rows lie by partition."""
+    """The greatest time of each row's partition up to the row; rows are sorted by partition."""
     found = np.maximum(times, known[owner])
     ends = _last_of(owner) + 1
     for start, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):
@@ -86,14 +85,14 @@ def _running(times: Numbers, owner: Numbers, known: Numbers) -> Numbers:
     return found
 
 
-def _sent(read: Numbers, owner: Numbers, kept: npt.NDArray[np.bool_]) -> Numbers:
-    """The partition's time before the next remaining row, for each row that remains."""
-    places = np.flatnonzero(kept)
+def _sent(read: Numbers, owner: Numbers, remains: npt.NDArray[np.bool_]) -> Numbers:
+    """The partition's time just before the next remaining row, for each remaining row."""
+    places = np.flatnonzero(remains)
     following = np.append(places[1:], len(read)) - 1
     found: Numbers = read[np.minimum(following, _last_of(owner)[owner[places]])]
     return found
 
 
 def _last_of(owner: Numbers) -> Numbers:
-    """The place of the last row of each partition."""
+    """The position of the last row of each partition."""
     return np.cumsum(np.bincount(owner)) - 1

@@ -32,32 +32,32 @@ def with_partition_time(
 ) -> DataFrame:
     """Add partition time to each row, as its header ``partition-time``.
 
-    The value is the greatest ``timestamp`` of the row's partition up to the row, removed rows
-    included, over all micro-batches and restarts: 8 bytes, big-endian, as in KIP-472. The next
-    stage honours it with ``map_state(…, partition_time="headers")`` or
-    ``open_state(…, partition_time=True)``: records are late by the time of the whole partition,
-    not of the rows that reach the stage.
+    The value is the greatest ``timestamp`` of the row's partition up to the row: 8 bytes,
+    big-endian, as in KIP-472. It includes removed rows, over all micro-batches and restarts. The
+    next stage uses it with ``map_state(…, partition_time="headers")`` or
+    ``open_state(…, partition_time=True)``. There the time of the whole partition decides whether a
+    record is late, not only the rows that reach the stage.
 
-    Rows that this stage removes are removed here, with ``keep``. The last row before removed ones
-    has the header a second time, with the time that the partition had reached after them. So
-    stream time downstream is that of the whole partition at once, not only from the next row on.
+    ``keep`` removes the rows that this stage filters out. The last row before removed rows has the
+    header twice. The second value is the time of the partition after the removed rows. So stream
+    time downstream includes the removed rows at once, and not only from the next row on.
 
     Parameters
     ----------
     df : DataFrame
-        Rows with a column ``partition`` (int), and optionally ``topic`` and ``offset``, as a stream
-        of Kafka has them. The rows of a partition are ordered by offset, else by arrival.
+        Rows with a column ``partition`` (int), and optionally ``topic`` and ``offset``, as in a
+        stream from Kafka. The rows of a partition are sorted by offset, else by arrival.
     root : path
-        A directory that all machines see, for the times of the partitions; as of ``map_state``.
+        A directory that all machines see, for the times of the partitions; see ``map_state``.
     keep : Column or str, optional
-        A condition; rows for which it is false or null are removed.
+        A condition; a row is removed if the condition is false or null.
     timestamp : str
         The column of a row's time: timestamp, or long milliseconds.
     headers : str
-        The column of headers; added if it is missing. Earlier headers of that name are replaced.
+        The column of headers; added if missing. Earlier headers ``partition-time`` are replaced.
     partitions : int, optional
-        The number of tasks, each with some of the partitions; by default that of the root, or
-        ``spark.sql.shuffle.partitions``.
+        The number of tasks, each with some of the partitions; by default the number of the root,
+        or ``spark.sql.shuffle.partitions``.
     engine : str
         The storage engine.
 
@@ -71,7 +71,7 @@ def with_partition_time(
     SpecError
         A column is missing or of another type.
     StateError, UnsupportedError
-        As of ``map_state``.
+        As in ``map_state``.
     """
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.types import StructField, StructType
@@ -125,4 +125,4 @@ def _check_columns(df: DataFrame, timestamp: str, headers: str) -> None:
     wanted = {"partition", timestamp, *names}
     check_columns(df, {name: kinds for name, kinds in allowed.items() if name in wanted})
     if _REMOVED in names:
-        raise SpecError(f"the DataFrame has a column {_REMOVED!r}, which is taken here; rename it")
+        raise SpecError(f"the column name {_REMOVED!r} is reserved; rename the column")

@@ -1,1 +1,1 @@
-"""read_store and what it plans: versions, histories, changes and metadata as DataFrames."""
+"""Versions, histories, changes and metadata of stores as DataFrames."""

@@ -40,7 +40,7 @@ def chunks(store: Any, selection: Selection, wanted: Collection[str]) -> Iterato
 def rendered(
     chunk: pa.Table, spec: StoreSpec, schema: pa.Schema, constants: Mapping[str, Any]
 ) -> pa.Table:
-    """The columns of ``schema`` from a chunk of stored bytes and times, and from constants."""
+    """Convert a chunk of stored bytes and times to ``schema``; ``constants`` fill columns."""
     import pyarrow as pa
 
     from kstore_core.spark.columns.arrow import combined, timestamps
@@ -61,7 +61,7 @@ def rendered(
 
 
 def _typed(spec: StoreSpec, name: str, column: pa.Array) -> pa.Array:
-    """Keys or values, deserialised."""
+    """Deserialise keys or values."""
     from kstore_core import arrow
 
     serde = spec.key if name == "key" else spec.value
@@ -69,14 +69,14 @@ def _typed(spec: StoreSpec, name: str, column: pa.Array) -> pa.Array:
         return arrow.to_typed(serde, column)
     except FormatError as error:
         raise FormatError(
-            f"the {name}s of the store {spec.name!r} are not what its serde {serde.name!r} reads: "
+            f"the serde {serde.name!r} cannot read the {name}s of the store {spec.name!r}: "
             f"{error}. Describe the store with the serde that wrote them, or with "
-            f"{name}=serdes.BYTES, which gives any bytes"
+            f"{name}=serdes.BYTES, which returns any bytes"
         ) from error
 
 
 def batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
-    """The batches of a table, halved while they have several rows and are too large."""
+    """Split a table into batches; a batch that is too large is halved, down to one row."""
     for batch in table.combine_chunks().to_batches(BATCH_ROWS):
         waiting = [batch]
         while waiting:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from kstore_core.errors import SpecError, UnsupportedError
 from kstore_core.spark.read.batches import batches, rendered
-from kstore_core.spark.read.plan import ReadPlan, chosen_partitions
+from kstore_core.spark.read.plan import ReadPlan, View
 from kstore_core.spark.read.read_store import Timestamps, frame_of, manifest_spec
-from kstore_core.spark.read.schemas import chosen, record_schema
 from kstore_core.spark.root.manifest import Manifest, Shard
 from kstore_core.spark.root.root import Root
 from kstore_core.spec import StoreSpec
@@ -41,19 +40,20 @@ def read_changes(
 ) -> DataFrame:
     """Read the differences between two versions of a store.
 
-    Records are compared as stored, with headers and times. A changed record gives two rows, before
-    and after. Versioned stores are compared version by version: a new one is an ``insert``, one
-    that ended is an update of its ``valid_to``, one that expired is a ``delete``. Changes that were
-    undone in between do not show. Shards with equal files are not opened.
+    Records are compared as stored, with headers and times. A changed record returns two rows,
+    before and after. Versioned stores are compared version by version: a new version is an
+    ``insert``, a version that ended is an update of its ``valid_to``, an expired version is a
+    ``delete``. A change that a later one reverted does not appear. Shards with equal files are not
+    opened.
 
     Parameters
     ----------
     spark : SparkSession
     root : path
     from_version : int
-        The older one; 0 stands for an empty store.
+        The older version; 0 is the empty store.
     to_version : int, optional
-        The newer one; the newest by default.
+        The newer version; by default the newest.
     columns, partitions, headers, timestamps, spec, storage_options
         As for :func:`kstore_core.spark.read_store`.
 
@@ -74,79 +74,57 @@ def read_changes(
     UnsupportedError
         The versions have different numbers of shards.
     """
-    home = Root.at(root, storage_options)
-    plan = plan_changes(
-        home,
-        from_version,
-        to_version,
-        columns=columns,
-        partitions=partitions,
-        headers=headers,
-        timestamps=timestamps,
-        spec=spec,
-    )
-    return frame_of(spark, plan)
+    at, view = Root.at(root, storage_options), View(columns, partitions, headers, timestamps)
+    return frame_of(spark, plan_changes(at, from_version, to_version, view, spec))
 
 
 def plan_changes(
-    home: Root,
-    from_version: int,
-    to_version: int | None,
-    *,
-    columns: Sequence[str] | None = None,
-    partitions: Sequence[int] | None = None,
-    headers: bool | None = None,
-    timestamps: str = "timestamp",
-    spec: StoreSpec | None = None,
+    root: Root, from_version: int, to_version: int | None, view: View, spec: StoreSpec | None
 ) -> ReadPlan:
     """Plan :func:`read_changes`."""
-    import pyarrow as pa
-
     from kstore_core.spark.shards.published import ShardReader
 
-    before = home.load(from_version) if from_version != 0 else None
-    after = home.load(to_version)
+    before = root.load(from_version) if from_version != 0 else None
+    after = root.load(to_version)
     if before is not None and before.version > after.version:
         raise SpecError(
-            f"from_version={from_version} comes after to_version={after.version}; name the older "
-            "one first"
+            f"from_version={from_version} comes after to_version={after.version}; pass the older "
+            "version as from_version"
         )
-    spec = manifest_spec(after, spec, str(home))
-    numbers = chosen_partitions(partitions, range(after.partitions), home)
-    parts = tuple(part for part in _pairs(home, before, after) if part.number in numbers)
-    records = record_schema(spec, headers, timestamps, ("partition",))
-    available = pa.schema([("_change", pa.string()), *records])
+    spec = manifest_spec(after, spec, str(root))
+    numbers = view.numbers(range(after.partitions), root)
+    parts = tuple(part for part in _pairs(root, before, after) if part.number in numbers)
     task = ChangesTask(
-        ShardReader(home, spec, after.engine if before is None else before.engine),
-        ShardReader(home, spec, after.engine),
-        chosen(available, columns, f"the change feed of {spec.name!r}"),
+        ShardReader(root, spec, after.engine if before is None else before.engine),
+        ShardReader(root, spec, after.engine),
+        view.schema(spec, f"the change feed of {spec.name!r}", ("partition",), ("_change",)),
     )
     return ReadPlan(task, parts)
 
 
 @dataclass(frozen=True, slots=True)
 class ShardPair:
-    """A shard before and after; None if it is empty."""
+    """A shard in the older and the newer version; None for an empty one."""
 
     number: int
     before: Shard | None
     after: Shard | None
 
 
-def _pairs(home: Root, before: Manifest | None, after: Manifest) -> list[ShardPair]:
+def _pairs(root: Root, before: Manifest | None, after: Manifest) -> list[ShardPair]:
     """The shards that may differ."""
     if before is not None and before.partitions != after.partitions:
         raise UnsupportedError(
-            f"{home} has {before.partitions} shards in version {before.version} and "
-            f"{after.partitions} in version {after.version}, so their keys lie elsewhere; read "
-            "both versions and compare the DataFrames"
+            f"{root} has {before.partitions} shards in version {before.version} and "
+            f"{after.partitions} in version {after.version}, so a key may be in different shards; "
+            "read both versions and compare the DataFrames"
         )
     for name in ("key", "value"):
         old, new = (None if each is None else each.spec.get(name) for each in (before, after))
         if before is not None and old != new:
             raise UnsupportedError(
-                f"the {name}s of {home} are {old!r} in version {before.version} and {new!r} in "
-                f"version {after.version}, so no column holds both; read both versions and "
+                f"the {name}s of {root} are {old!r} in version {before.version} and {new!r} in "
+                f"version {after.version}, which do not fit one column; read both versions and "
                 "compare the DataFrames"
             )
     olds: Sequence[Shard | None] = [None] * after.partitions if before is None else before.shards

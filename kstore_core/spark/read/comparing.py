@@ -1,8 +1,8 @@
 """Differences between two stores: a merge of their sorted scans, in columns, block by block.
 
 Stored bytes are compared, and only differences are decoded. A row of a key-value, window or session
-store is a record. Versions move from row to row when they end, so those of rows that differ are
-compared once more.
+store is a record. A version moves to another row when it ends, so the versions of different rows
+are compared a second time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from kstore_core.codec import explode_versions
 from kstore_core.engine import Chunk
-from kstore_core.spark.columns.arrow import combined
+from kstore_core.spark.columns.arrow import combined, sliced
 from kstore_core.spark.read.rows import decoded, gathered, of_versions
 from kstore_core.spark.read.windowed import key_columns, segment_rows
 from kstore_core.spec import StoreSpec
@@ -39,10 +39,7 @@ def changes(
 ) -> Iterator[pa.Table]:
     """The records that differ: the columns of `batches.chunks`, and the kind of change.
 
-    Parameters
-    ----------
-    before, after : store or None
-        Both opened with ``spec``; None for an empty store.
+    ``before`` and ``after`` are stores opened with ``spec``; None is an empty store.
     """
     if spec.format.versioned:
         yield from _changed_versions(spec, before, after, wanted)
@@ -96,7 +93,7 @@ def _changed_versions(
 
 
 def _versions(rows: Sequence[pa.Table]) -> pa.Table:
-    """The versions of physical rows; their ids are key and time."""
+    """The versions in physical rows; an id is the key and the time."""
     names = ["key", "value", "timestamp", "valid_to"]
     tables = [
         pa.table(explode_versions(_column(table, "id"), _column(table, "row")), names=names)
@@ -108,14 +105,13 @@ def _versions(rows: Sequence[pa.Table]) -> pa.Table:
         fields = zip(names, types, strict=True)
         return pa.schema([*fields, ("id", pa.binary())]).empty_table()
     whole = pa.concat_tables(tables).combine_chunks()
-    times = _column(whole, "timestamp").to_numpy().astype(">i8")
-    fixed = pa.Array.from_buffers(pa.binary(8), len(times), [None, pa.py_buffer(times.tobytes())])
-    ids = pc.binary_join_element_wise(_column(whole, "key"), fixed.cast(pa.binary()), b"")
+    times = sliced(_column(whole, "timestamp").to_numpy().astype(">i8").tobytes(), 8)
+    ids = pc.binary_join_element_wise(_column(whole, "key"), times, b"")
     return whole.append_column("id", ids)
 
 
 def _blocks(old: Iterable[Chunk], new: Iterable[Chunk]) -> Iterator[tuple[pa.Table, pa.Table]]:
-    """Both scans cut at the same keys, without blocks that are equal."""
+    """Cut both scans at the same keys; equal blocks are left out."""
     scans = [_tables(old), _tables(new)]
     rest: list[pa.Table | None] = [next(scan, None) for scan in scans]
     while rest[0] is not None or rest[1] is not None:
@@ -136,14 +132,14 @@ def _tables(chunks: Iterable[Chunk]) -> Iterator[pa.Table]:
 
 
 def _cut(table: pa.Table, end: bytes) -> tuple[pa.Table, pa.Table | None]:
-    """The rows up to a key, and those after it, if any."""
+    """Split a table behind a key; None if no rows remain."""
     ids = _column(table, "id")
     at = bisect_right(range(len(ids)), end, key=lambda place: ids[place].as_py())
     return table.slice(0, at), table.slice(at) if at < len(ids) else None
 
 
 def _compared(old: pa.Table, new: pa.Table, values: Sequence[str]) -> pa.Table:
-    """The rows whose ids are on one side only, or whose values differ; by id."""
+    """The rows with an id on one side only, or with different values; sorted by id."""
     places = pc.index_in(_column(new, "id"), value_set=_column(old, "id"))
     matched = places.is_valid().to_numpy(zero_copy_only=False)
     in_new = np.flatnonzero(matched)

@@ -35,27 +35,27 @@ def read_metadata(
 ) -> DataFrame:
     """Read the manifests of a store, or of all stores directly below a directory.
 
-    No shard is opened.
+    The read opens no shard.
 
     Parameters
     ----------
     spark : SparkSession
     root : path
-        Of a store, or a directory of such roots.
+        The root of a store, or a directory of such roots.
     what : {"stores", "shards", "versions", "offsets", "files"}
         One row for each store; shard, with its records, stream time and size; published version;
         source partition of a shard, with its last offset; or file.
     version : int, optional
-        The newest by default; for ``"versions"`` all.
+        By default the newest; for ``"versions"`` all.
     storage_options : mapping, optional
         Options of the object store of ``root``.
 
     Raises
     ------
     SpecError
-        ``what`` is not one of these.
+        ``what`` is not one of these choices.
     StateError
-        No store, or no such version.
+        There is no store, or no such version.
     """
     roots = roots_at(os.fspath(root), None, storage_options or {})
     table = metadata_table(roots, what, version)
@@ -117,11 +117,7 @@ def _versions(root: Root, version: int | None) -> Iterator[_Row]:
 
 
 def _of_shard(manifest: Manifest, shard: Shard) -> _Row:
-    return {
-        "store": manifest.spec["name"],
-        "version": manifest.version,
-        "shard": shard.shard,
-    }
+    return {"store": manifest.spec["name"], "version": manifest.version, "shard": shard.shard}
 
 
 def _shards(root: Root, version: int | None) -> Iterator[_Row]:
@@ -174,7 +170,7 @@ def _of_version(manifest: Manifest) -> _Row:
 
 
 def _millis(time: int) -> int | None:
-    """A time in microseconds, clipped to the greatest; None before the first record."""
+    """A time of ms in microseconds, at most the greatest int64; None for a negative time."""
     return None if time < 0 else min(time * 1000, _LAST)
 
 

@@ -1,6 +1,6 @@
-"""Plans of reads, made on the driver: the columns, and the parts that tasks read on workers.
+"""Plans of reads: the driver chooses columns and parts, and tasks read the parts on workers.
 
-A plan reads only the version of the store that it was made for.
+A plan is for one version of a store.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kstore_core.codec import partition
 from kstore_core.errors import SpecError
 from kstore_core.spark.read.batches import batches, chunks, rendered
 from kstore_core.spark.read.schemas import chosen, record_schema
-from kstore_core.spark.read.selection import Selection, select
+from kstore_core.spark.read.selection import Selection
 from kstore_core.spec import StoreSpec
 
 if TYPE_CHECKING:
@@ -23,16 +23,7 @@ if TYPE_CHECKING:
     from kstore_core.spark.root.manifest import Manifest
     from kstore_core.spark.root.root import Root
 
-__all__ = [
-    "Part",
-    "ReadPlan",
-    "Reader",
-    "ScanTask",
-    "Task",
-    "chosen_partitions",
-    "plan_records",
-    "plan_store",
-]
+__all__ = ["Part", "ReadPlan", "Reader", "ScanTask", "Task", "View", "plan_records", "plan_store"]
 
 
 class Task(Protocol):
@@ -67,26 +58,44 @@ class Reader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of the stores that are read.
+    """One of the stores of a read."""
 
-    Attributes
-    ----------
-    shard : object
-        Opened by the reader.
-    columns : mapping of str to object
-        Columns with one value, such as ``partition``.
-    keys : tuple of bytes or None
-        The selected keys that may be in it.
-    """
+    shard: Any  # for the reader
+    columns: Mapping[str, Any]  # with one value each, such as ``partition``
+    keys: tuple[bytes, ...] | None = None  # the selected keys that may be in it
 
-    shard: Any
-    columns: Mapping[str, Any]
-    keys: tuple[bytes, ...] | None = None
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The columns and partitions of a read; by default all that a store has."""
+
+    columns: Sequence[str] | None = None
+    partitions: Sequence[int] | None = None
+    headers: bool | None = None
+    timestamps: str = "timestamp"
+
+    def schema(
+        self, spec: StoreSpec, where: str, last: Sequence[str], first: Sequence[str] = ()
+    ) -> pa.Schema:
+        """The columns to read, also of those added ``first`` and ``last``; else a SpecError."""
+        available = record_schema(spec, self.headers, self.timestamps, first, last)
+        return chosen(available, self.columns, where)
+
+    def numbers(self, known: Iterable[int], where: object) -> frozenset[int]:
+        """The partitions to read; one that is not ``known`` is a SpecError."""
+        there = frozenset(known)
+        wanted = there if self.partitions is None else frozenset(self.partitions)
+        if wanted - there:
+            raise SpecError(
+                f"{where} has no partition {', '.join(map(str, sorted(wanted - there)))}; it has "
+                f"{', '.join(map(str, sorted(there)))}"
+            )
+        return wanted
 
 
 @dataclass(frozen=True, slots=True)
 class ScanTask:
-    """Reads the selected records of a part."""
+    """Reads selected records of a part."""
 
     reader: Reader
     selection: Selection
@@ -101,24 +110,15 @@ class ScanTask:
 
 
 def plan_store(
-    home: Root,
-    manifest: Manifest,
-    spec: StoreSpec,
-    *,
-    columns: Sequence[str] | None = None,
-    partitions: Sequence[int] | None = None,
-    headers: bool | None = None,
-    timestamps: str = "timestamp",
-    **selected: Any,
+    root: Root, manifest: Manifest, spec: StoreSpec, selection: Selection, view: View
 ) -> ReadPlan:
-    """Plan the read of one version of a store; ``selected`` goes to `select`."""
+    """Plan the read of one version of a store."""
     from kstore_core.spark.shards.published import ShardReader
 
-    selection = select(spec, **selected)
     by_shard: dict[int, list[bytes]] = {}
     for key in selection.keys or ():
         by_shard.setdefault(partition(key, manifest.partitions), []).append(key)
-    numbers = chosen_partitions(partitions, range(manifest.partitions), home)
+    numbers = view.numbers(range(manifest.partitions), root)
     parts = tuple(
         Part(
             shard,
@@ -130,36 +130,13 @@ def plan_store(
         and shard.shard in numbers
         and (selection.keys is None or shard.shard in by_shard)
     )
-    reader = ShardReader(home, spec, manifest.engine)
-    return plan_records(reader, selection, parts, columns, headers, timestamps)
+    reader = ShardReader(root, spec, manifest.engine)
+    return plan_records(reader, selection, view, parts, ("partition",))
 
 
 def plan_records(
-    reader: Reader,
-    selection: Selection,
-    parts: tuple[Part, ...],
-    columns: Sequence[str] | None,
-    headers: bool | None,
-    timestamps: str,
-    added: Sequence[str] = ("partition",),
+    reader: Reader, selection: Selection, view: View, parts: tuple[Part, ...], added: Sequence[str]
 ) -> ReadPlan:
     """Plan the read of parts, with the columns of the store and those ``added``."""
-    available = record_schema(reader.spec, headers, timestamps, added)
-    schema = chosen(available, columns, f"the store {reader.spec.name!r}")
+    schema = view.schema(reader.spec, f"the store {reader.spec.name!r}", added)
     return ReadPlan(ScanTask(reader, selection, schema), parts)
-
-
-def chosen_partitions(
-    wanted: Sequence[int] | None, there: Iterable[int], where: object
-) -> frozenset[int]:
-    """The partitions to read; a missing one is a SpecError."""
-    known = frozenset(there)
-    if wanted is None:
-        return known
-    missing = sorted(set(wanted) - known)
-    if missing:
-        raise SpecError(
-            f"{where} has no partition {', '.join(map(str, missing))}; it has "
-            f"{', '.join(map(str, sorted(known)))}"
-        )
-    return frozenset(wanted)

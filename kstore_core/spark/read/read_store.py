@@ -1,4 +1,4 @@
-"""read_store: a version of a partitioned store as a DataFrame, a shard a partition."""
+"""read_store: a version of a partitioned store as a DataFrame, one partition for each shard."""
 
 from __future__ import annotations
 
@@ -55,29 +55,29 @@ def read_store(
         Where :func:`write_store` published it.
     as_of : int or datetime, optional
         Versioned stores: the versions valid at this time (ms since the epoch, or an aware
-        datetime). Before a shard's history, only versions that are still the latest,
+        datetime). Before the start of a shard's history, only versions that are still the latest,
         as in ``store.get(key, as_of=…)``.
     history : bool
-        Versioned stores: all versions but tombstones.
+        Versioned stores: all versions, without tombstones.
     from_ts, to_ts : int or datetime, optional
         With ``history``: versions valid at some time in this range, inclusive. Window and session
-        stores: windows and sessions that overlap it.
+        stores: windows and sessions that overlap the range.
     key : object, optional
-        Only records of this key, as the store's serde takes it; only its shard is opened.
+        Only records of this key, of the type of the store's serde; only its shard is opened.
     keys : iterable, optional
         Only records of these keys.
     prefix : str or bytes, optional
-        Only records whose serialised key begins with it.
+        Only records whose serialised key begins with this prefix.
     columns : sequence of str, optional
         Only these columns, in this order; others are not decoded.
     partitions : sequence of int, optional
         Only these shards.
     headers : bool, optional
-        Add a column of headers; by default if the store keeps headers.
+        Add a column of headers; by default if the store has headers.
     timestamps : {"timestamp", "millis"}
         Type of times: Spark timestamps, or long milliseconds since the epoch.
     version : int, optional
-        The newest by default.
+        By default the newest.
     spec : StoreSpec, optional
         The store's description; needed if its serdes are not built in.
     storage_options : mapping, optional
@@ -87,50 +87,38 @@ def read_store(
     -------
     DataFrame
         ``key``; ``window_start`` and ``window_end``, or ``session_start`` and ``session_end``;
-        ``sequence`` of window stores that retain duplicates; ``value``; if the store keeps them
+        ``sequence`` of window stores that retain duplicates; ``value``; if the store has them
         ``timestamp``, ``valid_to`` (null: still valid) and ``headers``; and ``partition``. Keys and
         values have the types of the serdes.
 
     Raises
     ------
     StateError
-        No manifest, or no such version.
+        There is no manifest, or no such version.
     TypeError
         ``version`` is not an int, or ``keys`` is a single key.
     ValueError
-        A naive time.
+        A time is naive, or both ``key`` and ``keys`` are given.
     SpecError
-        Options that exclude each other, a reversed range, a ``spec`` of another store, unknown
-        serdes, a key of another type, or an unknown, duplicate or missing column or partition.
+        Options exclude each other; a range is reversed; ``spec`` is of another store; serdes are
+        unknown; a key is of another type; a column or partition is unknown, duplicate or missing.
     UnsupportedError
-        An option of time for a store without history, windows or sessions.
+        A time is given for a store without history, windows or sessions.
     """
-    from kstore_core.spark.read.plan import plan_store
-    from kstore_core.spark.read.selection import keys_of, prefix_bytes
+    from kstore_core.spark.read.plan import View, plan_store
+    from kstore_core.spark.read.selection import keys_of, prefix_bytes, select
 
-    home = Root.at(root, storage_options)
-    manifest = home.load(version)
-    spec = manifest_spec(manifest, spec, str(home))
-    plan = plan_store(
-        home,
-        manifest,
-        spec,
-        as_of=as_of,
-        history=history,
-        from_ts=from_ts,
-        to_ts=to_ts,
-        keys=keys_of(spec, key, keys),
-        prefix=None if prefix is None else prefix_bytes(prefix),
-        columns=columns,
-        partitions=partitions,
-        headers=headers,
-        timestamps=timestamps,
-    )
-    return frame_of(spark, plan)
+    at = Root.at(root, storage_options)
+    manifest = at.load(version)
+    spec = manifest_spec(manifest, spec, str(at))
+    wanted = keys_of(spec, key, keys)
+    selection = select(spec, as_of, history, from_ts, to_ts, wanted, prefix_bytes(prefix))
+    view = View(columns, partitions, headers, timestamps)
+    return frame_of(spark, plan_store(at, manifest, spec, selection, view))
 
 
 def frame_of(spark: SparkSession, plan: ReadPlan) -> DataFrame:
-    """The DataFrame of a plan, a partition for each part."""
+    """Make the DataFrame of a plan, with one partition for each part."""
     count = len(plan.parts)
     numbers = spark.range(0, count, 1, max(count, 1))
     return numbers.mapInArrow(_Parts(plan.task, plan.parts).read, spark_schema(plan.task.schema))
@@ -153,10 +141,7 @@ class _Parts:
 def manifest_spec(manifest: Manifest, given: StoreSpec | None, where: str) -> StoreSpec:
     """The description of a manifest's store, with the serdes of ``given``.
 
-    Raises
-    ------
-    SpecError
-        Its serdes are not built in and none were given, or ``given`` is of another store.
+    A SpecError if ``given`` is of another store, or is None and the serdes are not built in.
     """
     import json
 
@@ -167,6 +152,6 @@ def manifest_spec(manifest: Manifest, given: StoreSpec | None, where: str) -> St
         except SpecError as error:
             raise SpecError(f"{where}: {error}. Pass the store's description as spec=") from None
     if given.name != stored.name:
-        raise SpecError(f"{where} holds the store {stored.name!r}, not {given.name!r}")
+        raise SpecError(f"{where} has the store {stored.name!r}, not {given.name!r}")
     stored.check(given, where)
     return given

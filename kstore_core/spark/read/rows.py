@@ -1,6 +1,6 @@
-"""The rows of key-value and versioned stores as Arrow columns, chunk by chunk.
+"""The rows of key-value and versioned stores as Arrow columns.
 
-A chunk of a scan becomes Arrow arrays at once; only wanted columns are decoded.
+Each chunk of a scan is converted as a whole; only wanted columns are decoded.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _KEYS_AT_ONCE = 1024
 
 
 def gathered(chunks: Iterable[Chunk]) -> Iterator[tuple[pa.Array, pa.Array]]:
-    """Keys and values of the chunks of a scan; small chunks are merged."""
+    """Convert the chunks of a scan to keys and values; small chunks are merged."""
     keys: list[bytes] = []
     rows: list[bytes] = []
     size = 0
@@ -46,14 +46,14 @@ def gathered(chunks: Iterable[Chunk]) -> Iterator[tuple[pa.Array, pa.Array]]:
 
 
 def binary(values: list[bytes] | list[bytes | None]) -> pa.Array:
-    """A binary array of bytes."""
+    """Make a binary array."""
     return pa.array(values, pa.binary())
 
 
 def decoded(
     value_format: ValueFormat, rows: pa.Array, wanted: Collection[str]
 ) -> dict[str, pa.Array]:
-    """Decode stored values: the value and, if the format keeps them, time and headers.
+    """Decode stored values: the value and, if the format has them, time and headers.
 
     Columns that are not ``wanted`` may be missing or still encoded.
     """
@@ -95,7 +95,7 @@ def versions(store: Any, selection: Selection, wanted: Collection[str]) -> Itera
 
 
 def of_versions(value_format: ValueFormat, table: pa.Table, wanted: Collection[str]) -> pa.Table:
-    """Versions with decoded values; a null value, a tombstone, stays null."""
+    """Decode the values of versions; the null of a tombstone stays null."""
     if not value_format.headers or {"value", "headers"}.isdisjoint(wanted):
         return table
     decode = decode_column if "headers" in wanted else split_column
@@ -127,7 +127,7 @@ def _some_at_once(keys: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def _looked_up(table: Any, keys: Iterable[bytes]) -> Iterator[Chunk]:
-    """The keys that have a row, and these rows."""
+    """The keys that have a row, and their rows."""
     for some in _some_at_once(keys):
         found = [
             (key, row)
@@ -138,7 +138,7 @@ def _looked_up(table: Any, keys: Iterable[bytes]) -> Iterator[Chunk]:
 
 
 def _earliest(store: Any, selection: Selection) -> int:
-    """The oldest time whose versions are selected, ms; `FOREVER` for latest ones."""
+    """The oldest selected time, ms; `FOREVER` if only the latest versions are selected."""
     first, last = selection.as_of, selection.as_of
     if selection.history:
         first, last = selection.from_ts, selection.to_ts

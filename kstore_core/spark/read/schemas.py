@@ -1,4 +1,4 @@
-"""The columns of a read: all of a store's records, and the chosen ones."""
+"""The columns of a read: all columns of a store's records, and the chosen ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ TIMES = frozenset(
 
 
 def record_schema(
-    spec: StoreSpec, headers: bool | None, timestamps: str, added: Sequence[str]
+    spec: StoreSpec,
+    headers: bool | None,
+    timestamps: str,
+    first: Sequence[str],
+    last: Sequence[str],
 ) -> pa.Schema:
     """All columns that a read can return; headers of a store without them are a SpecError."""
     import pyarrow as pa
@@ -31,20 +35,19 @@ def record_schema(
     check_choice("timestamps", timestamps, ("timestamp", "millis"))
     if headers and not spec.format.headers:
         raise SpecError(
-            f"headers are asked for, and the store {spec.name!r} keeps none in its format "
+            f"headers=True, and the store {spec.name!r} has no headers in its format "
             f"{spec.format.name!r}; leave headers out"
         )
     schema = store_schema(spec, as_millis=timestamps == "millis")
     if headers is False and spec.format.headers:
         schema = schema.remove(schema.get_field_index("headers"))
     types = {"partition": pa.int32(), "task": pa.string(), "_change": pa.string()}
-    for name in added:
-        schema = schema.append(pa.field(name, types[name]))
-    return schema
+    before, after = ([(name, types[name]) for name in names] for names in (first, last))
+    return pa.schema([*before, *schema, *after])
 
 
 def store_schema(spec: StoreSpec, *, as_millis: bool) -> pa.Schema:
-    """The columns of a store's records, with the types that Spark gets."""
+    """The columns of a store's records, with their types in Spark."""
     import pyarrow as pa
 
     from kstore_core.spark.columns.arrow import TIMESTAMP
@@ -66,7 +69,7 @@ def store_schema(spec: StoreSpec, *, as_millis: bool) -> pa.Schema:
 
 
 def chosen(available: pa.Schema, columns: Sequence[str] | None, where: str) -> pa.Schema:
-    """The chosen columns, in this order; none, unknown or duplicate ones are a SpecError."""
+    """The chosen columns, in this order; a SpecError for none, unknown or duplicate ones."""
     import pyarrow as pa
 
     if columns is None:
@@ -74,7 +77,7 @@ def chosen(available: pa.Schema, columns: Sequence[str] | None, where: str) -> p
     names = list(columns)
     if not names:
         raise SpecError(
-            f"columns={columns!r} asks for no column, and rows without columns cannot be counted; "
+            f"columns={columns!r} names no column, and rows without columns cannot be counted; "
             f"name at least one of: {', '.join(available.names)}"
         )
     unknown = [name for name in names if name not in available.names]
@@ -85,6 +88,6 @@ def chosen(available: pa.Schema, columns: Sequence[str] | None, where: str) -> p
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
         raise SpecError(
-            f"columns={columns!r} asks for {twice[0]!r} more than once; name each column once"
+            f"columns={columns!r} names {twice[0]!r} more than once; name each column once"
         )
     return pa.schema([available.field(name) for name in names])

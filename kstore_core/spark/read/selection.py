@@ -19,33 +19,20 @@ __all__ = ["Selection", "key_bytes", "keys_of", "prefix_bytes", "select"]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The records to read: by default all, of a versioned store the latest.
+    """The records to read: by default all, of a versioned store the latest versions."""
 
-    Attributes
-    ----------
-    as_of : int or None
-        Versions valid at this time, ms.
-    history : bool
-        All versions, or those valid at some time in ``[from_ts, to_ts]``.
-    from_ts, to_ts : int or None
-        Versions, windows or sessions that overlap this range, ms, inclusive.
-    keys : tuple of bytes or None
-        Serialised keys, sorted and distinct.
-    prefix : bytes or None
-        The prefix of serialised keys.
-    """
-
-    as_of: int | None = None
-    history: bool = False
-    from_ts: int | None = None
+    as_of: int | None = None  # versions valid at this time, ms
+    history: bool = False  # all versions, or those valid at some time in [from_ts, to_ts]
+    from_ts: int | None = (
+        None  # ms, inclusive: versions, windows or sessions that overlap the range
+    )
     to_ts: int | None = None
-    keys: tuple[bytes, ...] | None = None
-    prefix: bytes | None = None
+    keys: tuple[bytes, ...] | None = None  # serialised, sorted and distinct
+    prefix: bytes | None = None  # of serialised keys
 
 
 def select(
     spec: StoreSpec,
-    *,
     as_of: Time | None = None,
     history: bool = False,
     from_ts: Time | None = None,
@@ -53,37 +40,27 @@ def select(
     keys: Iterable[bytes] | None = None,
     prefix: bytes | None = None,
 ) -> Selection:
-    """The selection, checked against the store.
-
-    Raises
-    ------
-    SpecError
-        Options that exclude each other, or a reversed range.
-    ValueError
-        A naive time.
-    UnsupportedError
-        An option of time for a store without history, windows or sessions.
-    """
+    """Check a selection against the store; the errors are those of :func:`read_store`."""
     if as_of is not None and history:
-        raise SpecError("as_of and history are two questions; ask one")
+        raise SpecError("as_of and history exclude each other; pass one")
     if keys is not None and prefix is not None:
-        raise SpecError("keys and a prefix are two choices of keys; make one")
+        raise SpecError("keys and prefix exclude each other; pass one")
     between = from_ts is not None or to_ts is not None
     if not spec.format.versioned and (as_of is not None or history):
         raise UnsupportedError(
-            f"the store {spec.name!r} has the format {spec.format.name!r}, which keeps no history; "
+            f"the store {spec.name!r} has the format {spec.format.name!r}, which has no history; "
             "read it without as_of and history"
         )
     if spec.format.versioned and between and not history:
-        raise SpecError("from_ts and to_ts (the options from and to) go with history=True")
+        raise SpecError("from_ts and to_ts (the options from and to) need history=True")
     if spec.shape == "key_value" and between:
         raise UnsupportedError(
-            f"the records of the key-value store {spec.name!r} have no span of time; read it "
+            f"the records of the key-value store {spec.name!r} have no range of time; read it "
             "without from_ts and to_ts, and filter the DataFrame"
         )
     first, last = _millis(from_ts), _millis(to_ts)
     if first is not None and last is not None and first > last:
-        raise SpecError(f"from_ts={from_ts} lies after to_ts={to_ts}")
+        raise SpecError(f"from_ts={from_ts} is after to_ts={to_ts}; swap them")
     chosen = None if keys is None else tuple(sorted(set(keys)))
     return Selection(_millis(as_of), history, first, last, chosen, prefix)
 
@@ -93,22 +70,22 @@ def _millis(time: Time | None) -> int | None:
 
 
 def key_bytes(spec: StoreSpec, key: Any) -> bytes:
-    """A key as the store's serde writes it; a SpecError if the serde does not take it."""
+    """Serialise a key with the store's serde; a SpecError if the serde does not take it."""
     try:
         raw = None if key is None else spec.key.serialize(key, Headers())
     except Exception as error:
         raise SpecError(
-            f"{key!r} is no key of the store {spec.name!r}, whose serde is {spec.key.name!r}: "
+            f"{key!r} is not a key of the store {spec.name!r}, whose serde is {spec.key.name!r}: "
             f"{error}"
         ) from error
     if raw is None:
-        raise SpecError(f"{key!r} is no key of the store {spec.name!r}: keys are never null")
+        raise SpecError(f"{key!r} is not a key of the store {spec.name!r}: keys are never null")
     return raw
 
 
-def prefix_bytes(prefix: str | bytes) -> bytes:
-    """The prefix of a serialised key; text as UTF-8."""
-    if not isinstance(prefix, str | bytes):
+def prefix_bytes(prefix: str | bytes | None) -> bytes | None:
+    """The prefix of serialised keys; text is encoded as UTF-8."""
+    if not isinstance(prefix, str | bytes | None):
         raise TypeError(
             f"prefix={prefix!r} is {type(prefix).__name__}; pass the first bytes of serialised "
             "keys, or the beginning of keys that are text"
@@ -119,7 +96,7 @@ def prefix_bytes(prefix: str | bytes) -> bytes:
 def keys_of(spec: StoreSpec, key: Any, keys: Iterable[Any] | None) -> list[bytes] | None:
     """The serialised keys of ``key`` or ``keys``; None if neither is given."""
     if key is not None and keys is not None:
-        raise ValueError("key and keys are two choices of keys; make one")
+        raise ValueError("key and keys exclude each other; pass one")
     if key is not None:
         return [key_bytes(spec, key)]
     if keys is None:

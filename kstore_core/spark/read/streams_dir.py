@@ -1,20 +1,20 @@
-"""A store of a Kafka Streams application, read from the state directories of all its tasks."""
+"""Reads of a store of a Kafka Streams application, from the state directories of its tasks."""
 
 from __future__ import annotations
 
 import os
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kstore_core.errors import SpecError, StateError
-from kstore_core.spark.read.plan import Part, ReadPlan, chosen_partitions, plan_records
+from kstore_core.spark.read.plan import Part, ReadPlan, View, plan_records
 from kstore_core.spark.read.read_store import Timestamps, frame_of
-from kstore_core.spark.read.selection import keys_of, prefix_bytes, select
+from kstore_core.spark.read.selection import Selection, keys_of, prefix_bytes, select
 from kstore_core.spark.root.storage.addresses import local_path
 from kstore_core.spec import StoreSpec
 from kstore_core.types import Time
@@ -44,10 +44,10 @@ def read_streams_dir(
     headers: bool | None = None,
     timestamps: Timestamps = "timestamp",
 ) -> DataFrame:
-    """Read a store from the state directory of a Kafka Streams application, all its tasks at once.
+    """Read a store from the state directory of a Kafka Streams application, with all its tasks.
 
-    The application may run: the read writes and locks nothing. Each task's store is read as of the
-    start of its part of the read.
+    The application may run meanwhile: the read writes and locks nothing. A Spark task reads the
+    store of one application task, as of the start of the Spark task.
 
     Parameters
     ----------
@@ -56,10 +56,10 @@ def read_streams_dir(
         ``state.dir/application.id``: the directory of ``0_0``, ``0_1``, ``1_0``, …, where every
         worker sees it.
     spec : StoreSpec
-        The store's description, which Kafka does not keep.
+        The store's description, which the directory does not contain.
     partitions : sequence of int, optional
-        Only the tasks of these partitions; a missing one is an error. By default all tasks, with a
-        warning about gaps between their numbers.
+        Only the tasks of these partitions; a missing task is an error. By default all tasks, with
+        a warning about gaps between their numbers.
     as_of, history, from_ts, to_ts, key, keys, prefix, columns, headers, timestamps
         As for :func:`kstore_core.spark.read_store`. A key is looked up in every task, since the
         application may have its own partitioner.
@@ -74,56 +74,47 @@ def read_streams_dir(
     StateError
         There are no tasks, or a task lacks the store, or one of ``partitions`` is missing.
     """
-    plan = plan_streams_dir(
-        os.path.abspath(path),  # noqa: PTH100 - links stay as they are
-        spec,
-        as_of=as_of,
-        history=history,
-        from_ts=from_ts,
-        to_ts=to_ts,
-        keys=keys_of(spec, key, keys),
-        prefix=None if prefix is None else prefix_bytes(prefix),
-        columns=columns,
-        partitions=partitions,
-        headers=headers,
-        timestamps=timestamps,
-    )
-    return frame_of(spark, plan)
+    wanted = keys_of(spec, key, keys)
+    selection = select(spec, as_of, history, from_ts, to_ts, wanted, prefix_bytes(prefix))
+    view = View(columns, partitions, headers, timestamps)
+    place = os.path.abspath(path)  # noqa: PTH100 - links stay as they are
+    return frame_of(spark, plan_streams_dir(place, spec, selection, view))
 
 
-def plan_streams_dir(
-    path: str,
-    spec: StoreSpec,
-    *,
-    columns: Sequence[str] | None = None,
-    partitions: Sequence[int] | None = None,
-    headers: bool | None = None,
-    timestamps: str = "timestamp",
-    **selected: Any,
-) -> ReadPlan:
+def plan_streams_dir(path: str, spec: StoreSpec, selection: Selection, view: View) -> ReadPlan:
     """Plan :func:`read_streams_dir`."""
-    selection = select(spec, **selected)
-    where = _local(path)
+    found = local_path(path)
+    if found is None:
+        raise SpecError(
+            f"{path!r} is not a directory of a file system; the state directory of a Kafka Streams "
+            "application is read in place, or from a copy on a disk that every worker sees"
+        )
+    where, partitions = Path(found), view.partitions
     tasks = _tasks_of(where, spec.name, partitions)
+    numbers = {partition for _, partition in tasks.values()}
     if partitions is not None:
-        missing = sorted(set(partitions) - {partition for _, partition in tasks.values()})
+        missing = sorted(set(partitions) - numbers)
         if missing:
             raise StateError(
                 f"{where} has no task of the store {spec.name!r} for the partitions "
                 f"{', '.join(map(str, missing))}; it has {', '.join(tasks)}. Another instance of "
-                "the application holds the others"
+                "the application may have the missing tasks"
             )
-    numbers = chosen_partitions(partitions, {partition for _, partition in tasks.values()}, where)
-    _warn_of_gaps(where, spec.name, tasks if partitions is None else {})
+        numbers = set(partitions)
+    gaps = sorted(set(range(max(numbers, default=0))) - numbers) if partitions is None else []
+    if gaps:
+        warnings.warn(
+            f"{where} has no tasks of the store {spec.name!r} for the partitions "
+            f"{', '.join(map(str, gaps))}, which are lost or with another instance of the "
+            "application; the read returns the others. Pass partitions to name the expected ones",
+            stacklevel=3,
+        )
     parts = tuple(
         Part(str(where / task), {"task": task, "partition": partition}, selection.keys)
         for task, (_, partition) in tasks.items()
         if partition in numbers
     )
-    reader = TaskReader(spec)
-    return plan_records(
-        reader, selection, parts, columns, headers, timestamps, ("task", "partition")
-    )
+    return plan_records(TaskReader(spec), selection, view, parts, ("task", "partition"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,16 +134,6 @@ class TaskReader:
         engine_on_worker(engine)
         with open_state(shard, engine=engine, read_only=True) as state:
             yield state.open(bare(self.spec))
-
-
-def _local(path: str) -> Path:
-    found = local_path(path)
-    if found is None:
-        raise SpecError(
-            f"{path!r} is no directory of a file system; the state directory of a Kafka Streams "
-            "application is read where it lies, or from a copy on a disk that every worker sees"
-        )
-    return Path(found)
 
 
 def _tasks_of(
@@ -187,8 +168,9 @@ def _tasks_of(
     ]
     if lacking:
         raise StateError(
-            f"{where}: {', '.join(lacking)} has no store {store!r}, and {min(having)} of the same "
-            "sub-topology has; it may be starting. Wait for it, or leave it out by partitions"
+            f"{where}: {', '.join(lacking)} has no store {store!r}, but {min(having)} of the same "
+            "sub-topology has it; the task may be starting. Wait for it, or pass partitions "
+            "without it"
         )
     return {task: place for task, place in tasks.items() if task in having}
 
@@ -201,22 +183,10 @@ def _stores_of(task: Path) -> list[str]:
 
 
 def _engine_of(task: Path) -> str:
-    """The engine of a task directory; RocksDB, Kafka's own, for one without stores."""
+    """The engine of a task directory; Kafka's RocksDB for a directory without stores."""
     from kstore_core.state.recognition import engine_of, recognised
     from kstore_core.system.lock import recorded_engine
 
     if recorded_engine(task) is None and not recognised(task):
         return "rocksdb"
     return engine_of(task)
-
-
-def _warn_of_gaps(where: Path, store: str, tasks: Mapping[str, tuple[str, int]]) -> None:
-    numbers = {partition for _, partition in tasks.values()}
-    gaps = sorted(set(range(max(numbers, default=0))) - numbers)
-    if gaps:
-        warnings.warn(
-            f"{where} has no tasks of the store {store!r} for the partitions "
-            f"{', '.join(map(str, gaps))}, which are lost or with another instance of the "
-            "application; those that are there are read. Pass partitions to say which they are",
-            stacklevel=4,
-        )

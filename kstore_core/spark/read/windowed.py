@@ -1,6 +1,7 @@
 """The rows of window and session stores as Arrow columns: a key, its times, and the value.
 
-Times have fixed positions in a row's key (docs/formats.md, Keys), so they are cut out by column.
+A row's key has its times at fixed positions (docs/formats.md, Keys), so slices of a column extract
+them.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ __all__ = ["key_columns", "segment_rows", "windows"]
 
 _KEYS_FIRST, _BY_TIME = -1, 0
 _Place = tuple[int, int]
-_END = 2**31 - 1  # of any row; a slice without an end overflows in Arrow
+_END = 2**31 - 1  # behind the end of any key; a slice without an end overflows in Arrow
 
 
 def windows(store: Any, selection: Selection, wanted: Collection[str]) -> Iterator[pa.Table]:
-    """The selected rows that have not expired: the columns of their keys and values."""
+    """The selected live rows: the columns of their keys and values."""
     spec = store.spec
     for keys, rows in gathered(_rows(store, selection)):
         columns = key_columns(spec, keys)
@@ -43,7 +44,7 @@ def windows(store: Any, selection: Selection, wanted: Collection[str]) -> Iterat
 
 
 def segment_rows(store: Any, segment: int) -> Iterator[Chunk]:
-    """The rows of one segment that have not expired, by key."""
+    """The live rows of one segment, by key."""
     keys = rows_of(store.spec.shape, time_ordered=store.spec.time_ordered)
     earliest, latest, _ = _times(store, Selection(), keys.hidden)
     whole = keys.schema.fetch(store.spec.segment_interval_ms, None, None, earliest, latest)
@@ -76,7 +77,7 @@ def key_columns(spec: StoreSpec, rows: pa.Array) -> dict[str, pa.Array]:
 
 
 def _lead(rows: pa.Array, *, ordered: bool) -> int:
-    """The one prefix of a chunk's rows; see :class:`KeySchema`."""
+    """The prefix that all rows of a chunk share; see :class:`KeySchema`."""
     return rows[0].as_py()[0] if ordered and len(rows) else _KEYS_FIRST
 
 
@@ -89,7 +90,7 @@ def _integers(rows: pa.Array, place: _Place, dtype: str) -> npt.NDArray[np.signe
 
 
 def _rows(store: Any, selection: Selection) -> Iterator[Chunk]:
-    """Chunks with the selected rows; for a prefix, with other rows too."""
+    """Chunks with the selected rows; for a prefix, also with other rows."""
     spec = store.spec
     keys = rows_of(spec.shape, time_ordered=spec.time_ordered, indexed=spec.indexed)
     earliest, latest, latest_start = _times(store, selection, keys.hidden)
@@ -111,7 +112,7 @@ def _rows(store: Any, selection: Selection) -> Iterator[Chunk]:
 
 
 def _narrowed(fetch: Fetch, keys: RowKeys, prefix: bytes) -> Fetch:
-    """The fetch, ended behind the keys with ``prefix`` if rows begin with keys."""
+    """End a fetch behind the keys with ``prefix``, if rows begin with keys."""
     lead = keys.by_key.prefix
     if lead == _BY_TIME:
         return fetch

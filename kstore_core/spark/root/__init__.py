@@ -1,1 +1,1 @@
-"""A partitioned store: its root directory, manifests, versions and files."""
+"""Partitioned stores: root directories, manifests, versions and files."""

@@ -2,15 +2,15 @@
 
 ::
 
-    <cache>/<digest>/       the files of one shard, checked after the fetch
-    <cache>/<digest>.lock   locked shared by readers, exclusively for making or removing the copy
-    <cache>/<digest>.tmp/   a copy that is being made
-    <cache>/files/<sha256>  an immutable file, linked into the copies that have it
+    <cache>/<digest>/       a copy: the files of one shard, checked after the fetch
+    <cache>/<digest>.lock   locked shared by readers, exclusively to make or remove the copy
+    <cache>/<digest>.tmp/   an unfinished copy
+    <cache>/files/<sha256>  an immutable file, linked into the copies that contain it
 
-The digest is of the files' hashes, so versions or roots that share a shard share its copy, and a
-shard that went on from a cached one fetches only its new files. While copies take more than
-``KSTORE_SHARD_CACHE_BYTES``, unread ones are removed, the least recently used first. The cache is
-at ``KSTORE_SHARD_CACHE``, by default in the directory for temporary files.
+The digest is a hash of the files' hashes, so versions or roots that share a shard share its copy. A
+shard that continues a cached shard fetches only its new files. If copies exceed
+``KSTORE_SHARD_CACHE_BYTES``, copies without readers are removed, the least recently used first. The
+cache is at ``KSTORE_SHARD_CACHE``, by default in the directory for temporary files.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _DEFAULT_BYTES = 16 << 30
 
 @contextlib.contextmanager
 def cached_shard(storage: Storage, shard: Shard) -> Iterator[Path]:
-    """A directory with a shard's files, which stays while the context is open.
+    """A directory with a shard's files, locked while the context is open.
 
     A CorruptionError if a file is missing, or differs from the manifest.
     """
@@ -52,7 +52,7 @@ def cached_shard(storage: Storage, shard: Shard) -> Iterator[Path]:
 
 
 def cache_directory() -> Path:
-    """The directory of copies; made for this user alone if it is missing."""
+    """The directory of copies; made for this user only if it is missing."""
     name = os.environ.get("KSTORE_SHARD_CACHE")
     if not name:
         name = f"{tempfile.gettempdir()}/kstore-shards-{os.getuid()}"
@@ -60,8 +60,8 @@ def cache_directory() -> Path:
     cache.mkdir(mode=0o700, parents=True, exist_ok=True)
     if cache.stat().st_uid != os.getuid():
         raise SpecError(
-            f"{cache} belongs to another user, who could change the shards in it; set "
-            "KSTORE_SHARD_CACHE to a directory of your own on every machine"
+            f"{cache} belongs to another user, who could change its shards; set "
+            "KSTORE_SHARD_CACHE on every machine to a directory of your user"
         )
     return cache
 
@@ -69,7 +69,7 @@ def cache_directory() -> Path:
 def _max_bytes() -> int:
     text = os.environ.get("KSTORE_SHARD_CACHE_BYTES", str(_DEFAULT_BYTES))
     if not text.isdecimal():
-        raise SpecError(f"KSTORE_SHARD_CACHE_BYTES={text!r}; it is a number of bytes")
+        raise SpecError(f"KSTORE_SHARD_CACHE_BYTES={text!r} is not a number of bytes")
     return int(text)
 
 
@@ -99,23 +99,23 @@ def _locked_copy(storage: Storage, shard: Shard, cache: Path, digest: str) -> in
                     shutil.rmtree(scratch, ignore_errors=True)
                     raise
         finally:
-            os.close(making)  # then lock it shared: it may have been removed in between
+            os.close(making)  # the loop locks it shared: it may have been removed in between
 
 
 def _fetch(storage: Storage, shard: Shard, pool: Path, target: Path) -> None:
-    """Make a copy of a shard; files that other copies have are linked."""
+    """Make a copy of a shard; files in other copies are linked."""
 
     def there(file: File, place: Path) -> bool:
         if not is_immutable(file):
             return False
-        kept = pool / file.sha256
+        pooled = pool / file.sha256
         try:
-            os.link(kept, place)
+            os.link(pooled, place)
         except OSError:  # it is missing
             return False
         if sha256_of(place) == file.sha256:
             return True
-        kept.unlink(missing_ok=True)  # it was damaged here; the root's may be whole
+        pooled.unlink(missing_ok=True)  # damaged here; the file in the root may be sound
         place.unlink()
         return False
 
@@ -127,7 +127,7 @@ def _fetch(storage: Storage, shard: Shard, pool: Path, target: Path) -> None:
 
 
 def _lock(path: Path, operation: int) -> int:
-    """Lock the file that is at ``path`` now; return its descriptor."""
+    """Lock the file at ``path``; return its descriptor."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -142,7 +142,7 @@ def _lock(path: Path, operation: int) -> int:
 
 
 def _make_room(cache: Path, size: int, keep: str) -> None:
-    """Remove unread copies, the least recently used first, until ``size`` bytes fit."""
+    """Remove copies without readers, the least recently used first, until ``size`` bytes fit."""
     copies = []
     total = size
     for lock in cache.glob("*.lock"):
@@ -167,7 +167,7 @@ def _make_room(cache: Path, size: int, keep: str) -> None:
             os.close(descriptor)
         for file in (cache / "files").glob("*"):
             with contextlib.suppress(FileNotFoundError):
-                if file.stat().st_nlink == 1:  # of no copy any longer
+                if file.stat().st_nlink == 1:  # in no copy
                     file.unlink()
 
 

@@ -1,7 +1,7 @@
-"""The check of a manifest: every field, before anything is read or removed by it.
+"""The check of every field of a manifest, before a read or a vacuum uses it.
 
-Readers open the files that a manifest names, and a vacuum removes all others. So a place outside of
-the root, a missing shard or an engine of null must fail here.
+Readers open the files that a manifest names, and a vacuum removes all others. So a path outside of
+the root, a missing shard or a null engine must fail here.
 """
 
 from __future__ import annotations
@@ -12,12 +12,7 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any
 
-from kstore_core.errors import (
-    FormatDowngradeError,
-    InconsistentStateError,
-    SpecError,
-    StateError,
-)
+from kstore_core.errors import FormatDowngradeError, InconsistentStateError, SpecError, StateError
 from kstore_core.spec import StoredSpec
 
 __all__ = ["check_manifest"]
@@ -36,7 +31,7 @@ def _text(value: Any) -> bool:
 
 
 def _inside(value: Any) -> bool:
-    """A normalised relative path, without a way out of the root or the shard."""
+    """Check for a normalised relative path that does not leave the root or the shard."""
     if not _text(value) or "\\" in value or "\0" in value:
         return False
     path = PurePosixPath(value)
@@ -82,9 +77,10 @@ _OFFSET: dict[str, tuple[_Check, str]] = {
 def check_manifest(
     document: Any, where: str, *, newest_layout: int, version: int | None = None
 ) -> None:
-    """Refuse parsed JSON that is no manifest, with an error that names ``where`` and the field.
+    """Refuse parsed JSON that is not a manifest.
 
-    InconsistentStateError; StateError if its layout is newer than ``newest_layout``.
+    An InconsistentStateError, which names ``where`` and the field; a StateError if its layout is
+    newer than ``newest_layout``.
     """
     refuse = _Refusal(where)
     if not isinstance(document, dict):
@@ -94,12 +90,12 @@ def check_manifest(
         raise refuse("format", layout, "an int from 1 on")
     if layout > newest_layout:
         raise StateError(
-            f"{where} is a manifest of layout {layout}; this kstore reads up to {newest_layout}. "
-            "Upgrade kstore"
+            f"{where} has the layout {layout}; this kstore reads up to {newest_layout}. Upgrade "
+            "kstore"
         )
     refuse.fields(document, _MANIFEST, "")
     if version is not None and document["version"] != version:
-        raise refuse("version", document["version"], f"{version}, as its name says")
+        raise refuse("version", document["version"], f"{version} as in its name")
     _check_spec(document["spec"], where)
     numbers = []
     for place, shard in enumerate(document["shards"]):
@@ -119,8 +115,8 @@ class _Refusal:
     def __call__(self, field: str, value: Any, wanted: str) -> InconsistentStateError:
         what = f"{field} is {value!r:.200}" if field else f"{value!r:.200}"
         return InconsistentStateError(
-            f"{self.where} is not a manifest ({what}, not {wanted}); another version can be read "
-            "with version="
+            f"{self.where} is not a manifest ({what}, not {wanted}); read another version with "
+            "version="
         )
 
     def fields(self, document: Any, checks: dict[str, tuple[_Check, str]], prefix: str) -> None:
@@ -129,8 +125,8 @@ class _Refusal:
         for name, (check, wanted) in checks.items():
             if name not in document:
                 raise InconsistentStateError(
-                    f"{self.where} is not a manifest ({prefix}{name} is missing); another version "
-                    "can be read with version="
+                    f"{self.where} is not a manifest ({prefix}{name} is missing); read another "
+                    "version with version="
                 )
             if not check(document[name]):
                 raise self(prefix + name, document[name], wanted)
@@ -147,9 +143,9 @@ def _check_shard(refuse: _Refusal, shard: Any, at: str) -> None:
         refuse.fields(offset, _OFFSET, f"{at}.offsets[{place}].")
     names = [file["path"] for file in shard["files"]]
     if len({*names}) != len(names):
-        raise refuse(f"{at}.files", sorted(names), "files with a name each")
+        raise refuse(f"{at}.files", sorted(names), "files with distinct paths")
     if (shard["path"] is None) != (not names):
-        raise refuse(f"{at}.path", shard["path"], "null exactly where there are no files")
+        raise refuse(f"{at}.path", shard["path"], "null exactly if there are no files")
 
 
 def _check_spec(spec: dict[str, Any], where: str) -> None:
@@ -159,5 +155,5 @@ def _check_spec(spec: dict[str, Any], where: str) -> None:
         raise FormatDowngradeError(f"{where}: {error}") from error
     except SpecError as error:
         raise InconsistentStateError(
-            f"{where} is not a manifest (spec: {error}); another version can be read with version="
+            f"{where} is not a manifest (spec: {error}); read another version with version="
         ) from error

@@ -1,6 +1,6 @@
 """The manifest of a version of a partitioned store: one JSON document.
 
-It is written once, after all shards, and never changed. docs/spark-roots.md describes its fields.
+It is written after all shards, and never changes. docs/spark-roots.md describes its fields.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kstore_core.spark.root.checks import check_manifest
 __all__ = ["MANIFEST_FORMAT", "File", "Manifest", "Offset", "Shard"]
 
 MANIFEST_FORMAT = 2
-"""The document's layout; a reader refuses a greater one. Layout 2 has files of earlier attempts."""
+"""The newest layout; a reader refuses a greater one. Layout 2 has files of earlier attempts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class File:
     bytes: int
     sha256: str  # hexadecimal
     at: str | None = None
-    """Its place, relative to the root, if an earlier attempt sent it."""
+    """Its path, relative to the root, if an earlier attempt uploaded it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,23 +51,23 @@ class Shard:
     files: tuple[File, ...] = ()
     rows: int = 0  # physical ones, of all jobs
     records: int = 0
-    late: int = 0  # dropped as too late for the store's history
-    replayed: int = 0  # dropped since the shard contained them, by their offsets
+    late: int = 0  # dropped because they expired before their write
+    replayed: int = 0  # dropped because the shard contained them, by their offsets
     stream_time: int = -1  # the greatest record time, ms; -1 for none
     offsets: tuple[Offset, ...] = ()
 
     @property
     def bytes(self) -> int:
-        """Size of all files."""
+        """The size of all files."""
         return sum(file.bytes for file in self.files)
 
     @property
     def in_one_place(self) -> bool:
-        """True if all files lie below ``path``."""
+        """True if all files are below ``path``."""
         return all(file.at is None for file in self.files)
 
     def place_of(self, file: File) -> str:
-        """The place of one of its files, relative to the root."""
+        """The path of one of its files, relative to the root."""
         return file.at or f"{self.path}/{file.path}"
 
     @classmethod
@@ -86,21 +86,21 @@ class Manifest:
     Attributes
     ----------
     version : int
-        1 for the first, then one more each.
+        1 for the first version, then consecutive numbers.
     created_ms : int
-        When it was published, ms since the epoch, by the writer's clock.
+        The time of publication, ms since the epoch, by the writer's clock.
     job : str
-        The writing job; its shards stand below ``attempts/<job>``.
+        The writing job; its shards are below ``attempts/<job>``.
     mode : str
-        ``"append"``, which goes on from the version before, or ``"overwrite"``.
+        ``"append"``, which continues the version before, or ``"overwrite"``.
     engine : str
-        The engine that the shards were written with.
+        The storage engine of the shards.
     partitions : int
         The number of shards.
     spec : mapping
-        The store's description, as its directories keep it.
+        The store's description, as in its directories.
     shards : tuple of Shard
-        All of them, in the order of their numbers.
+        All shards, in the order of their numbers.
     written_by : str
         The writing program and its version.
     """
@@ -127,26 +127,26 @@ class Manifest:
 
     @property
     def records(self) -> int:
-        """Records that the shards' last jobs restored."""
+        """The number of records that the shards' last jobs restored."""
         return sum(shard.records for shard in self.shards)
 
     @property
     def late(self) -> int:
-        """Records dropped as too late."""
+        """The number of late records, which were dropped."""
         return sum(shard.late for shard in self.shards)
 
     @property
     def bytes(self) -> int:
-        """Size of all shards."""
+        """The size of all shards."""
         return sum(shard.bytes for shard in self.shards)
 
     def places(self) -> Iterator[str]:
-        """The place of every file, relative to the root."""
+        """The path of every file, relative to the root."""
         for shard in self.shards:
             yield from map(shard.place_of, shard.files)
 
     def to_json(self) -> str:
-        """The document, indented, keys in order of declaration."""
+        """The document, indented, with keys in the order of declaration."""
         document = {**asdict(self), "format": self.format}
         for shard in document["shards"]:
             shard["files"] = [_without_none(file) for file in shard["files"]]
@@ -154,17 +154,17 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str, where: str, version: int | None = None) -> Self:
-        """Read the document of ``version``, if that is given; ``where`` is its name in messages.
+        """Read the document of ``version``, if given; ``where`` is its name in messages.
 
-        InconsistentStateError, which names the field, if it is none; StateError if its layout is
-        newer.
+        An InconsistentStateError, which names the field, if it is not a manifest; a StateError if
+        its layout is newer.
         """
         try:
             document = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise InconsistentStateError(
-                f"{where} is not a manifest (it is no JSON: {error}); another version can be read "
-                "with version="
+                f"{where} is not a manifest (it is not JSON: {error}); read another version with "
+                "version="
             ) from error
         check_manifest(document, where, newest_layout=MANIFEST_FORMAT, version=version)
         known = _known(cls, document)

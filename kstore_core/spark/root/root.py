@@ -44,7 +44,7 @@ _NAME = re.compile(r"([1-9][0-9]{0,18})\.json")
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """The versions of one partitioned store. Workers get a pickled copy."""
+    """The versions of one partitioned store. Workers receive a pickled copy."""
 
     storage: Storage
 
@@ -68,53 +68,53 @@ class Root:
         """The root's directory; an UnsupportedError on an object store."""
         if self.storage.path is None:
             raise UnsupportedError(
-                f"{self} is on an object store and no directory of this machine, which this needs; "
-                "copy the store to a local disk first"
+                f"{self} is on an object store, and this operation needs a local directory; copy "
+                "the store to a local disk first"
             )
         return self.storage.path
 
     def versions(self) -> list[int]:
-        """The published versions, ascending; a StateError if a file is in a directory's place."""
+        """The published versions, ascending; a StateError if the root is a file."""
         names = self.storage.names(MANIFESTS)
         return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
 
     def newest(self) -> Manifest | None:
-        """The manifest of the newest version; None if nothing was published yet."""
+        """The manifest of the newest version; None if there is no version."""
         versions = self.versions()
         return self._read(versions[-1]) if versions else None
 
     def load(self, version: int | None = None) -> Manifest:
-        """The manifest of a version; of the newest for None.
+        """The manifest of a version, or of the newest.
 
-        StateError if there is no such version, or its layout is newer; InconsistentStateError if it
-        is damaged; TypeError if the version is not an int.
+        A StateError if there is no such version, or its layout is newer; an InconsistentStateError
+        if it is damaged; a TypeError if the version is not an int.
         """
         if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
             raise TypeError(
-                f"version={version!r} is {type(version).__name__}, not int; versions are numbered "
-                "1, 2, …, and None is the newest"
+                f"version={version!r} is {type(version).__name__}, not int; pass 1, 2, …, or None "
+                "for the newest version"
             )
         versions = self.versions()
         if not versions:
             raise StateError(
-                f"{self} holds no store: there is no manifest in {self}/{MANIFESTS}. "
-                "Write one with kstore_core.spark.write_store"
+                f"{self} has no store: there is no manifest in {self}/{MANIFESTS}. "
+                "Write a store with kstore_core.spark.write_store"
             )
         if version is None:
             version = versions[-1]
         if version not in versions:
             raise StateError(
-                f"{self} has no version {version}; it has {versions[0]} to {versions[-1]}"
+                f"{self} has no version {version}; read one from {versions[0]} to {versions[-1]}"
             )
         return self._read(version)
 
     def check_unused(self) -> None:
-        """Refuse, with a StateError, a directory without versions that has foreign files."""
+        """Refuse, with a StateError, a directory that has foreign files and no versions."""
         others = sorted({*self.storage.names("")} - {MANIFESTS, ATTEMPTS, LIVE})
         if others:
             raise StateError(
-                f"{self} is not empty and holds no partitioned store: there is {others[0]!r}. "
-                "Give an empty directory, or one that does not exist"
+                f"{self} is not empty and has no partitioned store: it contains {others[0]!r}. "
+                "Pass an empty directory, or one that does not exist"
             )
 
     def publish(self, manifest: Manifest) -> None:
@@ -145,8 +145,8 @@ class Root:
 
     def _conflict(self, version: int) -> CommitConflictError:
         return CommitConflictError(
-            f"{self}/{_manifest(version)} was published by another writer in the meantime, so "
-            "nothing of this job was. Run it again to go on from that version"
+            f"{self}/{_manifest(version)} was published by another writer in the meantime, so this "
+            "job published nothing. Run it again to continue that version"
         )
 
     def attempts(self, job: str) -> str:
@@ -154,10 +154,10 @@ class Root:
         return f"{ATTEMPTS}/{job}"
 
     def begin(self, job: str) -> None:
-        """Mark ``job`` as running, so that its tasks may upload.
+        """Mark ``job`` as running: its tasks may upload.
 
         An UnsupportedError if the storage overwrites files on conditional puts, as old S3 servers
-        do: two writers would publish the same version.
+        do: two writers could publish the same version.
         """
         marker = f"{self.attempts(job)}/{_BEGUN}"
         with contextlib.suppress(FileExistsError):  # a request that was sent twice
@@ -168,9 +168,9 @@ class Root:
             return
         self.discard(job)
         raise UnsupportedError(
-            f"{self} was asked to write a file only where there is none, and wrote it over the one "
-            "that there was: its server ignores conditional requests (If-None-Match), without "
-            "which two writers destroy each other's work. Update the server, or use another one"
+            f"{self}: the server has overwritten a file on a request that permits a new file only. "
+            "It ignores conditional requests (If-None-Match), so two writers could overwrite each "
+            "other's versions. Update the server, or use another one"
         )
 
     def has_begun(self, job: str) -> bool:
@@ -182,7 +182,7 @@ class Root:
         return True
 
     def close(self, job: str) -> None:
-        """Remove the mark of a job: nothing more is uploaded."""
+        """Remove the mark of a job: its tasks may no longer upload."""
         self.storage.delete([f"{self.attempts(job)}/{_BEGUN}"])
 
     def discard(self, job: str) -> None:
@@ -193,36 +193,36 @@ class Root:
                 self.storage.delete_tree(self.attempts(job))
 
     def keep_only(self, job: str, manifest: Manifest) -> None:
-        """Remove a job's mark and the uploads that ``manifest`` does not refer to."""
+        """Remove a job's mark and the uploads that ``manifest`` does not name."""
         self.close(job)
         uploads = self.attempts(job)
-        kept = {place.removeprefix(f"{uploads}/").partition("/")[0] for place in manifest.places()}
+        named = {place.removeprefix(f"{uploads}/").partition("/")[0] for place in manifest.places()}
         for name in self.storage.names(uploads):
-            if name not in kept:
+            if name not in named:
                 self.storage.delete_tree(f"{uploads}/{name}")
 
     def upload(
         self, source: Path, place: str, parent: Shard | None = None, stamps: Stamps | None = None
     ) -> tuple[File, ...]:
-        """Copy a closed directory to ``place``, below a begun job, by :func:`upload_files`."""
+        """Copy a closed directory to ``place``, in a running job, with :func:`upload_files`."""
         job = place.split("/")[1]
         if not self.has_begun(job):
             raise FileNotFoundError(
-                f"{self}/{self.attempts(job)} is not there for {this_worker()}: the job has ended "
-                "meanwhile, or this machine means another place by the root than the driver; "
-                "kstore_core.spark.check_cluster(spark, root) shows which"
+                f"{self}/{self.attempts(job)} does not exist on {this_worker()}: the job has ended "
+                "in the meantime, or the root is another place on this machine than on the driver; "
+                "kstore_core.spark.check_cluster(spark, root) finds out"
             )
         return upload_files(self.storage, source, place, parent, stamps)
 
     def fetch(self, shard: Shard, target: Path) -> Stamps:
-        """Copy a published shard to ``target``, checking every byte of it."""
+        """Copy a published shard to ``target``, and check every byte."""
         return fetch_files(self.storage, shard, target)
 
     def local_shard(self, shard: Shard) -> AbstractContextManager[Path]:
         """A local directory with the files of a published shard, for reading only.
 
-        For a local root it is the shard's own, and its files have the right sizes; else a cached
-        copy, of which every byte was checked. A CorruptionError if a file is missing, or differs.
+        For a local root it is the shard's directory, after a check of file sizes; else a cached
+        copy, after a check of every byte. A CorruptionError if a file is missing, or differs.
         """
         from kstore_core.spark.root.cache import cached_shard
 
@@ -236,8 +236,8 @@ class Root:
             text = self.storage.read(name).decode()
         except FileNotFoundError:
             raise StateError(
-                f"{self}/{name} was removed meanwhile; a vacuum with keep_versions removes old "
-                "versions. Read a newer one"
+                f"{self}/{name} was removed in the meantime; a vacuum with keep_versions removes "
+                "old versions. Read a newer version"
             ) from None
         except UnicodeDecodeError as error:
             raise InconsistentStateError(f"{self}/{name} is not a manifest ({error})") from error

@@ -1,8 +1,8 @@
-"""Transfer of a shard's files between a root and a local directory: hashed, checked, sent once.
+"""Transfer of a shard's files between a root and a local directory, with checks of their hashes.
 
-An append starts from the files of the version before, and leaves most of them unchanged: a RocksDB
-table is never written to again. Such a file is not sent a second time. A local root links it into
-the new attempt; on an object store the manifest names the older attempt that has it.
+An append starts from the files of the version before, and most files stay unchanged: a RocksDB
+table never changes. An unchanged file is not uploaded again. A local root links it into the new
+attempt; on an object store the manifest names the older attempt.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ __all__ = [
 ]
 
 Stamps = Mapping[str, tuple[int, int, int]]
-"""Inode, time and size of fetched files by name; a file that still has them is unchanged."""
+"""Inode, time and size of fetched files by name; a file with the same stamp is unchanged."""
 
 _IMMUTABLE = re.compile(r".*\.(sst|blob)")
 _NOT_DATA = re.compile(r"LOCK|LOG|LOG\.old\.[0-9]+|lock\.mdb")
-"""RocksDB's lock and its log of the writing machine, and LMDB's table of readers."""
+"""RocksDB's lock and text log, and LMDB's table of readers."""
 
 
 def upload_files(
@@ -46,8 +46,8 @@ def upload_files(
 ) -> tuple[File, ...]:
     """Copy a closed directory to a new one in the storage, durably.
 
-    ``parent`` is the published shard that ``source`` was fetched from, with the ``stamps`` of that
-    fetch: its unchanged files are not sent again.
+    ``parent`` is the published shard from which ``source`` was fetched, with the ``stamps`` of that
+    fetch: its unchanged files are not uploaded again.
     """
     known = {} if parent is None else {file.path: file for file in parent.files}
     stamps = stamps or {}
@@ -56,8 +56,8 @@ def upload_files(
         target = f"{place}/{inner}"
         old = known.get(inner)
         if parent is not None and old is not None and stamps.get(inner) == _stamp(here):
-            lies = storage.reuse(parent.place_of(old), target)
-            at = None if lies == target else lies
+            reused = storage.reuse(parent.place_of(old), target)
+            at = None if reused == target else reused
             files.append(File(inner, old.bytes, old.sha256, at))
         else:
             fresh[target] = here
@@ -68,7 +68,7 @@ def upload_files(
 
 
 def data_files(directory: Path) -> Iterator[tuple[Path, str]]:
-    """Walk the files below a directory that belong to a shard, with their paths in it."""
+    """List the files below a directory that belong to a shard, with their relative paths."""
     for folder, _, names in os.walk(directory):
         for name in names:
             if is_data(name):
@@ -82,7 +82,7 @@ def is_data(name: str) -> bool:
 
 
 def is_immutable(file: File) -> bool:
-    """Return True if no engine ever writes to a file of this name again."""
+    """Return True if no engine changes a file of this name."""
     return bool(_IMMUTABLE.fullmatch(file.path))
 
 
@@ -94,45 +94,45 @@ def fetch_files(
     linked: bool = True,
     there: Callable[[File, Path], bool] = lambda file, place: False,
 ) -> Stamps:
-    """Copy a published shard to a new local directory, checking every byte of it.
+    """Copy a published shard to a new local directory, and check every byte.
 
-    With ``linked``, immutable files may be links to those of the root. ``there`` makes a file
-    without the storage if it can, and returns True if it did. A CorruptionError if a file is
-    missing, or differs from the manifest.
+    With ``linked``, immutable files may be links to the files of the root. ``there`` makes a file
+    without the storage and returns True, or returns False. A CorruptionError if a file is missing,
+    or differs from the manifest.
     """
     target.mkdir(parents=True)
     for file in shard.files:
         (target / file.path).parent.mkdir(parents=True, exist_ok=True)
-    for kept in (True, False):
+    for immutable in (True, False):
         files = {
             shard.place_of(file): target / file.path
             for file in shard.files
-            if is_immutable(file) == kept and not there(file, target / file.path)
+            if is_immutable(file) == immutable and not there(file, target / file.path)
         }
         try:
-            storage.download(files, linked=linked and kept)
+            storage.download(files, linked=linked and immutable)
         except FileNotFoundError as error:
             raise CorruptionError(
                 f"{storage.name}: a file of shard {shard.shard} is missing: {error}. Read another "
-                "version, or write the store anew with mode='overwrite'"
+                "version, or write the store again with mode='overwrite'"
             ) from error
     for file in shard.files:
         here = target / file.path
         size, sha256 = here.stat().st_size, sha256_of(here)
         if (size, sha256) != (file.bytes, file.sha256):
             raise CorruptionError(
-                f"{storage.name}/{shard.place_of(file)} is not what its manifest says: {size} "
-                f"bytes, sha256 {sha256}, instead of {file.bytes}, {file.sha256}. Read another "
-                "version, or write the store anew with mode='overwrite'"
+                f"{storage.name}/{shard.place_of(file)} differs from its manifest: {size} bytes, "
+                f"sha256 {sha256}, instead of {file.bytes}, {file.sha256}. Read another version, "
+                "or write the store again with mode='overwrite'"
             )
     return {file.path: _stamp(target / file.path) for file in shard.files}
 
 
 @contextlib.contextmanager
 def shard_in_place(storage: Storage, shard: Shard) -> Iterator[Path]:
-    """Return the local directory of a published shard after a check of file sizes.
+    """The local directory of a published shard, after a check of file sizes.
 
-    A CorruptionError if a size differs, or if it contains a symbolic link.
+    A CorruptionError if a size differs, or if the directory contains a symbolic link.
     """
     assert storage.path is not None
     assert shard.path is not None
@@ -146,11 +146,12 @@ def shard_in_place(storage: Storage, shard: Shard) -> Iterator[Path]:
         except FileNotFoundError:
             raise CorruptionError(
                 f"{storage.name}/{place} is missing. If a vacuum has removed this version, read "
-                "the newest one; if the file was lost, another"
+                "the newest version; if the file was lost, read another"
             ) from None
         if size != file.bytes:
             raise CorruptionError(
-                f"{storage.name}/{place} has {size} bytes, its manifest says {file.bytes}"
+                f"{storage.name}/{place} has {size} bytes, not {file.bytes} as in its manifest. "
+                "Read another version, or write the store again with mode='overwrite'"
             )
     yield storage.path / shard.path
 

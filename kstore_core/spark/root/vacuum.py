@@ -1,4 +1,4 @@
-"""vacuum: removal of files that no version refers to, and of old versions."""
+"""vacuum: removal of files that no version names, and of old versions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Vacuumed:
     ----------
     versions : tuple of int
     files : tuple of str
-        Files of attempts, relative to the root.
+        Paths of files of attempts, relative to the root.
     bytes : int
         The total size of the files.
     """
@@ -46,22 +46,21 @@ def vacuum(
 ) -> Vacuumed:
     """Remove the leftovers of failed and killed jobs and, with ``keep_versions``, old versions.
 
-    Files that a remaining version refers to are never touched, whichever job wrote them. Neither is
-    anything younger than the grace time, so concurrent jobs are safe as long as each takes less
-    time than that.
+    A vacuum never removes a file that a remaining version names, of any job. It never removes a
+    file younger than the grace time, so a concurrent job is safe if it takes less time.
 
     Parameters
     ----------
     root : path or address
     grace_s : float
-        Seconds since the last write of an attempt, and since the successor of a version, that make
-        them removable: from the storage's times to this machine's.
+        An attempt is removable this many seconds after its last write, a version after its
+        successor: by the storage's times and this machine's clock.
     keep_versions : int, optional
         The number of newest versions that stay, at least 1; by default all do.
     dry_run : bool
-        Return what would be removed, and remove nothing.
+        Report the versions and files to remove, and remove nothing.
     storage_options : mapping, optional
-        Of an object store; see docs/spark-roots.md.
+        Options of an object store; see docs/spark-roots.md.
 
     Returns
     -------
@@ -70,35 +69,33 @@ def vacuum(
     Raises
     ------
     ValueError
-        A grace time that is no number or below 0, or ``keep_versions`` below 1.
+        The grace time is not a number or is negative, or ``keep_versions`` is less than 1.
     StateError
         A remaining manifest cannot be read, so its files are unknown and nothing is removed; or
-        there is no version, but foreign files.
+        the root has foreign files and no version.
     """
     if isinstance(grace_s, bool) or not isinstance(grace_s, int | float) or not grace_s >= 0:
-        raise ValueError(f"grace_s={grace_s!r}; it is a number of seconds, not negative")
+        raise ValueError(f"grace_s={grace_s!r} is not a number of seconds from 0 on")
     if keep_versions is not None and (type(keep_versions) is not int or keep_versions < 1):
-        raise ValueError(f"keep_versions={keep_versions!r}; it is an int from 1 on, or None")
+        raise ValueError(f"keep_versions={keep_versions!r} is not an int from 1 on, or None")
     at = Root.at(root, storage_options)
     before_ms = time.time() * 1000 - grace_s * 1000
-    # Attempts first: what is published after they were listed refers to none that is old.
+    # Attempts first: a version that is published later names no old attempt of this list.
     attempts = at.storage.files(ATTEMPTS)
     versions = at.versions()
     if not versions:
         at.check_unused()  # a foreign directory may have attempts of its own
     expired = _expired(at, versions, keep_versions, before_ms)
     staying = [version for version in versions if version not in expired]
-    referred = {place for version in staying for place in at.load(version).places()}
-    gone = _unreferred(at, attempts, referred, before_ms)
+    named = {place for version in staying for place in at.load(version).places()}
+    gone = _unnamed(at, attempts, named, before_ms)
     if not dry_run:
-        # Manifests first, the oldest before the others: no version is there without its files.
+        # Manifests first, the oldest before the others: no version loses its files.
         for version in expired:
             at.storage.delete([f"{MANIFESTS}/{version}.json"])
         at.storage.delete([entry.name for entry in gone])
     return Vacuumed(
-        tuple(expired),
-        tuple(entry.name for entry in gone),
-        sum(entry.bytes for entry in gone),
+        tuple(expired), tuple(entry.name for entry in gone), sum(entry.bytes for entry in gone)
     )
 
 
@@ -119,25 +116,23 @@ def _expired(
     ]
 
 
-def _unreferred(
-    root: Root, attempts: list[Entry], referred: set[str], before_ms: float
-) -> list[Entry]:
-    """The files that no version refers to, of jobs older than the grace time; marks come first.
+def _unnamed(root: Root, attempts: list[Entry], named: set[str], before_ms: float) -> list[Entry]:
+    """The files that no version names, of jobs older than the grace time; marks come first.
 
-    A local root keeps all files beside referred ones: an engine that reads in place has its lock
+    On a local root, files beside named files stay: an engine that reads in place has its lock
     there.
     """
     of_job: dict[str, list[Entry]] = defaultdict(list)
     for entry in attempts:
         of_job[_part(entry.name, 2)].append(entry)
     depth = 3 if root.storage.path is not None else None
-    kept = {_part(place, depth) for place in referred}
+    staying = {_part(place, depth) for place in named}
     gone = [
         entry
         for entries in of_job.values()
         if max(entry.modified_ms for entry in entries) < before_ms
         for entry in entries
-        if _part(entry.name, depth) not in kept
+        if _part(entry.name, depth) not in staying
     ]
     return sorted(gone, key=lambda entry: (entry.name.count("/") > 2, entry.name))
 

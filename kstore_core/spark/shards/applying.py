@@ -1,7 +1,8 @@
-"""Records restored into the open store of a shard, optionally by their partition's time.
+"""Restore records into the open store of a shard, optionally by their partition's time.
 
-A store drops late records by stream time. The header ``partition-time`` (KIP-472) has the times of
-records that an earlier stage removed, so removal does not change which records are late.
+A store drops records that are late by stream time. The header ``partition-time`` (KIP-472) has the
+times of records that an earlier stage removed. With it, the same records are late as without the
+removal.
 """
 
 from __future__ import annotations
@@ -26,33 +27,22 @@ __all__ = ["apply_log"]
 def apply_log(
     state: StateDirectory, store: Any, log: ShardLog, *, partition_time: bool
 ) -> Restored:
-    """Restore records, in arrival order; the caller commits.
+    """Restore records, in arrival order, into the only store of a directory; the caller commits.
 
-    Parameters
-    ----------
-    store
-        Its only one, open.
-    partition_time : bool
-        Advance stream time by the header ``partition-time``, too.
-
-    Raises
-    ------
-    SpecError
-        As :func:`kstore_core.restore.restore`.
-    FormatError
-        A header of this name does not have 8 bytes.
+    ``partition_time`` advances stream time also by the header ``partition-time``. A SpecError as of
+    :func:`kstore_core.restore.restore`; a FormatError if such a header does not have 8 bytes.
     """
     if not partition_time or not len(log):
         return _restored(store, log)
     read, sent = header_times(log.headers, len(log))
     latest = int(max(read.max(), sent.max()))
-    if store.spec.shape != "versioned":  # what lives is what lives once all are there
+    if store.spec.shape != "versioned":  # the stream time after all records decides what is live
         state.advance(latest)
         return _restored(store, log)
-    kept = log.take(np.flatnonzero(~_late(log, read, sent, store.clock)))
-    done = _restored(store, kept)
+    in_time = log.take(np.flatnonzero(~_late(log, read, sent, store.clock)))
+    done = _restored(store, in_time)
     state.advance(latest)
-    late = len(log) - len(kept)
+    late = len(log) - len(in_time)
     return dataclasses.replace(done, records=len(log), late=done.late + late)
 
 
@@ -61,12 +51,9 @@ def _restored(store: Any, log: ShardLog) -> Restored:
 
 
 def _late(
-    log: ShardLog,
-    read: npt.NDArray[np.int64],
-    sent: npt.NDArray[np.int64],
-    clock: StreamClock,
+    log: ShardLog, read: npt.NDArray[np.int64], sent: npt.NDArray[np.int64], clock: StreamClock
 ) -> npt.NDArray[np.bool_]:
-    """A mask of late records, by the times and the headers of the records before each."""
+    """A mask of late records, computed from the times and headers of the records before each."""
     times = log.timestamps.to_numpy()
     before = np.append(np.int64(clock.observed), sent[:-1])
     reached = np.maximum.accumulate(np.maximum(np.maximum(times, read), before))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from kstore_core.errors import SpecError, UnsupportedError
@@ -21,6 +21,7 @@ __all__ = [
     "check_log_columns",
     "headers_type",
     "in_order",
+    "renamed",
     "route_log",
     "shard_column",
     "shard_of_log",
@@ -57,6 +58,18 @@ def spark_schema(arrow: pa.Schema) -> StructType:
     return schema
 
 
+def renamed(schema: StructType, names: Iterable[str]) -> StructType:
+    """A schema with other column names."""
+    from pyspark.sql.types import StructField, StructType
+
+    return StructType(
+        [
+            StructField(name, field.dataType, field.nullable, field.metadata)
+            for name, field in zip(names, schema.fields, strict=True)
+        ]
+    )
+
+
 def headers_type() -> DataType:
     """The Spark type of a column of headers."""
     from kstore_core import arrow
@@ -78,45 +91,39 @@ def check_columns(df: DataFrame, allowed: Mapping[str, tuple[str, ...]]) -> None
 
 
 def check_log(df: DataFrame, spec: StoreSpec, *, partition_time: bool = False) -> None:
-    """Refuse streams and DataFrames that are not a changelog of ``spec``."""
+    """Refuse streams, and DataFrames that are not a changelog of ``spec``."""
     if not hasattr(df, "isStreaming"):
         raise TypeError(
             f"df is a {type(df).__module__}.{type(df).__name__}, not a DataFrame of Spark; "
-            "spark.createDataFrame(df) makes one"
+            "convert it with spark.createDataFrame(df)"
         )
     if df.isStreaming:
         raise UnsupportedError(
-            "write_store takes a batch DataFrame; this one is a stream, which stream_into takes"
+            "write_store takes a batch DataFrame; this one is a stream, so pass it to stream_into"
         )
     check_log_columns(df.schema, spec, partition_time=partition_time)
 
 
 def check_log_columns(schema: StructType, spec: StoreSpec, *, partition_time: bool = False) -> None:
-    """Refuse columns that are not those of a changelog of ``spec``, naming every fault.
+    """Refuse columns that are not the columns of a changelog of ``spec``.
 
-    Raises
-    ------
-    SpecError
-        Columns are missing, unknown, duplicate, or of another type; or partition time is wanted of
-        a store without stream time.
-    TypeError
-        ``spec`` is not a StoreSpec.
+    The SpecError names each column that is missing, unknown, duplicate, or of another type.
     """
     if not isinstance(spec, StoreSpec):
         raise TypeError(
-            f"spec={spec!r} is {type(spec).__name__}, not a StoreSpec; the functions in "
-            "kstore_core.stores make one"
+            f"spec={spec!r} is {type(spec).__name__}, not a StoreSpec; make one with a function of "
+            "kstore_core.stores"
         )
     types, wanted = _log_types(spec, [field.name for field in schema.fields])
     if not isinstance(partition_time, bool):
         raise SpecError(
-            f"partition_time={partition_time!r}; it is True or False, and the header is looked for "
-            "in the column 'headers'"
+            f"partition_time={partition_time!r} is not True or False; the header is read from the "
+            "column 'headers'"
         )
     if partition_time and spec.shape == "key_value":
         raise SpecError(
             f"the key-value store {spec.name!r} has no stream time that partition_time=True could "
-            "move on; leave it out"
+            "advance; leave it out"
         )
     if partition_time and "headers" not in wanted:
         wanted.append("headers")
@@ -174,16 +181,16 @@ def _hint(spec: StoreSpec, faults: list[str]) -> str:
     hint = ""
     if "'headers' is missing" in faults:
         hint = (
-            f". The format {spec.format.name!r} keeps headers: read Kafka with the option "
-            "includeHeaders=true, or add a column of empty ones"
+            f". The format {spec.format.name!r} has headers: read Kafka with the option "
+            "includeHeaders=true, or add a column of empty headers"
         )
     times = times_of_shape(spec)
     if times:
         more = ", and window_end" if spec.shape == "window" else ""
         more += ", and sequence" if spec.retain_duplicates else ""
         hint += (
-            f". For a {spec.shape} store there are {' and '.join(times)} beside the user's key"
-            f"{more}; without them, keys are binary, as in the changelog of a {spec.shape} store"
+            f". A {spec.shape} store takes the user's key with the columns {' and '.join(times)}"
+            f"{more}; or binary keys as in the changelog of a {spec.shape} store"
         )
     return hint
 
@@ -191,7 +198,7 @@ def _hint(spec: StoreSpec, faults: list[str]) -> str:
 def route_log(
     df: DataFrame, spec: StoreSpec, *, by_key: bool, partitions: int, partition_time: bool = False
 ) -> DataFrame:
-    """The columns that shards are built of, ``shard`` first, routed to the shards."""
+    """Select the columns that a write reads, ``shard`` first, and route the rows to the shards."""
     from kstore_core.spark.shards.log import LOG_COLUMNS
 
     names = df.columns
@@ -215,7 +222,7 @@ def shard_of_log(df: DataFrame, spec: StoreSpec, *, by_key: bool, partitions: in
 
 
 def in_order(df: DataFrame) -> DataFrame:
-    """The records of a log, numbered in their order if they have no offsets."""
+    """Number the records of a log in their order, if they have no offsets."""
     from pyspark.sql import functions as F  # noqa: N812
 
     if "offset" in df.columns or "arrival" in df.columns:
@@ -226,7 +233,7 @@ def in_order(df: DataFrame) -> DataFrame:
 def shard_column(key: Column, serde: Serde[Any], partitions: int, *, tail: int = 0) -> Column:
     """The shard of each row by murmur2 of its serialised key; 0 for a null key.
 
-    The last `tail` bytes of keys that are binary do not count.
+    The last `tail` bytes of binary keys do not affect the shard.
     """
     from pyspark.sql.pandas.functions import arrow_udf
 

@@ -1,4 +1,4 @@
-"""The records of one shard as Arrow columns: in arrival order, checked, cut to what is new."""
+"""The records of one shard as Arrow columns: sorted by arrival, checked, filtered by offset."""
 
 from __future__ import annotations
 
@@ -36,43 +36,24 @@ Indices = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ShardLog:
-    """Records in arrival order, serialised; of one shard, once :meth:`check` has passed.
+    """Serialised records in arrival order; of one shard, once :meth:`check` has passed."""
 
-    Attributes
-    ----------
-    shards : pyarrow.Array or None
-        The column ``shard``, if any.
-    users : pyarrow.Array of binary
-        The user's keys; those of windows and sessions without their times.
-    keys, values : pyarrow.Array of binary
-    timestamps : pyarrow.Array of int64
-        Ms; 0 where the log has none.
-    headers : pyarrow.Array or None
-    topics, sources, offsets : pyarrow.Array or None
-        The source of each record.
-    timed : bool
-        True if the log has times.
-    """
-
-    shards: pa.Array | None
-    users: pa.Array
-    keys: pa.Array
-    values: pa.Array
-    timestamps: pa.Array
+    shards: pa.Array | None  # the column ``shard``
+    users: pa.Array  # the user's keys, without the times of windows and sessions; binary
+    keys: pa.Array  # binary
+    values: pa.Array  # binary
+    timestamps: pa.Array  # int64, ms; 0 for a log without times
     headers: pa.Array | None
     topics: pa.Array | None = None
-    sources: pa.Array | None = None
+    sources: pa.Array | None = None  # partitions
     offsets: pa.Array | None = None
-    timed: bool = True
+    timed: bool = True  # True if the log has times
 
     @classmethod
     def of(cls, rows: pa.Table, spec: StoreSpec) -> ShardLog:
-        """The records of a table with the columns of a changelog, in any order.
+        """Read the records of a table with the columns of a changelog, in any order.
 
-        Raises
-        ------
-        SpecError
-            Nulls, keys of another store, or partitions and offsets out of range.
+        A SpecError for nulls, keys of another store, and partitions or offsets out of range.
         """
 
         def column(name: str) -> pa.Array | None:
@@ -89,7 +70,7 @@ class ShardLog:
         keys = keys_of(spec, column)
         users = user_keys(spec, keys)
         sources, offsets = column("partition"), column("offset")
-        if offsets is not None:  # else the order of records says where they came from
+        if offsets is not None:  # without offsets, the partition has no use as a source
             _refuse_outside("partition", sources, 2**31 - 1)
             _refuse_outside("offset", offsets, 2**63 - 1)
         log = cls(
@@ -109,9 +90,9 @@ class ShardLog:
     def _order(self, arrival: pa.Array | None) -> Indices:
         """Sort records by arrival.
 
-        Records of one source partition come by offset. Those of several are merged by the stream
-        time that each source had reached, as Kafka Streams merges the partitions of a task: else
-        all but the first source would be too late.
+        Records of one source partition are sorted by offset. The records of several are merged by
+        the stream time of each source, as Kafka Streams merges the partitions of a task. Without
+        the merge, all records but those of the first source could be late.
         """
         if self.offsets is None:
             if arrival is None:
@@ -134,7 +115,7 @@ class ShardLog:
         return order[np.argsort(reached, kind="stable")]
 
     def take(self, rows: Indices) -> ShardLog:
-        """Some of the records, in the order of their places."""
+        """Some of the records, by their positions."""
         if len(rows) == len(self.keys) and bool(np.all(rows[1:] == rows[:-1] + 1)):
             return self
         chosen = pa.array(rows)
@@ -159,8 +140,8 @@ class ShardLog:
         if len(outside):
             raise SpecError(
                 f"{len(outside)} records have the partition {given[outside[0]]}, and the store has "
-                f"partitions={partitions}, from 0 to {partitions - 1}. Pass as many as the topic "
-                "has, or partition_by='key' to place them anew"
+                f"partitions={partitions}, from 0 to {partitions - 1}. Pass the number of the "
+                "topic's partitions, or partition_by='key' to choose shards by key"
             )
         wanted = shards_of(self.users, partitions)
         wrong = np.flatnonzero(wanted != shard)
@@ -168,13 +149,13 @@ class ShardLog:
             key = self.users[int(wrong[0])].as_py()
             raise SpecError(
                 f"{len(wrong)} of {len(wanted)} records have the partition {shard}, but their keys "
-                f"belong to another: {key[:40]!r} to {wanted[wrong[0]]} of {partitions}. Another "
-                "partitioner than Kafka's murmur2, or another number of partitions, wrote them; "
-                "pass partition_by='key' to place them anew"
+                f"belong to another: {key[:40]!r} to {wanted[wrong[0]]} of {partitions}. Their "
+                "producer used another partitioner than Kafka's murmur2, or another number of "
+                "partitions; pass partition_by='key' to choose shards by key"
             )
 
     def check_decodable(self, spec: StoreSpec) -> None:
-        """Refuse bytes that the serdes cannot read: one such row would make every read fail."""
+        """Refuse bytes that the serdes cannot read: one such row would fail every read."""
         for name, serde, column in (
             ("key", spec.key, self.users),
             ("value", spec.value, self.values),
@@ -186,13 +167,13 @@ class ShardLog:
             fault = _fault(serde, column.slice(place, 1)) or fault
             of_key = "" if name == "key" else f" of the key {self.users[place].as_py()[:40]!r}"
             raise SpecError(
-                f"the column {name!r} holds {column[place].as_py()[:40]!r}{of_key}, which the "
-                f"serde {serde.name!r} cannot read: {fault}. Mend the record or filter it out; or "
-                f"describe the store with {name}=serdes.BYTES, which keeps any bytes"
+                f"the column {name!r} contains {column[place].as_py()[:40]!r}{of_key}, which the "
+                f"serde {serde.name!r} cannot read: {fault}. Correct the record or filter it out; "
+                f"or describe the store with {name}=serdes.BYTES, which takes any bytes"
             )
 
     def after(self, offsets: tuple[Offset, ...]) -> tuple[ShardLog, int]:
-        """The records that come after ``offsets``, and how many do not."""
+        """The records after ``offsets``, and the number of the others."""
         if not offsets or self.topics is None or self.sources is None or self.offsets is None:
             return self, 0
         known = {(o.topic, o.partition): o.offset for o in offsets}
@@ -204,7 +185,7 @@ class ShardLog:
         return self.take(fresh), len(self.keys) - len(fresh)
 
     def last_offsets(self, before: tuple[Offset, ...]) -> tuple[Offset, ...]:
-        """The last offset of each source, ``before`` included."""
+        """The last offset of each source, also of the sources in ``before``."""
         last = {(o.topic, o.partition): o.offset for o in before}
         if self.topics is not None and self.sources is not None and self.offsets is not None:
             table = pa.table(
@@ -224,7 +205,7 @@ class ShardLog:
 
 
 def _without_marks(rows: pa.Table) -> pa.Table:
-    """Records without the commit marks of a changelog."""
+    """Remove the commit marks of a changelog."""
     if not {"key", "value"} <= set(rows.column_names):
         return rows
     keys = rows["key"]
@@ -243,34 +224,34 @@ def _refuse_nulls(rows: pa.Table) -> None:
             column = "partition" if name == "shard" else name
             raise SpecError(
                 f"{missing} of {len(rows)} records have no {column}; "
-                "filter them out, nothing was written"
+                "filter them out. Nothing was written"
             )
 
 
 def _refuse_outside(name: str, column: pa.Array | None, most: int) -> None:
-    """Refuse numbers that no partition or offset of a topic has."""
+    """Refuse numbers that cannot be a partition or an offset of a topic."""
     if column is None:
         return
     numbers = integers(column)
     outside = numbers[(numbers < 0) | (numbers > most)]
     if len(outside):
         raise SpecError(
-            f"{len(outside)} of {len(numbers)} records have the {name} {outside[0]}; 0 to {most} "
-            "are those of a topic. Mend the column, or leave out topic, partition and offset; "
-            "nothing was written"
+            f"{len(outside)} of {len(numbers)} records have the {name} {outside[0]}, which is not "
+            f"from 0 to {most}. Correct the column, or leave out topic, partition and offset. "
+            "Nothing was written"
         )
 
 
 def _refuse_nameless(headers: pa.Array) -> None:
-    """Refuse headers without a key, which neither Kafka nor a store has."""
+    """Refuse headers without a key, which are invalid in Kafka and in a store."""
     each = headers.flatten()
     nameless = pc.or_(each.is_null(), pc.struct_field(each, "key").is_null())
     records = pc.list_parent_indices(headers).filter(nameless).unique()
     if len(records):
         raise SpecError(
             f"{len(records)} of {len(headers)} records have a header that is null or has a null "
-            "key; only its value may be null. Mend them, or leave such headers out with "
-            "filter(headers, h -> h.key is not null); nothing was written"
+            "key; only its value may be null. Correct them, or remove such headers with "
+            "filter(headers, h -> h.key is not null). Nothing was written"
         )
 
 

@@ -1,4 +1,4 @@
-"""A published shard, opened read-only on a worker."""
+"""Opens published shards on a worker, read-only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ShardReader:
 
     @contextmanager
     def open(self, shard: Shard) -> Iterator[Any]:
-        """Open the store of a shard, whose ``path`` is not None, read-only."""
+        """Open the store of a shard read-only; the shard must have a path."""
         from kstore_core import open_state
 
         engine_on_worker(self.engine)
@@ -38,5 +38,5 @@ class ShardReader:
 
 
 def bare(spec: StoreSpec) -> StoreSpec:
-    """The description without cache, metrics and changelog: a read needs the tables only."""
+    """Remove cache, metrics and changelog from a description: a read needs the tables only."""
     return replace(spec, cache=None, metrics=None, changelog=())

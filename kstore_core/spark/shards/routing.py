@@ -21,22 +21,19 @@ _MOST = 2**31 - 1  # as Kafka and Spark count them
 
 
 def by_shard(
-    df: DataFrame,
-    spec: StoreSpec,
-    partitions: int,
-    *,
-    partition_by: PartitionBy | None = None,
+    df: DataFrame, spec: StoreSpec, partitions: int, *, partition_by: PartitionBy | None = None
 ) -> DataFrame:
-    """Bring the records of each shard together, as ``df.write.format("kstore")`` needs them.
+    """Bring the records of each shard together, as ``df.write.format("kstore")`` requires.
 
-    A data source cannot ask Spark for a distribution. :func:`write_store` needs no such step.
+    A data source cannot request a distribution of rows from Spark. :func:`write_store` needs no
+    such step.
 
     Parameters
     ----------
     df : DataFrame
-        A changelog, as :func:`write_store` takes it.
+        A changelog, as for :func:`write_store`.
     spec : StoreSpec
-        Of the store that it is for.
+        The store's description.
     partitions : int
         The store's number of shards.
     partition_by : {"partition", "key"}, optional
@@ -45,15 +42,15 @@ def by_shard(
     Returns
     -------
     DataFrame
-        The same rows, those of a shard in the Spark partition of its number. Without a column
-        ``offset`` there is one more, ``arrival``, by which they keep their order.
+        The same rows. The rows of a shard are in the Spark partition of the shard's number. If
+        there is no column ``offset``, a column ``arrival`` is added, which records their order.
 
     Raises
     ------
     SpecError
-        The columns do not fit, or there is less than one partition.
+        The columns do not fit, or ``partitions`` is less than 1.
     UnsupportedError
-        It is a stream.
+        ``df`` is a stream.
     """
     from kstore_core.spark.shards import frames
 
@@ -66,9 +63,9 @@ def by_shard(
 
 
 def route_to_shards(df: DataFrame, shard: Column, partitions: int) -> DataFrame:
-    """Bring each row to the Spark partition of its shard, which becomes a further, last column.
+    """Move each row to the Spark partition of its shard, and add the shard as the last column.
 
-    Tasks take that column off with :func:`split_shard`.
+    Tasks remove that column with :func:`split_shard`.
     """
     name = "shard"
     while name in map(str.lower, df.columns):
@@ -77,17 +74,16 @@ def route_to_shards(df: DataFrame, shard: Column, partitions: int) -> DataFrame:
 
 
 def split_shard(rows: Rows) -> tuple[Rows, Any]:
-    """The rows of a task without the column of :func:`route_to_shards`, and that column."""
+    """Split the rows of a task from the column that :func:`route_to_shards` added."""
     last = rows.num_columns - 1
     return rows.remove_column(last), rows.column(last)
 
 
 def check_partitions(partitions: int | None, what: str = "store") -> int:
-    """Return the number of shards, checked."""
+    """Return the number of shards after a check."""
     if type(partitions) is not int or not 1 <= partitions <= _MOST:
         raise SpecError(
-            f"partitions={partitions!r}; a {what} has at least one, at most {_MOST}, and their "
-            "number is an int"
+            f"partitions={partitions!r}; a {what} has at least 1 and at most {_MOST}, as an int"
         )
     return partitions
 
@@ -95,15 +91,15 @@ def check_partitions(partitions: int | None, what: str = "store") -> int:
 def placed_by_key(names: Collection[str], partition_by: str | None) -> bool:
     """Return True if murmur2 of the keys chooses shards, False if the column ``partition`` does.
 
-    Raises
-    ------
-    SpecError
-        ``partition_by`` is not a choice, or names a column that is missing.
+    A SpecError if ``partition_by`` is not a choice, or the column is missing.
     """
     there = "partition" in names
     if partition_by is None:
         return not there
     check_choice("partition_by", partition_by, get_args(PartitionBy))
     if partition_by == "partition" and not there:
-        raise SpecError("partition_by='partition', and the DataFrame has no column 'partition'")
+        raise SpecError(
+            "partition_by='partition', and the DataFrame has no column 'partition'; add it, or "
+            "pass partition_by='key'"
+        )
     return partition_by == "key"

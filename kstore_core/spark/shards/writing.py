@@ -1,4 +1,4 @@
-"""The task that writes one shard: check its rows, restore them, upload the directory.
+"""The task that writes one shard: it checks the rows, restores them, and uploads the directory.
 
 Tasks return errors in the data as messages, which Spark does not retry. They raise errors of the
 machine, which Spark retries.
@@ -18,16 +18,6 @@ import numpy as np
 import pyarrow as pa
 
 from kstore_core import errors
-from kstore_core.errors import (
-    CorruptionError,
-    EngineUnavailableError,
-    FormatError,
-    KeyTooLongError,
-    SpecError,
-    StateError,
-    StorageFullError,
-    UnknownEngineError,
-)
 from kstore_core.spark.root.manifest import Shard
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.root.shard_files import Stamps
@@ -43,52 +33,41 @@ MESSAGE_DDL = "message string"
 
 _MESSAGE = pa.schema([("message", pa.string())])
 _NOT_RETRIED = (
-    CorruptionError,
-    EngineUnavailableError,
-    FormatError,
-    KeyTooLongError,
-    SpecError,
-    StateError,
-    StorageFullError,
-    UnknownEngineError,
+    errors.CorruptionError,
+    errors.EngineUnavailableError,
+    errors.FormatError,
+    errors.KeyTooLongError,
+    errors.SpecError,
+    errors.StateError,
+    errors.StorageFullError,
+    errors.UnknownEngineError,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ShardWriter:
-    """A write job as its tasks get it; ``mapInArrow`` runs :meth:`build`.
-
-    Attributes
-    ----------
-    job : str
-        Uploads go below ``attempts/<job>``.
-    parents : mapping of int to Shard
-        The shards that the version continues.
-    partition_time : bool
-        Advance stream time by the header of that name, too.
-    """
+    """A write job as its tasks receive it; ``mapInArrow`` runs :meth:`build`."""
 
     root: Root
-    job: str
+    job: str  # uploads are in attempts/<job>
     spec: StoreSpec
     engine: str
     partitions: int
-    parents: Mapping[int, Shard] = field(default_factory=dict)
-    partition_time: bool = False
+    parents: Mapping[int, Shard] = field(default_factory=dict)  # that the version continues
+    partition_time: bool = False  # advance stream time also by the header of that name
 
     def build(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the shard of this task; return one message, none for a shard without rows."""
         from pyspark import TaskContext
 
-        kept = [batch for batch in batches if batch.num_rows]
-        if not kept:
+        filled = [batch for batch in batches if batch.num_rows]
+        if not filled:
             return
         task = TaskContext.get()
         assert task is not None
         try:
-            shard = self.write(
-                task.partitionId(), task.taskAttemptId(), pa.Table.from_batches(kept)
-            )
+            rows = pa.Table.from_batches(filled)
+            shard = self.write(task.partitionId(), task.taskAttemptId(), rows)
             message: dict[str, Any] = {"shard": dataclasses.asdict(shard)}
         except Exception as error:  # noqa: BLE001 - raised again, or sent to the driver
             message = failure(error, task.partitionId())
@@ -99,7 +78,7 @@ class ShardWriter:
         return self._write(shard, attempt, ShardLog.of(rows, self.spec))
 
     def write_each(self, attempt: int, rows: pa.Table, *, by_key: bool) -> list[Shard]:
-        """Write the shards of records, which include all records of these shards."""
+        """Write the shards of records, which contain all records of these shards."""
         log = ShardLog.of(rows, self.spec)
         places = log.places(self.partitions, by_key=by_key)
         return [
@@ -145,7 +124,7 @@ class ShardWriter:
 
 
 def failure(error: Exception, shard: int | None = None) -> dict[str, Any]:
-    """The message of an error that a retry would meet again; other errors are raised."""
+    """The message of an error that a retry would raise again; other errors are raised."""
     text = str(error) if shard is None else f"shard {shard}: {error}"
     if isinstance(error, _NOT_RETRIED):
         return {"error": type(error).__name__, "text": text}
@@ -155,7 +134,7 @@ def failure(error: Exception, shard: int | None = None) -> dict[str, Any]:
 
 
 def read_message(text: str) -> Shard:
-    """The shard in a message; raises the error in it, if it holds one."""
+    """The shard in a message; an error in a message is raised."""
     message = json.loads(text)
     if "error" in message:
         raise getattr(errors, message["error"])(message["text"])

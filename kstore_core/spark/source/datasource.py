@@ -24,8 +24,8 @@ __all__ = ["KStoreSource"]
 class KStoreSource(DataSource):
     """Stores for Spark; docs/spark.md shows the options.
 
-    A DataFrame keeps to the version that was the newest when it was loaded: Spark's request for the
-    schema makes the plan, which is pickled with this object.
+    A DataFrame reads the version that was newest at load time. Spark requests the schema then. The
+    request makes the plan, which is pickled with this object.
     """
 
     _plan: ReadPlan | None = None
@@ -55,9 +55,7 @@ class KStoreSource(DataSource):
         return BatchWriter(self.options, schema, overwrite)
 
     def streamWriter(  # noqa: N802 - Spark calls it so
-        self,
-        schema: StructType,
-        overwrite: bool,
+        self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamArrowWriter:
         """The writer of a stream into a store."""
         from kstore_core.spark.source.sink import StreamSink
@@ -66,7 +64,12 @@ class KStoreSource(DataSource):
 
     def streamReader(self, schema: StructType) -> Any:  # noqa: N802
         """Raise an UnsupportedError: there is no stream reader."""
-        raise UnsupportedError(_NO_STREAM)
+        raise UnsupportedError(
+            "a store cannot be read as a stream: its versions are tables. Read the changes between "
+            'two versions with spark.read.format("kstore").option("changes", "true"), join a '
+            "stream with kstore_core.spark.temporal_join, or read the changelog with Spark's Kafka "
+            "source"
+        )
 
     def _planned(self) -> ReadPlan:
         if self._plan is None:
@@ -74,10 +77,3 @@ class KStoreSource(DataSource):
 
             self._plan = plan_of(self.options)
         return self._plan
-
-
-_NO_STREAM = (
-    "a store is not read as a stream: its versions are tables. Read what changed between two of "
-    'them with spark.read.format("kstore").option("changes", "true"), join a stream with '
-    "kstore_core.spark.temporal_join, or read the changelog itself with Spark's Kafka source"
-)

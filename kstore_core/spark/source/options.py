@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from kstore_core.errors import SpecError
-from kstore_core.spark.source.parsing import Option, by_name, parse_options
+from kstore_core.spark.source.parsing import Option, ParsedOptions, by_name, parse_options
 from kstore_core.spark.source.texts import (
     flag_of,
     list_of,
@@ -38,23 +37,10 @@ RECORDS, CHANGES, META, STREAMS = "records", "changes", "metadata", "streams_dir
 
 
 @dataclass(frozen=True, slots=True)
-class ReadOptions:
-    """The options of one read.
+class ReadOptions(ParsedOptions):
+    """The options of one read; ``values`` lacks the flag that chooses the mode."""
 
-    Attributes
-    ----------
-    mode : str
-        One of the modes of an option.
-    values : mapping of str to object
-        Values by option, without those that choose the mode.
-    storage : mapping of str to str
-        Options of the object store.
-    """
-
-    path: str
     mode: str
-    values: Mapping[str, Any]
-    storage: Mapping[str, str]
 
 
 _TIME = "milliseconds since the epoch, or ISO 8601 with its offset"
@@ -67,30 +53,26 @@ READ_OPTIONS = by_name(
     Option("store", text_of, "a name", "which store, where `path` holds several", _VERSIONED),
     Option("version", number_of, "a number", "another version than the newest", (RECORDS, META)),
     Option("as_of", time_of, _TIME, "the versions valid at that time", _CHOSEN),
-    Option("history", flag_of, _FLAG, "every version that is kept", _CHOSEN),
+    Option("history", flag_of, _FLAG, "all versions", _CHOSEN),
     Option(
         "from",
         time_of,
         _TIME,
-        "of a history, of windows and of sessions: those with a moment from then on",
+        "versions of a history, windows and sessions from that time on, inclusive",
         _CHOSEN,
     ),
-    Option("to", time_of, _TIME, "those with a moment until then, inclusive", _CHOSEN),
+    Option("to", time_of, _TIME, "those up to that time, inclusive", _CHOSEN),
     Option("key", str, "a key", "the records of one key; only its shard is opened", _CHOSEN),
     Option("keys", list_of, "a JSON list of keys", "the records of these keys", _CHOSEN),
     Option("prefix", str, "the beginning of a key", "the keys that begin like this", _CHOSEN),
     Option(
-        "partitions",
-        numbers_of,
-        "numbers, with commas between them",
-        "only these shards",
-        _SHAPED,
+        "partitions", numbers_of, "numbers, with commas between them", "only these shards", _SHAPED
     ),
     Option(
         "columns",
         names_of,
         "names, with commas between them",
-        "only these columns, in this order; what is left out is not decoded",
+        "only these columns, in this order; others are not decoded",
         _SHAPED,
     ),
     Option("headers", flag_of, _FLAG, "whether there is a column of headers", _SHAPED),
@@ -105,17 +87,17 @@ READ_OPTIONS = by_name(
         "spec",
         spec_of,
         "JSON as in the manifest, or module:NAME of a StoreSpec",
-        "the store's description, where its serdes are not built in or Kafka wrote it",
+        "the store's description; needed if its serdes are not built in, or Kafka wrote it",
         _SHAPED,
     ),
-    Option("changes", flag_of, _FLAG, "what changed between two versions", (CHANGES,)),
+    Option("changes", flag_of, _FLAG, "the changes between two versions", (CHANGES,)),
     Option("from_version", number_of, "a number", "the older of the two; 0: none", (CHANGES,)),
     Option("to_version", number_of, "a number", "the newer one, or the newest", (CHANGES,)),
     Option(
         "metadata",
         one_of(*METADATA),
         ", ".join(METADATA),
-        "what the manifests say, instead of records",
+        "a table of the manifests' fields, instead of records",
         (META,),
     ),
     Option(
@@ -126,53 +108,44 @@ READ_OPTIONS = by_name(
         (STREAMS,),
     ),
 )
-"""The options by name; ``path`` and what begins with ``storage.`` beside them."""
+"""The options by name, except ``path`` and those that begin with ``storage.``."""
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
-    """The options of a read, checked.
+    """Check and parse the options of a read.
 
-    Raises
-    ------
-    SpecError
-        As :func:`parse_options`; options that exclude each other; a table in Spark's catalog.
+    A SpecError as of :func:`parse_options`, if options exclude each other, or for a table in
+    Spark's catalog.
     """
     if {"provider", "owner"} <= {name.lower() for name in given}:
-        raise SpecError(_NO_TABLE)
+        raise SpecError(
+            "a table in Spark's catalog loses the options of a Python data source, also the path, "
+            "before a query reads it; use CREATE TEMPORARY VIEW … USING kstore OPTIONS (path '…'), "
+            "or DataFrame.createTempView"
+        )
     parsed = parse_options(given, READ_OPTIONS, "read")
     values = {
         name: value
         for name, value in parsed.values.items()
         if value or name not in (CHANGES, STREAMS)
     }
-    mode = _mode(values)
+    asked = [name for name in (CHANGES, META, STREAMS) if name in values]
+    if len(asked) > 1:
+        raise SpecError(f"the options {asked[0]!r} and {asked[1]!r} are two reads; pass one")
+    mode = asked[0] if asked else RECORDS
     for name in values:
         if mode not in READ_OPTIONS[name].modes:
             raise SpecError(
-                f"the option {name!r} does not go with {_ASKED[mode]}; it is for "
-                f"{' and '.join(_ASKED[other] for other in READ_OPTIONS[name].modes)}"
+                f"the option {name!r} cannot be combined with {_READS[mode]}; it is for "
+                f"{' and '.join(_READS[other] for other in READ_OPTIONS[name].modes)}"
             )
     values.pop(mode if mode != META else "", None)
-    return ReadOptions(parsed.path, mode, values, parsed.storage)
+    return ReadOptions(parsed.path, parsed.storage, values, mode)
 
 
-_ASKED = {
+_READS = {
     RECORDS: "a read of records",
     CHANGES: "changes=true",
     META: "metadata",
     STREAMS: "streams_dir=true",
 }
-
-
-_NO_TABLE = (
-    "a table in Spark's catalog forgets the options of a Python data source, the path among them, "
-    "before it is queried; use CREATE TEMPORARY VIEW … USING kstore OPTIONS (path '…'), or "
-    "DataFrame.createTempView"
-)
-
-
-def _mode(values: Mapping[str, Any]) -> str:
-    asked = [name for name in (CHANGES, META, STREAMS) if name in values]
-    if len(asked) > 1:
-        raise SpecError(f"the options {asked[0]!r} and {asked[1]!r} are two reads; ask for one")
-    return asked[0] if asked else RECORDS

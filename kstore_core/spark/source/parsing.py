@@ -1,4 +1,4 @@
-"""Options as Spark gives them, by name and as text: checked, and parsed to values."""
+"""Check options that Spark passes as text, and parse them to values."""
 
 from __future__ import annotations
 
@@ -20,48 +20,35 @@ _PLACES = {"read": '.load("/where/it/is")', "write": '.save("/where/it/is")'}
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option of a read or a write.
-
-    Attributes
-    ----------
-    parse : callable
-        From its text to its value; a ValueError says what is wrong.
-    wants : str
-        The form of the text, for messages and for the documentation.
-    modes : tuple of str
-        Of reads only: the kinds of read that take it.
-    """
+    """An option of a read or a write."""
 
     name: str
-    parse: Callable[[str], Any]
-    wants: str
+    parse: Callable[[str], Any]  # from its text to its value; a ValueError names the fault
+    wants: str  # the form of the text, for messages and for the documentation
     meaning: str
-    modes: tuple[str, ...] = ()
+    modes: tuple[str, ...] = ()  # the kinds of read that take it; empty for a write
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedOptions:
-    """Options by name, beside the path and the options of the object store."""
+    """The path, the options of the object store, and the other options by name."""
 
     path: str
     storage: Mapping[str, str]
-    values: dict[str, Any]
+    values: Mapping[str, Any]
 
 
 def by_name(*options: Option) -> dict[str, Option]:
-    """Options by their names."""
+    """Map options by their names."""
     return {option.name: option for option in options}
 
 
 def parse_options(
     given: Mapping[str, str], options: Mapping[str, Option], use: str
 ) -> ParsedOptions:
-    """Options of a ``read`` or a ``write``; their names in any case.
+    """Parse the options of a ``read`` or a ``write``; the case of names does not matter.
 
-    Raises
-    ------
-    SpecError
-        An unknown option or a value that it does not take; no path, several, or a relative one.
+    A SpecError for an unknown option or a wrong value, and for no path, several or a relative one.
     """
     path, storage, values = "", {}, {}
     for written, text in given.items():
@@ -70,8 +57,8 @@ def parse_options(
             path = text
         elif name == "paths":
             raise SpecError(
-                f"one {use} is of one root, not of the paths {text}; read each by itself and put "
-                "them together with DataFrame.unionByName"
+                f"a {use} takes one root, not the paths {text}; read each root alone and combine "
+                "the DataFrames with DataFrame.unionByName"
             )
         elif name.startswith(STORAGE):
             storage[written[len(STORAGE) :]] = text
@@ -86,14 +73,14 @@ def parse_options(
             near = difflib.get_close_matches(name, known, 1)
             meant = f"Did you mean {near[0]!r}? " if near else ""
             raise SpecError(
-                f"a {use} of kstore has no option {name!r}. {meant}There are: {', '.join(known)}, "
+                f"a {use} of kstore has no option {name!r}. {meant}It takes: {', '.join(known)}, "
                 f"and {STORAGE}… for the object store"
             )
     if not path:
-        raise SpecError(f"there is no path; pass the root of a store: {_PLACES[use]}")
+        raise SpecError(f"the path is missing; pass the root of a store: {_PLACES[use]}")
     if is_relative(path):
         raise SpecError(
-            f"the path {path!r} is relative, and Spark's processes stand in directories of their "
-            "own; pass an absolute one"
+            f"the path {path!r} is relative, and Spark's processes run in different directories; "
+            "pass an absolute path"
         )
     return ParsedOptions(path, storage, values)

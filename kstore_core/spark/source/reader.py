@@ -1,4 +1,4 @@
-"""The reader of ``format("kstore")``: hands a plan's parts to Spark, and reads them on workers."""
+"""The reader of ``format("kstore")``: the driver lists a plan's parts, and workers read them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["StoreReader"]
 
 
 class StoreReader(DataSourceReader):
-    """Reads the parts of a plan; options select records, Spark's filters are not pushed down."""
+    """Reads the parts of a plan. Options select records; Spark's filters are not pushed down."""
 
     def __init__(self, plan: ReadPlan) -> None:
         self._task: Task = plan.task
         self._parts: tuple[Any, ...] = plan.parts
 
     def partitions(self) -> list[InputPartition]:
-        """One for each part; an empty one for a plan without parts, since Spark needs one."""
+        """One for each part; an empty one for a plan without parts, since Spark requires one."""
         return [InputPartition(part) for part in self._parts or (None,)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -1,7 +1,7 @@
 """``df.writeStream.format("kstore")``: a streaming changelog into the shards of a store.
 
-As `stream_into` does, without a callback: tasks write their rows to an inbox, and the commit of the
-epoch, in a process of its own on the driver's machine, applies them shard by shard.
+This is `stream_into` without a callback. Tasks write their rows to an inbox. The commit of the
+epoch runs in a separate process on the driver's machine and applies the rows shard by shard.
 """
 
 from __future__ import annotations
@@ -37,36 +37,24 @@ __all__ = ["Received", "StreamSink"]
 
 @dataclass(frozen=True)
 class Received(WriterCommitMessage):
-    """Rows that a task has written to the inbox.
+    """Rows that a task has written to the inbox of an epoch."""
 
-    Attributes
-    ----------
-    query : str
-        The id of the query.
-    file : str or None
-        In the inbox of the epoch; None for a task without rows.
-    """
-
-    query: str
-    file: str | None
+    query: str  # the id of the query
+    file: str | None  # None for a task without rows
 
 
 class StreamSink(DataSourceStreamArrowWriter):
     """Writes epochs into a root; see docs/streaming.md.
 
-    Raises
-    ------
-    SpecError
-        Options or columns that do not fit; the output mode is complete.
-    StateError
-        The root is another stream's.
+    A SpecError for wrong options or columns, and for the output mode complete; a StateError if the
+    root belongs to another stream.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         if overwrite:
             raise SpecError(
-                "outputMode('complete') would write everything anew in each epoch, and a changelog "
-                "is appended to; use outputMode('append') or outputMode('update')"
+                "outputMode('complete') would write all rows again in each epoch, and a changelog "
+                "takes new records only; use outputMode('append') or outputMode('update')"
             )
         self._options = sink_options(options)
         self._by_key = placed_by_key(schema.names, self._options.partition_by)
@@ -107,14 +95,10 @@ class StreamSink(DataSourceStreamArrowWriter):
         return Received(epoch.query, file)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Apply the rows of all tasks, and publish where a version is due.
+        """Apply the rows of all tasks, and publish a version if one is due.
 
-        Raises
-        ------
-        SpecError
-            Records that the store cannot hold. Nothing of the epoch was written.
-        StateError
-            Another stream writes to the root, or the root is another stream's.
+        A SpecError, before any row is written, for records that do not fit the store; a StateError
+        if another stream writes to the root or owns it.
         """
         from kstore_core.spark.stream.inbox import Inbox
         from kstore_core.spark.stream.shards import EpochTask
@@ -149,7 +133,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         self._step("cleared", None)
 
     def _step(self, name: str, shard: int | None) -> None:
-        """Take the name of each finished step; see :mod:`kstore_core.spark.stream.steps`."""
+        """Ignore a finished step; see :mod:`kstore_core.spark.stream.steps`."""
 
     def _applied(self, task: EpochTask, versions: Versions, rows: pa.Table | None) -> list[Shard]:
         """Apply an epoch; return the changed shards."""
@@ -164,8 +148,8 @@ class StreamSink(DataSourceStreamArrowWriter):
         if outside:
             raise SpecError(
                 f"{len(logs[outside[0]])} records have the partition {outside[0]}, and the store "
-                f"has partitions={partitions}, from 0 to {partitions - 1}. Pass as many "
-                "as the topic has, or partition_by='key' to place them anew"
+                f"has partitions={partitions}, from 0 to {partitions - 1}. Pass the number of the "
+                "topic's partitions, or partition_by='key' to choose shards by key"
             )
         for number, log in logs.items():
             task.check(number, log)

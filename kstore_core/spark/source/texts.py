@@ -1,4 +1,4 @@
-"""Parsers of options that are text; they raise a ValueError that says what is wrong."""
+"""Parsers of options that are text; each raises a ValueError that names the fault."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def flag_of(text: str) -> bool:
     try:
         return {"true": True, "false": False}[text.strip().lower()]
     except KeyError:
-        raise ValueError("it is neither") from None
+        raise ValueError("it is another text") from None
 
 
 def time_of(text: str) -> int:
@@ -51,19 +51,19 @@ def time_of(text: str) -> int:
         return to_millis(int(text))
     moment = datetime.fromisoformat(text)
     if moment.utcoffset() is None:
-        raise ValueError("it has no offset, so its instant is not known; add Z or +01:00")
+        raise ValueError("it has no UTC offset, so its instant is unknown; add Z or +01:00")
     return to_millis(moment)
 
 
 def number_of(text: str) -> int:
     if not re.fullmatch(r"\d{1,18}", text.strip()):
-        raise ValueError("it is none")
+        raise ValueError("it has other characters than digits, or more than 18 digits")
     return int(text)
 
 
 def count_of(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 2**31):
-        raise ValueError("it is none")
+        raise ValueError(f"it is not an integer from 1 to {2**31 - 1}")
     return int(text)
 
 
@@ -81,39 +81,39 @@ def list_of(text: str) -> list[Any]:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(found, list):
-        raise ValueError(f"it is JSON, but a {type(found).__name__}")
+        raise ValueError(f"it is JSON, but of type {type(found).__name__}")
     return found
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in choices:
-            raise ValueError("it is none of them")
+            raise ValueError("it is another text")
         return text
 
     return parse
 
 
 def spec_of(text: str) -> StoreSpec:
-    """A description as in a manifest, or ``module:NAME`` of one."""
+    """Parse a description as in a manifest, or import the one at ``module:NAME``."""
     if text.lstrip().startswith("{"):
         return StoredSpec.parse(text.encode()).spec()
     module, _, name = text.partition(":")
     if not name:
-        raise ValueError("it is neither")
+        raise ValueError("it begins with no brace and has no colon")
     try:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise ValueError(f"{error}; the module has to be installed for Spark's Python") from error
+        raise ValueError(f"{error}; install the module for Spark's Python") from error
     if not isinstance(found, StoreSpec):
-        raise ValueError(f"that is a {type(found).__name__}, not a StoreSpec")
+        raise ValueError(f"it names a {type(found).__name__}, not a StoreSpec")
     return found
 
 
 def key_of(spec: StoreSpec, text: str) -> bytes:
-    """The bytes of a key given as text; a SpecError if it is not a key of the store.
+    """The bytes of a key in text form; a SpecError if it is not a key of the store.
 
-    Numbers and JSON are parsed; for a store of bytes the text is UTF-8, or hexadecimal after
+    Numbers and JSON are parsed. For a store of bytes the text is UTF-8, or hexadecimal after
     ``0x``.
     """
     serde: Any = spec.key
@@ -129,21 +129,21 @@ def key_of(spec: StoreSpec, text: str) -> bytes:
             key = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise SpecError(
-            f"{text!r:.200} is no key of the store {spec.name!r}, whose serde is "
+            f"{text!r:.200} is not a key of the store {spec.name!r}, whose serde is "
             f"{serde.name!r}: {error}"
         ) from error
     return key_bytes(spec, key)
 
 
 def key_of_json(spec: StoreSpec, value: Any) -> bytes:
-    """The bytes of a key that is an element of a JSON list; a string is as in :func:`key_of`."""
+    """The bytes of a key from a JSON list; :func:`key_of` parses a string."""
     if isinstance(value, str) and spec.key is not serdes.JSON:
         return key_of(spec, value)
     return key_bytes(spec, value)
 
 
 def prefix_of(spec: StoreSpec, text: str) -> bytes:
-    """The first bytes of keys, given as text; hexadecimal after ``0x`` if keys are not text."""
+    """The first bytes of keys, from text; hexadecimal after ``0x`` if keys are not text."""
     if spec.key is serdes.UTF8 or spec.key is serdes.JSON or not text.startswith("0x"):
         return text.encode()
     try:

@@ -22,13 +22,13 @@ __all__ = [
 
 
 def spec_json(spec: StoreSpec) -> str:
-    """A store's description as text, for the option ``spec`` of ``format("kstore")``.
+    """Describe a store as text, for the option ``spec`` of ``format("kstore")``.
 
     Raises
     ------
     SpecError
-        A serde is not one of the built-in ones, so its name says nothing to another process: give
-        the option ``module:NAME`` instead.
+        A serde is not built in, so another process cannot find it by its name. Pass
+        ``module:NAME`` as the option instead.
 
     Examples
     --------
@@ -41,8 +41,8 @@ def spec_json(spec: StoreSpec) -> str:
         StoredSpec.parse(text.encode()).spec()
     except SpecError as error:
         raise SpecError(
-            f"the store {spec.name!r} cannot be described in JSON: {error}. Put its description "
-            "into a module, and name it: .option('spec', 'module:NAME')"
+            f"the store {spec.name!r} cannot be described in JSON: {error}. Put its StoreSpec "
+            "into a module, and pass its name: .option('spec', 'module:NAME')"
         ) from error
     return text
 
@@ -80,49 +80,27 @@ SINK_OPTIONS = WRITE_OPTIONS | by_name(
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """The options of one write, or of a stream's sink.
-
-    Attributes
-    ----------
-    storage : mapping of str to str
-        Options of the object store.
-    publish_every : int
-        Epochs from one published version to the next.
-    checkpoint : str
-        Of the stream; empty if the session sets it.
-    """
+    """The options of one write, or of a stream's sink."""
 
     path: str
-    storage: Mapping[str, str]
+    storage: Mapping[str, str]  # options of the object store
     spec: StoreSpec | None = None
     partitions: int | None = None
     partition_by: str | None = None
     engine: str | None = None
     partition_time: bool = False
-    publish_every: int = 1
-    checkpoint: str = ""
+    publish_every: int = 1  # epochs from one version to the next
+    checkpoint: str = ""  # of the stream; empty if the session sets it
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
-    """The options of a write, checked.
-
-    Raises
-    ------
-    SpecError
-        As :func:`parse_options`.
-    """
+    """Parse the options of a write; errors as of :func:`parse_options`."""
     parsed = parse_options(given, WRITE_OPTIONS, "write")
     return WriteOptions(parsed.path, parsed.storage, **parsed.values)
 
 
 def sink_options(given: Mapping[str, str]) -> WriteOptions:
-    """The options of a stream's sink, checked.
-
-    Raises
-    ------
-    SpecError
-        As :func:`parse_options`.
-    """
+    """Parse the options of a stream's sink; errors as of :func:`parse_options`."""
     texts = {name.lower(): text for name, text in given.items()}
     of_sink = {name: text for name, text in texts.items() if name not in _OF_SPARK}
     parsed = parse_options(of_sink, SINK_OPTIONS, "write")

@@ -1,6 +1,6 @@
 """``df.write.format("kstore")``: a changelog into a new version of a store.
 
-A data source cannot ask Spark for a distribution. So each task writes the shards of its records,
+A data source cannot request a distribution of rows. So each task writes the shards of its records,
 and the commit publishes nothing if two tasks have records of one shard. ``write_store`` and
 ``by_shard`` bring the records of a shard together.
 """
@@ -34,26 +34,16 @@ __all__ = ["BatchWriter", "Built"]
 
 @dataclass(frozen=True)
 class Built(WriterCommitMessage):
-    """The shards that a task has uploaded, or an error in its records.
+    """The shards that a task has uploaded, or an error in its records."""
 
-    Attributes
-    ----------
-    messages : tuple of str
-        As :func:`kstore_core.spark.shards.writing.read_message` reads them.
-    """
-
-    messages: tuple[str, ...]
+    messages: tuple[str, ...]  # for read_message
 
 
 class BatchWriter(DataSourceArrowWriter):
     """Writes a version; see docs/spark-roots.md.
 
-    Raises
-    ------
-    SpecError
-        Options or columns that do not fit, or the root holds another store.
-    StateError
-        The root holds something else.
+    A SpecError for wrong options or columns, or if the root has another store; a StateError if the
+    root has foreign files.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
@@ -75,12 +65,12 @@ class BatchWriter(DataSourceArrowWriter):
 
     def build(self, batches: Iterator[pa.RecordBatch], attempt: int) -> Built:
         """Write the shards of a task's records, in one of its attempts."""
-        kept = [batch for batch in batches if batch.num_rows]
-        if not kept:
+        filled = [batch for batch in batches if batch.num_rows]
+        if not filled:
             return Built(())
         try:
             writer = self._job.writer(partition_time=self._partition_time)
-            rows = pa.Table.from_batches(kept)
+            rows = pa.Table.from_batches(filled)
             shards = writer.write_each(attempt, rows, by_key=self._by_key)
         except Exception as error:  # noqa: BLE001 - raised again, or sent to the driver
             return Built((json.dumps(failure(error)),))
@@ -89,36 +79,27 @@ class BatchWriter(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the version.
 
-        Raises
-        ------
-        CommitConflictError
-            Another writer published meanwhile.
-        SpecError
-            Records do not fit, or those of one shard were not together.
+        A CommitConflictError if another writer has published in the meantime; a SpecError if
+        records do not fit, or two tasks had records of one shard.
         """
-        self._job.publish(read_message(text) for built in _built(messages) for text in built)
+        built = [message for message in messages if isinstance(message, Built)]
+        self._job.publish(read_message(text) for message in built for text in message.messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove what was uploaded."""
+        """Remove the uploads."""
         self._job.discard()
-
-
-def _built(messages: list[WriterCommitMessage | None]) -> Iterator[tuple[str, ...]]:
-    for message in messages:
-        if isinstance(message, Built):
-            yield message.messages
 
 
 def _planned(
     root: Root, newest: Manifest | None, asked: WriteOptions, *, overwrite: bool
 ) -> WriteJob:
-    """The job; the newest version gives missing options."""
+    """Plan the job; options that are missing come from the newest version."""
     spec, partitions, engine = asked.spec, asked.partitions, asked.engine
     if newest is None:
         if spec is None or partitions is None:
             raise SpecError(
-                f"{root} holds no version yet, so nothing says which store it is; give the options "
-                "spec (kstore_core.spark.spec_json makes it) and partitions"
+                f"{root} has no version yet, so its store is unknown; pass the options spec "
+                "(kstore_core.spark.spec_json makes it) and partitions"
             )
     else:
         spec = manifest_spec(newest, None, str(root)) if spec is None else spec

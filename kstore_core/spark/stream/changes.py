@@ -1,7 +1,7 @@
 """The output of an epoch: the records of the keys in its log.
 
-It is read from the shard after the epoch. The shard does not change until the next epoch, so a
-replay returns the same output.
+The task reads the output from the shard after the epoch. The shard does not change until the next
+epoch, so a replay returns the same output.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from kstore_core import arrow
 from kstore_core.changelog.rows import from_log
 from kstore_core.codec import arrow_to_log
 from kstore_core.keys import rows_of
-from kstore_core.spark.columns.arrow import combined, timestamps
-from kstore_core.spark.read.batches import chunks
+from kstore_core.spark.columns.arrow import combined
+from kstore_core.spark.read.batches import chunks, rendered
 from kstore_core.spark.read.rows import binary, latest
-from kstore_core.spark.read.schemas import TIMES, store_schema
+from kstore_core.spark.read.schemas import store_schema
 from kstore_core.spark.read.selection import Selection
 from kstore_core.spark.read.windowed import key_columns
 
@@ -30,28 +30,26 @@ __all__ = ["changes", "changes_schema"]
 
 
 def changes_schema(spec: StoreSpec) -> pa.Schema:
-    """The columns of the output: those of a read of the store's latest rows, and the shard."""
+    """The columns of the output: the columns of a read of the latest rows, and the shard."""
     fields = [field for field in store_schema(spec, as_millis=False) if field.name != "valid_to"]
     return pa.schema([*fields, pa.field("partition", pa.int32())])
 
 
 def changes(store: Any, keys: pa.Array, shard: int) -> pa.Table:
-    """The records of the keys of an epoch's log, by key; all but the key null if there is none.
+    """The records of the keys of an epoch's log, by key; for a key without a record, nulls.
 
-    ``store`` is the shard's, with nothing staged. A key may come more than once.
+    ``store`` is the store of the shard, without staged rows. A key may occur more than once.
     """
     spec = store.spec
     schema = changes_schema(spec)
     asked = _row_keys(spec, keys)
-    columns = {**_key_columns(spec, asked), **_values(store, asked, schema.names)}
-    columns["partition"] = pa.array(np.full(len(asked), shard, np.int32))
-    return pa.table(
-        [_typed(spec, field.name, columns[field.name]) for field in schema], schema=schema
-    )
+    in_key = key_columns(spec, asked) if spec.shape in ("window", "session") else {"key": asked}
+    records = pa.table({**in_key, **_values(store, asked, schema.names)})
+    return rendered(records, spec, schema, {"partition": shard})
 
 
 def _row_keys(spec: StoreSpec, keys: pa.Array) -> pa.Array:
-    """The keys of the records' rows, ascending, each once."""
+    """The distinct keys of the records' rows, ascending."""
     unique = pc.unique(keys)
     if spec.shape in ("window", "session"):
         ordered = rows_of(spec.shape, time_ordered=spec.time_ordered).schema
@@ -62,36 +60,15 @@ def _row_keys(spec: StoreSpec, keys: pa.Array) -> pa.Array:
     return unique.take(pc.sort_indices(unique))
 
 
-def _key_columns(spec: StoreSpec, rows: pa.Array) -> dict[str, pa.Array]:
-    if spec.shape in ("window", "session"):
-        return key_columns(spec, rows)
-    return {"key": rows}
-
-
 def _values(store: Any, asked: pa.Array, wanted: list[str]) -> dict[str, pa.Array]:
-    """The columns of the values, a row for each key."""
-    if not len(asked):
-        return {field.name: pa.nulls(0, field.type) for field in _stored(store.spec)}
+    """The columns of the values, one row for each key."""
     selection = Selection(keys=tuple(asked.to_pylist()))
     read = chunks if store.spec.format.versioned else latest
-    found = list(read(store, selection, wanted))
-    if not found:
-        return {field.name: pa.nulls(len(asked), field.type) for field in _stored(store.spec)}
+    found = list(read(store, selection, wanted)) if len(asked) else []
+    if not found:  # the types of values as they are stored
+        kinds = {"value": pa.binary(), "timestamp": pa.int64(), "headers": arrow.headers_type()}
+        return {name: pa.nulls(len(asked), kinds[name]) for name in kinds if name in wanted}
     table = pa.concat_tables(found)
     place = pc.index_in(asked, value_set=combined(table["key"], "key"))
     names = [name for name in table.column_names if name not in ("key", "valid_to")]
     return {name: combined(table[name], name).take(place) for name in names}
-
-
-def _stored(spec: StoreSpec) -> list[pa.Field]:
-    """The columns of values as they are stored."""
-    kinds = {"value": pa.binary(), "timestamp": pa.int64(), "headers": arrow.headers_type()}
-    return [pa.field(name, kinds[name]) for name in kinds if name in changes_schema(spec).names]
-
-
-def _typed(spec: StoreSpec, name: str, column: pa.Array) -> pa.Array:
-    if name == "key":
-        return arrow.to_typed(spec.key, column)
-    if name == "value":
-        return arrow.to_typed(spec.value, column)
-    return timestamps(column, as_millis=False) if name in TIMES else column

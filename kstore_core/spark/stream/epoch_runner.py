@@ -1,4 +1,4 @@
-"""The driver's part of `stream_into`: a query bound to its root, and one epoch after the other."""
+"""The driver's part of `stream_into`: binds a query to its root, and runs each epoch."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class EpochRunner:
     ) -> StreamingQuery:
         """Lock the root, start the query and bind the root to it.
 
-        A StateError if another stream is running or the root is bound to one.
+        A StateError if another stream is running, or the root is bound to another stream.
         """
         layout = LiveLayout.of(self.versions.root.path)
         _join_ended(layout.path)
@@ -95,7 +95,10 @@ class EpochRunner:
         self._decided.wait(_BIND_TIMEOUT_S)
         versions, emit, step = self.versions, self.emit, self.step
         if not self._is_bound:
-            raise StateError(f"{versions.root} is not this query's; see why it was refused")
+            raise StateError(
+                f"{versions.root} is not bound to this query; the error of stream_into names the "
+                "reason"
+            )
         job = versions.begin(epoch)
         stream, partition_time, emits = versions.stream, self.partition_time, emit is not None
         task = EpochTask.of(
@@ -131,7 +134,7 @@ class EpochRunner:
 
 
 def _join_ended(path: Path) -> None:
-    """Wait for the lock of a query of this process that has ended."""
+    """Wait until an ended query of this process has released its lock."""
     query, thread = _unlocking.get(path, (None, None))
     if query is not None and thread is not None and not query.isActive:
         thread.join(_BIND_TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""The inbox of an epoch's rows: written by tasks on arrival, read in order by the commit.
+"""The inbox of an epoch's rows: tasks write their rows, and the commit reads them in task order.
 
 ::
 
@@ -32,7 +32,7 @@ class Inbox:
         return cls(live / "inbox" / f"{query}-{epoch}")
 
     def write(self, task: int, batches: Iterator[pa.RecordBatch]) -> str | None:
-        """Write the batches of a task; return their file's name, None if there are none."""
+        """Write the batches of a task; return the file's name, None if there are no batches."""
         first = next(batches, None)
         if first is None:
             return None
@@ -56,5 +56,5 @@ class Inbox:
         return pa.concat_tables(tables) if tables else None
 
     def clear(self) -> None:
-        """Remove the files of this epoch, and those of failed ones before it."""
+        """Remove the files of this epoch, and of failed epochs before it."""
         shutil.rmtree(self.path.parent, ignore_errors=True)

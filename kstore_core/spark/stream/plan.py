@@ -1,4 +1,4 @@
-"""The plan of a stream into a root, after a look at the versions and the stream already there."""
+"""The plan of a stream into a root, checked against the root's versions and its stream."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def plan_stream(
     publish_every: int,
     query: str = "",
 ) -> Versions:
-    """Plan the versions that a stream goes on from; nothing is written.
+    """Plan the versions of a stream; nothing is written.
 
-    ``query`` is empty while the id is unknown. Raises as :func:`stream_into`.
+    ``query`` is empty while the id is unknown. The errors are those of :func:`stream_into`.
     """
     layout = LiveLayout.of(root.path)
     newest = root.newest()
@@ -38,7 +38,7 @@ def plan_stream(
         missing = [n for n, v in (("spec", spec), ("partitions", partitions)) if v is None]
         if missing:
             raise SpecError(
-                f"{root} holds no version yet, so nothing says which store it is; pass "
+                f"{root} has no version yet, so its store is unknown; pass "
                 f"{' and '.join(f'{name}=' for name in missing)}"
             )
     else:

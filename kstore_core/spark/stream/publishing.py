@@ -1,7 +1,7 @@
-"""The publishing of a live shard as part of a version, and its start from one.
+"""Publishes a live shard in a version, and starts a live shard from a version.
 
-The engine copies an open database as of its last commit, and links a RocksDB table, which is never
-written to again. A file that is one of the version before keeps its hash.
+The engine copies an open database as of its last commit. It links RocksDB tables, which never
+change. A file that the version before has already keeps its hash.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def job_of(query: str, epoch: int) -> str:
 
 
 def epoch_of(query: str, job: str) -> int | None:
-    """The epoch that a job of this query published; None for another's job."""
+    """The epoch that a job of this query published; None for a job of another writer."""
     match = _JOB.fullmatch(job)
     return int(match[2]) if match and match[1] == query else None
 
@@ -43,23 +43,23 @@ def is_job_of(query: str, path: str) -> bool:
 
 
 def begin_from(root: Root, base: Shard, path: Path) -> None:
-    """Copy a published shard to an empty directory, unless another attempt does."""
+    """Copy a published shard to an empty directory, unless another attempt was faster."""
     scratch = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
     try:
         with root.local_shard(base) as published:
             shutil.copytree(published, scratch)
         scratch.rename(path)
     except OSError:
-        if not any(path.iterdir()):  # else another attempt was faster
+        if not any(path.iterdir()):
             raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
 def publish_shard(root: Root, job: str, state: StateDirectory, done: Shard, before: Shard) -> Shard:
-    """Copy an open, committed shard into an attempt of a job; return it with its place and files.
+    """Copy an open, committed shard into an attempt of a job; return it with its path and files.
 
-    ``before`` is the shard of the newest version. FileNotFoundError if the job was discarded.
+    ``before`` is the shard of the newest version. A FileNotFoundError if the job was discarded.
     """
     name = state.path.name
     attempt = root.path / root.attempts(job) / f"{done.shard}-{uuid.uuid4().hex[:12]}"

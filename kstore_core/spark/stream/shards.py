@@ -1,7 +1,7 @@
-"""Tasks of a stream: an epoch's rows of one shard are applied, committed, copied and reported.
+"""Tasks of a stream: each applies, commits, copies and reports an epoch's rows of one shard.
 
 Tasks run on the workers, in the Spark partition of the shard's number. A process may die after each
-step; docs/streaming.md lists the state after every one, and what the next attempt does.
+step; docs/streaming.md lists the state after each step, and the actions of the next attempt.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["EpochTask", "message_schema"]
 
 _COUNTS = "counts"
-_LOCK_TIMEOUT_S = 60.0
-"""The time that the worker of a killed attempt may need to end."""
+_LOCK_TIMEOUT_S = 60.0  # the worker of a killed attempt may need it to end
 
 
 def message_schema(spec: StoreSpec, *, emits: bool) -> pa.Schema:
@@ -50,7 +49,7 @@ def message_schema(spec: StoreSpec, *, emits: bool) -> pa.Schema:
 
 @dataclass(frozen=True, slots=True)
 class EpochTask:
-    """The part of an epoch that travels to its tasks; ``mapInArrow`` runs :meth:`run`."""
+    """An epoch as its tasks receive it; ``mapInArrow`` runs :meth:`run`."""
 
     root: Root
     spec: StoreSpec
@@ -94,21 +93,21 @@ class EpochTask:
         )
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Do the epoch for the shard of this task; yields a message, then the output."""
+        """Apply the epoch to the shard of this task; yield a message, then the output."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
         assert context is not None
         shard = context.partitionId()
-        kept = [batch for batch in batches if batch.num_rows]
+        filled = [batch for batch in batches if batch.num_rows]
         output = None
         try:
-            log = ShardLog.of(pa.Table.from_batches(kept), self.spec) if kept else None
+            log = ShardLog.of(pa.Table.from_batches(filled), self.spec) if filled else None
             done, output = self.apply(shard, log)
             if done is None:
                 return
             message = {"shard": dataclasses.asdict(done)}
-        except Exception as error:  # noqa: BLE001 - failure raises what Spark may try again
+        except Exception as error:  # noqa: BLE001 - failure raises errors that Spark may retry
             message = failure(error, shard)
         schema = message_schema(self.spec, emits=self.emits)
         rest = [pa.nulls(1, field.type) for field in list(schema)[1:]]
@@ -120,18 +119,8 @@ class EpochTask:
     def apply(self, shard: int, log: ShardLog | None) -> tuple[Shard | None, pa.Table | None]:
         """Bring a shard to this epoch, and copy it if a version is due.
 
-        Parameters
-        ----------
-        shard : int
-        log : ShardLog or None
-            All of its records in the epoch; None for none.
-
-        Returns
-        -------
-        Shard or None
-            The shard, with a path if it was copied; None if it has no records and needs no copy.
-        pyarrow.Table or None
-            The output, if the task emits.
+        ``log`` has all records of the shard in the epoch. Returns the shard, with a path if it was
+        copied, and the output if the task emits. Without records and a due copy, both are None.
         """
         if log is None and not self._copies(shard):
             return None, None
@@ -143,8 +132,8 @@ class EpochTask:
             if contained is not None and contained > self.epoch:
                 raise StateError(
                     f"{state.path} contains epoch {contained} of the stream {self.query}, and "
-                    f"Spark gives epoch {self.epoch}: the checkpoint is older than the store. Use "
-                    f"the newest one; or remove {state.path.parent} and start with a new checkpoint"
+                    f"Spark runs epoch {self.epoch}: the checkpoint is older than the store. Use "
+                    f"the newest checkpoint; or remove {state.path.parent} and start with a new one"
                 )
             self.step("opened", shard)
             if log is not None and contained != self.epoch:
@@ -157,14 +146,14 @@ class EpochTask:
             return done, output
 
     def check(self, shard: int, log: ShardLog) -> None:
-        """Refuse records that the store cannot hold, or that belong to another shard."""
+        """Refuse records that do not fit the store, or that belong to another shard."""
         log.check(shard, self.partitions)
         log.check_decodable(self.spec)
         if self.partition_time:
             header_times(log.headers, len(log))
 
     def _copies(self, shard: int) -> bool:
-        """Return True if a version is due that a shard without rows has changed for."""
+        """Return True if a version is due and a shard without rows has unpublished changes."""
         if self.job is None or (self.unpublished is not None and shard not in self.unpublished):
             return False
         return any(self._path(shard).iterdir())
@@ -176,7 +165,7 @@ class EpochTask:
         return path
 
     def _opened(self, shard: int) -> StateDirectory:
-        """Open the live shard; a new one starts from the version that the stream goes on from."""
+        """Open the live shard; a new shard starts from the newest version."""
         from kstore_core import open_state
 
         path = self._path(shard)
@@ -223,7 +212,7 @@ class EpochTask:
 
 def _lost(path: Path) -> StateError:
     return StateError(
-        f"the live state {path} of a shard is gone, and with it what the stream wrote since the "
-        f"newest version. Remove {path.parent} and start the stream with a new checkpoint: it "
-        "goes on from that version"
+        f"the live state {path} of a shard is missing, and so is all that the stream wrote after "
+        f"the newest version. Remove {path.parent} and start the stream with a new checkpoint: it "
+        "continues from that version"
     )

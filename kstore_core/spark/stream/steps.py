@@ -1,4 +1,4 @@
-"""The hook that is called after each step of an epoch; the tests kill a process there."""
+"""The hook after each step of an epoch; tests kill a process in it."""
 
 from __future__ import annotations
 

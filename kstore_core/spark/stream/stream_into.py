@@ -35,42 +35,42 @@ def stream_into(
     trigger: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> StreamingQuery:
-    """Write a stream of changelog records into a partitioned store, each of them exactly once.
+    """Write a stream of changelog records into a partitioned store, each exactly once.
 
-    Each micro-batch is an epoch. Its records are applied to the shards where they live, below
-    ``<root>/live``, and committed together with the number of the epoch and the offsets of the
-    records: a shard skips an epoch that it contains. Then the epoch is published as a version,
-    which `read_store` and `temporal_join` see as a whole or not at all.
+    Each micro-batch is an epoch. Its records are applied to the live shards, below
+    ``<root>/live``. One commit has the records, the number of the epoch and the offsets of the
+    records: a shard skips an epoch that it contains. Then the epoch is published as a version.
+    `read_store` and `temporal_join` see a version whole or not at all.
 
-    The shards live on one machine: every worker has to see the root as a local directory.
+    The live shards are on one machine: every worker must see the root as a local directory.
 
     Parameters
     ----------
     df : DataFrame
         A stream with the columns that :func:`write_store` takes.
     root : path
-        Of the store. If it holds versions, the stream goes on from the newest one.
+        The root of the store. If it has versions, the stream continues from the newest.
     checkpoint : path
-        Of the query, as Spark keeps it. A root belongs to one checkpoint.
+        The checkpoint of the Spark query. A root belongs to one checkpoint.
     emit : callable, optional
-        Called as ``emit(changes, epoch)`` after each epoch. ``changes`` is a DataFrame of the keys
-        that the epoch's records name, with the record that the store has of each after the epoch:
-        the columns of `read_store` without ``valid_to``, all but the key null where there is none.
-        A replayed epoch calls it again with the same rows, so it has to be idempotent: by writing
-        under the epoch's number, for instance.
+        Called as ``emit(changes, epoch)`` after each epoch. ``changes`` is a DataFrame with one
+        row for each key in the epoch's records: the key's record after the epoch. It has the
+        columns of `read_store` without ``valid_to``. If the store has no record of the key, all
+        columns but the key are null. A replayed epoch calls ``emit`` again with the same rows, so
+        ``emit`` must be idempotent, for instance by writing under the epoch's number.
     spec : StoreSpec, optional
-        The store's description; required if the root holds no version.
+        The store's description; required if the root has no version.
     partitions : int, optional
-        The number of shards; required in the same case.
+        The number of shards; required if the root has no version.
     partition_by : {"partition", "key"}, optional
         As in :func:`write_store`.
     engine : str, optional
         The storage engine of the shards; by default that of the newest version, or RocksDB.
     publish_every : int
-        The number of epochs from one version to the next. A version shows all epochs up to its own.
+        The number of epochs from one version to the next. A version has all epochs up to its own.
     partition_time : bool
-        True: stream time, by which records are too late, follows the header ``partition-time``
-        too; see :func:`with_partition_time`.
+        True: stream time, which decides whether a record is late, also follows the header
+        ``partition-time``; see :func:`with_partition_time`.
     trigger : mapping, optional
         The arguments of ``DataStreamWriter.trigger``, such as ``{"availableNow": True}``.
     name : str, optional
@@ -83,9 +83,9 @@ def stream_into(
     Raises
     ------
     SpecError
-        The columns do not fit, the root holds another store, or ``spec`` is required.
+        The columns do not fit, the root has another store, or ``spec`` is required.
     StateError
-        A stream writes to the root already, or it belongs to another checkpoint.
+        Another stream writes to the root, or the root belongs to another checkpoint.
     UnsupportedError
         The engine keeps its data in one process, or the root is on an object store.
     """
@@ -94,7 +94,7 @@ def stream_into(
     if not df.isStreaming:
         raise SpecError("stream_into takes a streaming DataFrame; write_store takes a batch")
     if isinstance(publish_every, bool) or not isinstance(publish_every, int) or publish_every < 1:
-        raise SpecError(f"publish_every={publish_every!r}; it is an int from 1 on")
+        raise SpecError(f"publish_every={publish_every!r} is not an int from 1 on")
     versions = plan_stream(
         Root.at(root),
         spec,

@@ -1,4 +1,4 @@
-"""The versions of a streamed root: the epochs that they show, and publishing the next one."""
+"""The versions of a streamed root: their last epochs, and the publication of the next version."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Versions"]
 
 @dataclass(slots=True)
 class Versions:
-    """The versions of a root that only one stream publishes."""
+    """The versions of a root of one stream."""
 
     root: Root
     spec: StoreSpec
@@ -39,26 +39,26 @@ class Versions:
         return self.newest.shards
 
     @property
-    def shown(self) -> int:
-        """The last epoch that the newest version shows; -1 for none."""
+    def published(self) -> int:
+        """The last epoch in the newest version; -1 for none."""
         found = None if self.newest is None else epoch_of(self.stream.query, self.newest.job)
         return -1 if found is None else found
 
     def begin(self, epoch: int) -> WriteJob | None:
         """Begin the job that publishes this epoch; None if no version is due.
 
-        A StateError if the newest version shows a later epoch.
+        A StateError if the newest version has a later epoch.
         """
-        if epoch < self.shown:
+        if epoch < self.published:
             assert self.newest is not None
             raise StateError(
-                f"version {self.newest.version} of {self.root} shows epoch {self.shown} of the "
-                f"stream {self.stream.query}, and Spark gives epoch {epoch}: the checkpoint is "
-                "older than the store. Use the newest one, or another root"
+                f"version {self.newest.version} of {self.root} contains epoch {self.published} of "
+                f"the stream {self.stream.query}, and Spark runs epoch {epoch}: the checkpoint is "
+                "older than the store. Use the newest checkpoint, or another root"
             )
-        if self.unpublished is None and self.shown == epoch - 1:
+        if self.unpublished is None and self.published == epoch - 1:
             self.unpublished = set()
-        if epoch == self.shown or (epoch + 1) % self.publish_every:
+        if epoch == self.published or (epoch + 1) % self.publish_every:
             return None
         job = WriteJob(
             self.root,
@@ -74,10 +74,10 @@ class Versions:
         return job
 
     def finish(self, epoch: int, job: WriteJob | None, reported: Iterable[Shard]) -> None:
-        """Publish the shards that tasks reported, if a job of :meth:`begin` is given.
+        """Publish the shards that tasks reported, if :meth:`begin` returned a job.
 
-        CommitConflictError if another writer has published meanwhile; StateError if the job's files
-        were removed: tasks copy no more, so the next version would lack their changes.
+        A CommitConflictError if another writer has published in the meantime; a StateError if the
+        job's files were removed: tasks stop copying, so the next version would lack their changes.
         """
         done = {shard.shard: shard for shard in reported}
         if job is not None:
@@ -88,5 +88,5 @@ class Versions:
             else:
                 job.discard()
             self.unpublished = set()
-        elif self.unpublished is not None and epoch != self.shown:
+        elif self.unpublished is not None and epoch != self.published:
             self.unpublished |= done.keys()

@@ -1,1 +1,1 @@
-"""verify_root: a root's files compared with its manifests, and its shards verified."""
+"""verify_root: verification of a root's files and shards."""

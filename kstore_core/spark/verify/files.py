@@ -1,7 +1,7 @@
 """The check of a root's files against the sizes and hashes in its manifests.
 
-Published files never change. Only a vacuum removes files, and it removes the manifests first: a
-missing file is a fault while a manifest names it.
+Published files never change. Only a vacuum removes files, and it removes the manifests first. So a
+missing file is a fault if a manifest names it.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ __all__ = ["CheckedFiles", "check_files"]
 _AT_ONCE = 4
 _READS = 3
 _BETWEEN_READS_S = 0.2
-"""Without hard links a manifest is written in place: a later read sees all of it."""
+"""Without hard links a manifest is written in place: a later read returns all of it."""
 
-_PUT_BACK = (
-    "put it back from a copy of the root, read another version with version=, or write the store "
-    "anew with mode='overwrite'"
+_RESTORE = (
+    "restore it from a copy of the root, read another version with version=, or write the store "
+    "again with mode='overwrite'"
 )
-_CLOSED = "read it as a user who may, or chown or chmod it"
+_FORBIDDEN = "read it as a user with permission, or chown or chmod it"
 
 
 @dataclass(slots=True)
 class CheckedFiles:
     """The result of a check of files."""
 
-    newest: Manifest | None = None  # of those that can be read
+    newest: Manifest | None = None  # that can be read
     findings: list[Finding] = field(default_factory=list)
     damaged: set[int] = field(default_factory=set)
     """Shards of the newest version with a file that is unreadable or differs from the manifest."""
@@ -74,13 +74,14 @@ def check_files(
 ) -> CheckedFiles:
     """Compare every file with every manifest that names it; nothing is changed.
 
-    ``contents`` compares SHA-256s, of one reading of each file, else sizes only. ``at_most`` limits
+    ``contents`` compares SHA-256s, with one read of each file; else only sizes. ``at_most`` limits
     the findings of a kind for each shard; 0 is all. ``progress`` is called with the number of files
-    read, and of all files. Raises as :func:`~kstore_core.spark.verify_root`.
+    read so far and the number of all files. The errors are those of
+    :func:`~kstore_core.spark.verify_root`.
     """
     checked = CheckedFiles()
     findings = Findings(checked.findings.append, at_most)
-    # Attempts first: files older than the manifests are named by one, or left over.
+    # Attempts first: a file older than the manifests is in one of them, or is a leftover.
     listed = root.storage.files(ATTEMPTS)
     manifests, unread = _manifests(root)
     for version, fault in unread.items():
@@ -92,7 +93,7 @@ def check_files(
     faults = dict(_faults(root, uses, entries, checked, contents=contents, progress=progress))
     there = {*root.versions()} if faults else set()
     for place, fault in sorted(faults.items()):
-        current = [use for use in uses[place] if use.version in there]  # a vacuum takes others
+        current = [use for use in uses[place] if use.version in there]  # not removed by a vacuum
         if current:
             findings.add(_of_file(checked, place, current, fault, manifests))
     for finding in unnamed(root, listed, manifests, sure=not unread):
@@ -117,7 +118,7 @@ def _manifests(root: Root) -> tuple[dict[int, Manifest], dict[int, _Fault]]:
             unread[version] = _Fault("corrupt", "manifest", str(error))
         except StorageUnavailableError as error:
             unread[version] = _unavailable(root, error)
-        except StateError as error:  # of a newer kstore, or removed since
+        except StateError as error:  # written by a newer kstore, or removed since
             unread[version] = _Fault("finding", "manifest", str(error))
     if unread:
         there = {*root.versions()}
@@ -139,9 +140,9 @@ def _of_manifest(root: Root, version: int, fault: _Fault) -> Finding:
     if fault.what != "manifest":
         why = f"{root}/{MANIFESTS}/{version}.json {why}"
     remedies = {
-        "corrupt": f"put {MANIFESTS}/{version}.json back from a copy of the root, or read another "
+        "corrupt": f"restore {MANIFESTS}/{version}.json from a copy of the root, or read another "
         "version with version=",
-        "finding": _CLOSED if fault.what == "forbidden" else "read it with a newer kstore",
+        "finding": _FORBIDDEN if fault.what == "forbidden" else "read it with a newer kstore",
     }
     return Finding(fault.severity, fault.what, why, Place(""), remedies[fault.severity])
 
@@ -180,7 +181,7 @@ def _faults(
         except FileNotFoundError:
             return _Fault("corrupt", "file", "is missing")
         except NotADirectoryError:
-            return _Fault("corrupt", "file", "is missing: there is a file in its directory's place")
+            return _Fault("corrupt", "file", "is missing: its directory is a file")
         except (CorruptionError, InconsistentStateError) as error:
             return _Fault("corrupt", "file", f"cannot be used: {error}")
         except StorageUnavailableError as error:
@@ -193,7 +194,7 @@ def _faults(
                 fault = found if isinstance(found, _Fault) else _compared(uses[place], *found)
                 if fault is not None:
                     if not isinstance(found, _Fault) and found in meant:
-                        other = f"{fault.why}. That is the content of {meant[found]}"
+                        other = f"{fault.why}. It has the content of {meant[found]}"
                         fault = fault._replace(why=other)
                     yield place, fault
             if progress is not None:
@@ -203,10 +204,10 @@ def _faults(
 def _compared(uses: list[_Use], size: int, sha256: str | None) -> _Fault | None:
     for use in uses:
         if size != use.file.bytes:
-            why = f"has {size} bytes, its manifest says {use.file.bytes}"
+            why = f"has {size} bytes, not {use.file.bytes} as in its manifest"
             return _Fault("corrupt", "file", why)
         if sha256 not in (None, use.file.sha256):
-            why = f"has the SHA-256 {sha256}, its manifest says {use.file.sha256}"
+            why = f"has the SHA-256 {sha256}, not {use.file.sha256} as in its manifest"
             return _Fault("corrupt", "file", why)
     return None
 
@@ -235,10 +236,10 @@ def _of_file(
         checked.damaged |= {use.shard for use in uses if use.version == newest}
     numbers = ", ".join(map(str, versions))
     why = f"{place}, of version{'s' * (len(versions) > 1)} {numbers}, {fault.why}"
-    remedy = _CLOSED if fault.what == "forbidden" else _PUT_BACK
+    remedy = _FORBIDDEN if fault.what == "forbidden" else _RESTORE
     if fault.severity == "corrupt" and newest not in versions:
         remedy = (
-            "the newest version does not need it: put it back from a copy of the root, or remove "
+            "the newest version does not need it: restore it from a copy of the root, or remove "
             "old versions with kstore_core.spark.vacuum(root, keep_versions=…)"
         )
     store = str(manifests[versions[-1]].spec["name"])

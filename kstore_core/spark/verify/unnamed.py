@@ -20,24 +20,24 @@ def unnamed(
 ) -> Iterator[Finding]:
     """Find the files of no version.
 
-    ``listed`` are the files of all attempts, listed before the manifests were read. ``sure`` is
-    True if all manifests could be read.
+    ``listed`` are the files of all attempts before the read of the manifests. ``sure`` is True if
+    all manifests could be read.
     """
     named = {place for manifest in manifests.values() for place in manifest.places()}
     yield from _around(root, named)
     if not sure:
-        yield _note("which files are of no version is not known: a manifest cannot be read")
+        yield _note("the files of no version are unknown: a manifest cannot be read")
         return
     loose = [entry for entry in listed if entry.name not in named]
     if not loose:
         return
-    there = {entry.name for entry in root.storage.files(ATTEMPTS)}  # a vacuum may be at work
+    there = {entry.name for entry in root.storage.files(ATTEMPTS)}  # a vacuum may be running
     owners = _owners(manifests)
     of_job: dict[str, list[Entry]] = defaultdict(list)
     for entry in loose:
         if entry.name not in there:
             continue
-        # Of an attempt that a version needs, a vacuum removes single objects, but no single file.
+        # A vacuum removes single objects of an attempt that a version needs, but no single files.
         owner = owners.get(_attempt(entry.name)) if root.storage.path is not None else None
         if owner is None:
             of_job["/".join(entry.name.split("/")[:2])].append(entry)
@@ -48,9 +48,9 @@ def unnamed(
     for job, left in sorted(of_job.items()):
         size = sum(entry.bytes for entry in left)
         yield _note(
-            f"{root}/{job} has files of no version, {len(left)} of {size} bytes together: a job "
-            "that is running or has failed put them there, and kstore_core.spark.vacuum removes "
-            "them after its grace time"
+            f"{root}/{job} has {len(left)} files of no version, {size} bytes: a job that is "
+            "running or has failed wrote them, and kstore_core.spark.vacuum removes them after its "
+            "grace time"
         )
 
 
@@ -59,15 +59,15 @@ def _around(root: Root, named: set[str]) -> Iterator[Finding]:
     manifests = {f"{version}.json" for version in root.versions()}
     for name in root.storage.names(MANIFESTS):
         if name not in manifests:
-            yield _note(f"{root}/{MANIFESTS}/{name} is no manifest, and is not read")
+            yield _note(f"{root}/{MANIFESTS}/{name} is not a manifest, and is not read")
     known = {MANIFESTS, ATTEMPTS, LIVE, *(place.partition("/")[0] for place in named)}
     for name in root.storage.names(""):
         if name not in known:
-            yield _note(f"{root}/{name} is of no version, and is not read")
+            yield _note(f"{root}/{name} belongs to no version, and is not read")
 
 
 def _owners(manifests: Mapping[int, Manifest]) -> dict[str, tuple[str, int]]:
-    """The attempts with files of a version, each with its store and shard."""
+    """The attempts that have files of a version, with their stores and shards."""
     return {
         _attempt(shard.place_of(file)): (str(manifest.spec["name"]), shard.shard)
         for manifest in manifests.values()
@@ -84,7 +84,7 @@ def _beside(severity: Severity, why: str, store: str, shard: int) -> Finding:
     return Finding(
         severity,
         "unknown file",
-        f"{why}; it lies beside files of a version, where an engine may read it",
+        f"{why}; it is beside files of a version, where an engine may read it",
         Place(store, shard=shard),
         "move it out of the root, and verify again",
     )

@@ -1,4 +1,4 @@
-"""The verification of a root: its files against its manifests, then the newest shards."""
+"""The verification of a root: its files by its manifests, then the newest shards."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def verify_root(
 ) -> Verified:
     """Compare the files of all versions with their manifests, and read the newest shards.
 
-    A version that is published or removed meanwhile is no fault.
+    A version that is published or removed in the meantime is not a fault.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def verify_root(
     store, spec, engine, changelog, compare, at_most, progress
         As in :func:`kstore_core.maintenance.verify.verify`; the default engine is the manifest's.
     storage_options : mapping, optional
-        Of an object store, whose shards are read from copies on this machine.
+        Options of an object store, whose shards are read from copies on this machine.
     told : callable, optional
         Called with the root's name or a shard's directory, and its findings.
 
@@ -59,11 +59,11 @@ def verify_root(
     Raises
     ------
     StateError
-        There is no version, or each is removed while it is read.
+        There is no version, or each version is removed during its read.
     CorruptionError
-        The directory of the manifests, or that of all attempts, is a symbolic link.
+        The directory of the manifests, or of all attempts, is a symbolic link.
     UnsupportedError, SpecError, StorageUnavailableError
-        As for any use of a root.
+        As in :func:`kstore_core.spark.write_store`.
     """
     from kstore_core.maintenance.verify import Progress, verify
 
@@ -72,9 +72,9 @@ def verify_root(
     def read(path: Path, manifest: Manifest) -> Verified:
         if changelog is not None and path.name.rpartition("_")[0] != "0":
             raise UnsupportedError(
-                f"shards of {at} are read from copies, whose names do not tell which partition "
-                "of a changelog is theirs; verify them without the changelog, or a root on a local "
-                "disk that was written there"
+                f"shards of {at} are read from copies, whose names do not contain the partition of "
+                "a changelog; verify them without the changelog, or verify a root that was written "
+                "on a local disk"
             )
         return verify(
             path,
@@ -123,7 +123,7 @@ def _check(
     at_most: int,
     progress: Callable[[int, int], object] | None = None,
 ) -> Verified:
-    """Check the files, and the shards of a newest version that no vacuum removes meanwhile."""
+    """Check the files, then the shards of the newest version; retry if a vacuum removes it."""
     from kstore_core.maintenance.verify import Counts, Verified
     from kstore_core.spark.verify.files import check_files
 
@@ -150,8 +150,8 @@ def _check(
         else:
             return found
     raise StateError(
-        f"{root} was changed {_TRIES} times while it was read: a vacuum removed the newest version "
-        "each time. Verify it again while fewer versions are written, or give vacuum a grace time"
+        f"{root} changed during {_TRIES} reads: a vacuum removed the newest version each time. "
+        "Verify it again while fewer versions are written, or pass a greater grace_s to vacuum"
     )
 
 
@@ -173,8 +173,8 @@ def _seen(
 
 
 def _of_shard(finding: Finding, shard: int) -> Finding:
-    """The finding with its shard; the remedy is outside of the version, which never changes."""
+    """Add the shard to a finding; the remedy leaves the version, which never changes."""
     remedy = finding.remedy
     if finding.severity == "corrupt" or finding.what == "two formats":
-        remedy = "read another version with version=, or write the store anew with mode='overwrite'"
+        remedy = "read another version with version=, or write it again with mode='overwrite'"
     return replace(finding, place=replace(finding.place, shard=shard), remedy=remedy)

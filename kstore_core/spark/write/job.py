@@ -1,8 +1,8 @@
 """The driver's side of a write: checks, publication and cleanup.
 
-A job begins, its tasks upload, it is closed, and one manifest is published. Of two concurrent jobs
-one publishes. Only :func:`vacuum` removes a closed job: a manifest may refer to it, since a
-publication whose answer was lost may have succeeded.
+A job begins, its tasks upload, the job is closed, and one manifest is published. One of two
+concurrent jobs publishes. Only :func:`vacuum` removes a closed job: a manifest may refer to it. A
+publication may have succeeded although its answer was lost.
 """
 
 from __future__ import annotations
@@ -14,46 +14,31 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from kstore_core.errors import (
-    CommitConflictError,
-    KStoreError,
-    SpecError,
-    StateError,
-)
+from kstore_core.errors import CommitConflictError, KStoreError, SpecError, StateError
 from kstore_core.spark.root.manifest import Manifest, Shard
 from kstore_core.spark.root.root import Root
-from kstore_core.spark.runtime.engines import check_shared_engine
+from kstore_core.spark.runtime.engines import check_shared_engine, version
 from kstore_core.spark.shards.routing import check_partitions
 from kstore_core.spec import StoreSpec
 
 if TYPE_CHECKING:
     from kstore_core.spark.shards.writing import ShardWriter
 
-__all__ = ["WriteJob", "check_same_store", "program"]
+__all__ = ["WriteJob", "check_same_store"]
 
 
 @dataclass(frozen=True, slots=True)
 class WriteJob:
-    """A version of a store that is being written; tasks get a copy.
-
-    Attributes
-    ----------
-    version : int
-        To publish.
-    parents : mapping of int to Shard
-        The shards that the version continues.
-    job : str
-        Its uploads go below ``attempts/<job>``.
-    """
+    """A write of a version of a store; tasks receive a copy."""
 
     root: Root
     spec: StoreSpec
     engine: str
     partitions: int
     mode: Literal["append", "overwrite"]
-    version: int = 1
-    parents: Mapping[int, Shard] = field(default_factory=dict)
-    job: str = field(default_factory=lambda: uuid.uuid4().hex)
+    version: int = 1  # to publish
+    parents: Mapping[int, Shard] = field(default_factory=dict)  # that the version continues
+    job: str = field(default_factory=lambda: uuid.uuid4().hex)  # uploads are in attempts/<job>
 
     @classmethod
     def plan(
@@ -68,14 +53,8 @@ class WriteJob:
     ) -> WriteJob:
         """Plan a job that continues the newest version, if there is one; nothing is written.
 
-        Raises
-        ------
-        SpecError
-            The root holds another store, or `partitions` is not a number from 1 on.
-        StateError
-            The root holds something else, or a stream writes to it.
-        UnsupportedError, UnknownEngineError
-            The engine keeps its data in one process, or is unknown.
+        The errors are those of :func:`write_store`; a StateError also if a stream writes to the
+        root.
         """
         check_partitions(partitions)
         check_shared_engine(engine)
@@ -95,7 +74,7 @@ class WriteJob:
         self.root.begin(self.job)
 
     def writer(self, *, partition_time: bool = False) -> ShardWriter:
-        """The work of the tasks."""
+        """The writer for the tasks."""
         from kstore_core.spark.shards.writing import ShardWriter
 
         return ShardWriter(
@@ -111,14 +90,8 @@ class WriteJob:
     def publish(self, written: Iterable[Shard]) -> Manifest:
         """Publish a version of these shards and the other shards of the version before.
 
-        Raises
-        ------
-        CommitConflictError
-            Another writer published first; this job published nothing.
-        SpecError
-            Two tasks wrote to one shard.
-        StateError
-            The uploads of the tasks were removed.
+        A CommitConflictError, with nothing published, if another writer was first; a SpecError if
+        two tasks wrote one shard; a StateError if the uploads of the tasks were removed.
         """
         manifest = self._manifest(written)
         self.check_begun()
@@ -133,12 +106,12 @@ class WriteJob:
         return manifest
 
     def check_begun(self) -> None:
-        """Refuse to go on where the job was discarded."""
+        """Refuse to continue a discarded job."""
         if not self.root.has_begun(self.job):
             self.root.discard(self.job)
             raise StateError(
-                f"{self.root}: what this job had uploaded was removed before it was published. A "
-                "vacuum does that if its grace_s is shorter than a job takes; run the job again"
+                f"{self.root}: the uploads of this job were removed before it was published. A "
+                "vacuum removes them if its grace_s is shorter than the job; run the job again"
             )
 
     def discard(self) -> None:
@@ -152,9 +125,9 @@ class WriteJob:
         for shard in written:
             if shard.shard in shards:
                 raise SpecError(
-                    f"two tasks have records of shard {shard.shard}, and one has to have them all. "
-                    "Pass the DataFrame through kstore_core.spark.by_shard first, or write it with "
-                    "kstore_core.spark.write_store"
+                    f"two tasks have records of shard {shard.shard}, and one task must have all of "
+                    "them. Pass the DataFrame through kstore_core.spark.by_shard first, or write "
+                    "it with kstore_core.spark.write_store"
                 )
             shards[shard.shard] = shard
         return Manifest(
@@ -169,20 +142,17 @@ class WriteJob:
                 shards.get(number) or self.parents.get(number) or Shard(number)
                 for number in range(self.partitions)
             ),
-            written_by=program(),
+            written_by=f"kstore {version()}",
         )
 
 
 def check_same_store(
     root: Root, newest: Manifest, spec: StoreSpec, partitions: int, engine: str, *, appending: bool
 ) -> None:
-    """Refuse to go on from another store, or to hide another kind of store behind a new version."""
+    """Refuse to continue another store, or to hide another kind of store behind a new version."""
     given: dict[str, Any] = {**spec.describe(), "partitions": partitions, "engine": engine}
-    there: dict[str, Any] = {
-        **newest.spec,
-        "partitions": newest.partitions,
-        "engine": newest.engine,
-    }
+    sizes = {"partitions": newest.partitions, "engine": newest.engine}
+    there: dict[str, Any] = {**newest.spec, **sizes}
     always = ["name", "shape"]
     fixed = list(always)
     if appending:
@@ -195,18 +165,8 @@ def check_same_store(
     if differences:
         hint = "Use another root"
         if set(differing).isdisjoint(always):
-            hint += ", or mode='overwrite' to start a version from nothing"
+            hint += ", or mode='overwrite' to start an empty version"
         raise SpecError(
-            f"{root} holds another store at version {newest.version}: "
+            f"{root} has another store at version {newest.version}: "
             f"{'; '.join(differences)}. {hint}"
         )
-
-
-def program() -> str:
-    """The name and version of this program in manifests."""
-    from importlib import metadata
-
-    try:
-        return f"kstore {metadata.version('kstore')}"
-    except metadata.PackageNotFoundError:
-        return "kstore"

@@ -46,67 +46,67 @@ def write_store(
         The columns of Spark's Kafka source: ``key`` and ``value`` (binary, or of the type of the
         serde), ``timestamp`` (timestamp, or long milliseconds) and ``headers`` if the format keeps
         them; optionally ``topic``, ``partition`` and ``offset``. A null value is a tombstone.
-        Offsets order records, and skip those that a shard contains already; without them the order
-        of ``df`` counts. Keys of a window or session store are those of its changelog, or the
-        user's with ``window_start`` (and ``sequence`` for duplicates), or ``session_start`` and
-        ``session_end``, in columns.
+        Records are sorted by offset, and records that a shard contains already are skipped;
+        without offsets the order of ``df`` is used. Keys of a window or session store are the keys
+        of its changelog, or the user's keys with the columns ``window_start`` (and ``sequence``
+        for duplicates), or ``session_start`` and ``session_end``.
     root : path or address
         A directory that every machine of the cluster mounts, or ``s3://bucket/prefix``.
     spec : StoreSpec
-        From the factories in :mod:`kstore_core.stores`.
+        A description from :mod:`kstore_core.stores`.
     partitions : int
         The number of shards.
     partition_by : {"partition", "key"}, optional
-        The shard of a record: its column ``partition``, which must agree with murmur2 of its key,
-        or murmur2 of its key. By default ``"partition"`` if there is such a column.
+        The shard of a record: its column ``partition``, which must equal murmur2 of its key, or
+        murmur2 of its key. By default ``"partition"`` if there is such a column.
     mode : {"append", "overwrite", "error", "ignore"}
-        If the root holds a version: continue it, start from nothing, raise, or do nothing.
+        If the root has a version: continue it, start an empty one, raise, or do nothing.
     engine : str
         The storage engine of new shards.
     partition_time : bool
-        Advance stream time by the records' header ``partition-time``, too; see
+        Advance stream time also by the records' header ``partition-time``; see
         :func:`with_partition_time`.
     storage_options : mapping, optional
-        Of an object store, as for ``s3fs.S3FileSystem``; see docs/spark-roots.md.
+        Options of an object store, as for ``s3fs.S3FileSystem``; see docs/spark-roots.md.
 
     Returns
     -------
     Manifest
-        Of the published version; of the newest one for ``"ignore"``.
+        The manifest of the published version; for ``"ignore"``, of the newest version.
 
     Raises
     ------
     SpecError
-        The columns do not fit; a record lacks a key or time, is in the wrong shard or cannot be
-        read by the serdes; or the root holds another store. Nothing was published.
+        The columns do not fit; a record lacks a key or time or is in the wrong shard; the serdes
+        cannot read a record; or the root has another store. Nothing was published.
     UnsupportedError
-        The engine keeps its data in one process, or the root has an unknown scheme.
+        The engine stores its data in one process, or the root has an unknown scheme.
     StateError
-        The root holds a version and the mode is ``"error"``, or it holds something else.
+        The root has a version and the mode is ``"error"``, or the root has foreign files.
     CommitConflictError
         Another writer published first; this job published nothing.
     StorageFullError
-        No room for a shard, on its worker or in the root.
+        The disk of a worker or of the root has no space for a shard.
     StorageUnavailableError
         The object store does not answer, or denies access.
     """
     from kstore_core.spark.shards.frames import check_log, route_log
     from kstore_core.spark.shards.writing import MESSAGE_DDL, read_message
 
-    home = Root.at(root, storage_options)
+    at = Root.at(root, storage_options)
     check_choice("mode", mode, _MODES)
     check_log(df, spec, partition_time=partition_time)
     by_key = placed_by_key(df.columns, partition_by)
-    newest = home.newest()
+    newest = at.newest()
     if newest is not None and mode == "ignore":
         return newest
     if newest is not None and mode in ("error", "errorifexists"):
         raise StateError(
-            f"{home} holds version {newest.version} of the store {newest.spec['name']!r}; "
-            "pass mode='append' to go on from it, or mode='overwrite' to start anew"
+            f"{at} has version {newest.version} of the store {newest.spec['name']!r}; "
+            "pass mode='append' to continue it, or mode='overwrite' to start an empty version"
         )
     job = WriteJob.plan(
-        home,
+        at,
         spec,
         newest,
         engine=engine,

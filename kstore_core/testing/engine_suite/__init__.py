@@ -1,4 +1,4 @@
-"""The engine suite: every sentence of :mod:`kstore_core.engine` that can be tested, tested."""
+"""The engine suite: tests of every testable sentence of :mod:`kstore_core.engine`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kstore_core.testing.engine_suite.sequences import LifePromises
 __all__ = ["EngineSuite"]
 
 
-# pytest runs the tests of the last part first: simple promises, then whole lives.
+# pytest runs the tests of the last base first: simple promises, then random sequences.
 class EngineSuite(
     LifePromises,
     ChildPromises,
@@ -42,7 +42,7 @@ class EngineSuite(
     ScanPromises,
     LookupPromises,
 ):
-    """What every engine promises. Derive a class whose name begins with ``Test``.
+    """The promises of every engine. Derive a class whose name begins with ``Test``.
 
     ::
 
@@ -50,7 +50,7 @@ class EngineSuite(
             def make_engine(self):
                 return MyEngine()
 
-    What an engine cannot do is read from its ``capabilities``; the suite then holds it to a
-    refusal instead. ``variants`` runs everything again with other options; ``lives`` is how many
-    random lives a database leads.
+    The ``capabilities`` of an engine name what it cannot do; there the suite expects a refusal.
+    ``variants`` are options to run the whole suite with. ``lives`` is the number of random
+    sequences of calls.
     """

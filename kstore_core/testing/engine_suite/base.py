@@ -1,4 +1,4 @@
-"""What the parts of the engine suite share: databases that end up closed, rows in and out."""
+"""The base of the engine suite: databases that are closed after a test, and their rows."""
 
 from __future__ import annotations
 
@@ -6,20 +6,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kstore_core.engine import Database, Durability, Namespace, Rows
+from kstore_core.engine import Database, Durability, Namespace, Rows, Snapshot
 from kstore_core.testing.suite import Suite, refuses
 
-__all__ = [
-    "STORE",
-    "EnginePart",
-    "Pairs",
-    "numbered",
-    "path_under",
-    "put",
-    "read",
-    "refuses",
-    "within",
-]
+__all__ = ["STORE", "EnginePart", "Pairs", "numbered", "path_under", "put", "read", "refuses",
+           "within"]  # fmt: skip
 
 STORE = "orders"
 """The store of most tests. Messages must name it."""
@@ -38,7 +29,7 @@ class EnginePart(Suite):
         read_only: bool = False,
         root: Path | None = None,
     ) -> Database:
-        """A database that is closed at the end of the test."""
+        """Open a database that is closed at the end of the test."""
         database = self.engine.open(
             root or self.root, store, durability=durability, read_only=read_only
         )
@@ -46,30 +37,32 @@ class EnginePart(Suite):
         return database
 
     def reopen(self, database: Database, *, read_only: bool = False) -> Database:
-        """Close ``database`` and open it again, by another engine object where rows persist."""
+        """Close and reopen ``database``; a persistent engine is replaced by a new object."""
         database.close()
         if self.able.persistent:
             self.engine = self.new_engine()
         return self.open(read_only=read_only)
 
     def filled(self, rows: Mapping[bytes, bytes], **arguments: Any) -> Database:
-        """A database whose default namespace holds ``rows``."""
+        """Open a database, and put ``rows`` into its default namespace."""
         database = self.open(**arguments)
         put(database, rows)
         return database
 
 
 def put(database: Database, rows: Mapping[bytes, bytes | None], namespace: str = "default") -> None:
-    """Write rows in one batch; the namespace is made where it is missing."""
+    """Write rows in one batch; a missing namespace is made."""
     database.namespace(namespace)
     keys = sorted(rows)
     database.write({namespace: Rows(keys, [rows[key] for key in keys])})
 
 
-def read(chunks: Iterable[Any] | Namespace) -> Pairs:
-    """Every row of a scan, or of a namespace; each chunk is held to what the SPI promises of it."""
+def read(source: Iterable[Any] | Namespace | Database | Snapshot) -> Pairs:
+    """Return every row of a scan, a namespace or a default namespace, and check each chunk."""
+    if isinstance(source, Database | Snapshot):
+        source = source.namespace("default")
     rows: Pairs = []
-    for chunk in chunks.scan() if isinstance(chunks, Namespace) else chunks:
+    for chunk in source.scan() if isinstance(source, Namespace) else source:
         keys, values = chunk
         assert type(keys) is list, f"a chunk is a pair of lists, not of {type(keys).__name__}"
         assert type(values) is list, f"a chunk is a pair of lists, not of {type(values).__name__}"
@@ -86,14 +79,14 @@ def numbered(count: int, value: bytes = b"v", start: int = 0) -> dict[bytes, byt
 
 
 def path_under(root: Path, database: Database, home: Path) -> Path:
-    """Where the engine looks under ``root`` for the store that ``database`` is under ``home``."""
+    """The path under ``root`` of the store that ``database`` is under ``home``."""
     return root / database.path.absolute().relative_to(home.absolute())
 
 
 def within(
     rows: Mapping[bytes, bytes], lo: bytes | None, hi: bytes | None, *, reverse: bool = False
 ) -> Pairs:
-    """What a scan of ``rows`` has to give: ``lo <= key < hi`` in unsigned order, or backwards."""
+    """The expected result of a scan of ``rows``: ``lo <= key < hi`` in unsigned byte order."""
     return [
         (key, rows[key])
         for key in sorted(rows, reverse=reverse)

@@ -1,4 +1,4 @@
-"""Random rows, batches and lives, for what nobody thought of and only a sequence brings about."""
+"""Random rows, batches and sequences of calls, for faults that only a sequence shows."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from kstore_core.testing.explaining import same
 from kstore_core.testing.models import EngineModel
 from kstore_core.testing.running import at_random, quick, run_machine, shrinking_for
 
-_SHRINKING_S = 5.0
-
 
 class LifePromises(EnginePart):
-    """All of it together.
+    """All promises together.
 
     Attributes
     ----------
     lives : int
-        How many; more find more.
+        The number of random sequences.
     """
 
     lives: ClassVar[int] = 20
@@ -45,7 +43,7 @@ class LifePromises(EnginePart):
                     f"scan({lo!r}, {hi!r}, reverse={reverse}) gives lo <= key < hi in order",
                 )
 
-        with shrinking_for(_SHRINKING_S):
+        with shrinking_for():
             check()
 
     @at_random
@@ -65,12 +63,12 @@ class LifePromises(EnginePart):
                     f"after the batch {batch!r} the namespace {name!r} holds what was written"
                 )
 
-        with shrinking_for(_SHRINKING_S):
+        with shrinking_for():
             check()
 
     @at_random
     def test_random_lives(self) -> None:
-        # Here, for the machine shares what this suite's parts share.
+        # Imported here, because the machine imports the base of this suite.
         from kstore_core.testing.machines.engine import EngineMachine
 
         run_machine(EngineMachine, make_engine=self.new_engine, examples=self.lives)

@@ -1,4 +1,4 @@
-"""Every way to use a database, for tests of properties that all ways share."""
+"""Every way to use a database, for tests of the errors that all ways share."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["every_use"]
 
 
 def every_use(database: Database, target: Path) -> dict[str, Callable[[], object]]:
-    """Each way to use ``database``, by name, taken while it is open and holds many rows.
+    """Return each way to use ``database`` by name; it must be open and have many rows.
 
-    ``target`` is a path for a checkpoint.
+    ``target`` is the path of a checkpoint.
     """
     live = database.namespace("default")
     snapshot = database.snapshot()

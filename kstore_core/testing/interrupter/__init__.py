@@ -1,26 +1,12 @@
-"""The interrupter: calls that KeyboardInterrupt ends at some moment, and what must go on after it.
+"""The interrupter: a KeyboardInterrupt ends a call at some point, and the process has to go on.
 
-A call of a state directory is interrupted by a signal at one step of Python's or at one time, in
-this process. The same call is then made again, records are committed, everything is closed and
-opened again; and what is there must be what is there without an interrupt. See
+A signal interrupts one call of a state directory, in this process, at a chosen bytecode or after a
+chosen time. Then the same call is made again, records are committed, and the directory is closed
+and opened again. Its contents must be those of a run without an interrupt. See
 docs/extending/testing.md.
 """
-
-from typing import TYPE_CHECKING
 
 from kstore_core.testing.interrupter.interrupting import Interrupter, Tally, WedgedError
 from kstore_core.testing.interrupter.operations import OPERATIONS, operations_of
 
-if TYPE_CHECKING:
-    from kstore_core.testing.interrupter.suite import InterruptSuite
-
-__all__ = ["OPERATIONS", "InterruptSuite", "Interrupter", "Tally", "WedgedError", "operations_of"]
-
-
-def __getattr__(name: str) -> object:
-    """The suite, which alone needs pytest."""
-    if name != "InterruptSuite":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from kstore_core.testing.interrupter.suite import InterruptSuite
-
-    return InterruptSuite
+__all__ = ["OPERATIONS", "Interrupter", "Tally", "WedgedError", "operations_of"]

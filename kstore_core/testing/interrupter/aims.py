@@ -1,4 +1,4 @@
-"""When an interrupt comes: at a step of Python's, counted, or at a time."""
+"""The point of an interrupt: a counted bytecode, or a time."""
 
 from __future__ import annotations
 
@@ -6,24 +6,23 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 from kstore_core.system.interrupts import uninterrupted
 
 __all__ = ["AIMS", "Aim", "AtStep", "AtTime", "Raised"]
 
-
 _HERE = __file__.rpartition("/")[0] + "/"
 
 
 class Aim:
-    """Base of a context manager within which an interrupt comes, or steps are counted.
+    """Base of context managers that interrupt the code within, or count its steps.
 
     Attributes
     ----------
     hit : bool
-        It has come.
+        True once the interrupt has come.
     """
 
     hit = False
@@ -34,31 +33,26 @@ class Aim:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Let no interrupt come any more."""
+    def __exit__(self, *_: object) -> None:
+        """Prevent any later interrupt."""
 
 
 class AtStep(Aim):
-    """A signal at the n-th step of the main thread, an operation of Python's bytecode.
+    """A signal at the n-th step of the main thread; a step is one bytecode operation of Python.
 
-    CPython itself looks for signals at fewer places. Steps of the interrupter, which stands for the
-    program that calls, do not count: between the last step of a ``with`` and its end it is the
-    program that has the handle, and CPython looks for no signal there.
+    CPython itself looks for signals at fewer places. Steps of the interrupter do not count: it
+    stands for the calling program. Between the last step of a ``with`` and its end the program has
+    the handle, and CPython looks for no signal there.
 
     Parameters
     ----------
     step : int or None
-        From 1; None only counts.
+        Counted from 1; None only counts the steps.
 
     Attributes
     ----------
     steps : int
-        How many there were.
+        The steps so far.
     """
 
     def __init__(self, step: int | None = None) -> None:
@@ -103,9 +97,9 @@ class AtStep(Aim):
 
 
 class Raised(AtStep):
-    """An exception from nowhere at the n-th step, Python's own library aside.
+    """A KeyboardInterrupt raised at the n-th step, outside Python's standard library.
 
-    It does not ask whether signals are put off. Other threads may get such a one, by
+    It ignores sections that delay signals, like an exception that another thread sends with
     ``PyThreadState_SetAsyncExc``.
     """
 
@@ -121,12 +115,7 @@ class Raised(AtStep):
 
 
 class AtTime(Aim):
-    """A signal after so many seconds.
-
-    Parameters
-    ----------
-    seconds : float
-    """
+    """A signal after a number of seconds."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = max(seconds, 1e-6)
@@ -138,21 +127,22 @@ class AtTime(Aim):
                 before = signal.signal(signal.SIGALRM, self._interrupt)
                 self._undo.callback(signal.signal, signal.SIGALRM, before)
             signal.setitimer(signal.ITIMER_REAL, self._seconds)
-        except BaseException:  # it has come already
+        except BaseException:  # the signal has come already
             self.__exit__()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        with uninterrupted():  # or it comes when this has begun to undo
+        with uninterrupted():  # a signal must not interrupt the undoing
             signal.setitimer(signal.ITIMER_REAL, 0)
             self._undo.close()
 
     def _interrupt(self, *_: object) -> None:
-        self._undo.close()  # now, for it may come on the way into __exit__, which then never runs
+        # A signal on the way into __exit__ skips __exit__, so the handler is restored here.
+        self._undo.close()
         self.hit = True
         raise KeyboardInterrupt
 
 
 AIMS = ("step", "time")
-"""By a signal at a step; by one at a time. ``raised`` is for who asks."""
+"""The default aims; ``"raised"`` is used on request only."""

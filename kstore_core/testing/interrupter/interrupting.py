@@ -1,4 +1,4 @@
-"""Interrupting a call again and again, and counting what came of it."""
+"""Repeated interrupts of a call, and their counts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 from kstore_core.engine import Engine
@@ -19,6 +19,7 @@ from kstore_core.testing.interrupter.aims import AIMS, Aim, AtStep, AtTime, Rais
 from kstore_core.testing.interrupter.operations import OPERATIONS, older_of
 from kstore_core.testing.interrupter.trial import Contents, Trial
 from kstore_core.testing.killer.combinations import Combination
+from kstore_core.testing.rounds import Counts
 
 __all__ = ["Interrupter", "Tally", "WedgedError"]
 
@@ -26,31 +27,30 @@ _OPEN_FILES = Path("/proc/self/fd")
 
 
 class WedgedError(AssertionError):
-    """After an interrupt something fails, is missing, or is still held."""
+    """A failure, a missing row or an open file after an interrupt."""
 
 
 @dataclass
-class Tally:
+class Tally(Counts):
     """The counts of interrupts and their effects.
 
     Attributes
     ----------
     interrupts : int
-        Interrupts that have come.
+        Interrupts so far.
     raised : int
-        Those for which the call raised KeyboardInterrupt; Python swallows one that comes while it
-        frees an object.
+        Interrupts after which the call raised KeyboardInterrupt. Python drops an interrupt that
+        comes while it frees an object.
     trials : int
-        Directories that were interrupted, up to three times each, and examined.
+        State directories that passed the checks after one to three interrupts.
+    wedged : int
+        State directories that failed the checks.
     """
 
     interrupts: int = 0
     raised: int = 0
     trials: int = 0
-
-    def __add__(self, other: Tally) -> Tally:
-        names = [field.name for field in fields(self)]
-        return Tally(*(getattr(self, name) + getattr(other, name) for name in names))
+    wedged: int = 0
 
 
 class Interrupter:
@@ -59,16 +59,16 @@ class Interrupter:
     Parameters
     ----------
     make_engine : callable
-        Gives a new engine.
+        Returns a new engine.
     chosen : Combination
     operation : str
         One of :data:`OPERATIONS`.
     root : Path
-        Where everything goes; empty, or not there yet.
+        The parent of the state directories; empty or missing.
     seed : int
-        Of what is written, and of when interrupts come.
+        The seed of the changes and of the interrupts.
     aims : sequence of str
-        How: ``"step"``, ``"time"``, ``"raised"``.
+        The kinds of interrupts: ``"step"``, ``"time"``, ``"raised"``.
 
     Attributes
     ----------
@@ -99,43 +99,44 @@ class Interrupter:
         self._wanted: Contents | None = None
 
     def run(self, interrupts: int) -> Tally:
-        """Interrupt so many times.
+        """Interrupt the call this many times.
 
         Raises
         ------
         ValueError
-            Fewer than one.
+            ``interrupts`` is less than 1.
         WedgedError
-            What follows an interrupt is not as without it; the directory is as it was left.
+            The contents after an interrupt differ from those without one. The directory is left
+            as it is.
         """
         if interrupts < 1:
-            raise ValueError(f"{interrupts} interrupts would show nothing; give 1 or more")
+            raise ValueError(f"interrupts must be 1 or more, not {interrupts}")
         if self._wanted is None:
-            self._lead_whole()
+            self._measure()
         until = self.tally.interrupts + interrupts
         with _quiet():
             while self.tally.interrupts < until:
                 self._try(min(self._random.choice((1, 1, 2, 3)), until - self.tally.interrupts))
         return self.tally
 
-    def _lead_whole(self) -> None:
-        """See how long the call takes, in steps and in time, and what it leads to."""
-        trial = self._begun()
+    def _measure(self) -> None:
+        """Record the steps, the time and the final contents of a call without an interrupt."""
+        trial = self._prepared()
         with AtStep(None) if "raised" not in self._aims else Raised(None) as counted:
             self._operation.call(trial)
         self._steps = counted.steps
         self._operation.check(trial)
-        self._wanted = trial.goes_on()
+        self._wanted = trial.finish()
         shutil.rmtree(trial.root, ignore_errors=True)
-        trial = self._begun()
+        trial = self._prepared()
         begun = time.perf_counter()
         self._operation.call(trial)
         self._seconds = time.perf_counter() - begun
         trial.close()
         shutil.rmtree(trial.root, ignore_errors=True)
 
-    def _begun(self) -> Trial:
-        """A directory as it is when the call comes."""
+    def _prepared(self) -> Trial:
+        """Return a state directory that is ready for the call."""
         self._trials += 1
         root = self._root / str(self._trials)
         subjects = self._chosen.subjects
@@ -158,41 +159,42 @@ class Interrupter:
         return made
 
     def _try(self, interrupts: int) -> None:
-        trial = self._begun()
-        held: list[BaseException] = []
-        told: list[Aim] = []
+        trial = self._prepared()
+        errors: list[BaseException] = []
+        aims: list[Aim] = []
         try:
-            self._interrupt(trial, interrupts, held, told)
+            self._interrupt(trial, interrupts, errors, aims)
             self._operation.call(trial)
             self._operation.check(trial)
-            found = trial.goes_on()
-            same(found, self._wanted, "it is as without an interrupt")
-            held.clear()
-            if "raised" not in self._aims:  # which comes between a system call and its result
+            same(trial.finish(), self._wanted, "the contents are those without an interrupt")
+            errors.clear()
+            # A raised exception may come between a system call and its result.
+            if "raised" not in self._aims:
                 _check_closed(trial.root)
         except Exception as error:
+            self.tally.wedged += 1
             raise WedgedError(
                 f"{self._name} of {self._chosen} on {trial.engine.name} with seed {self._seed} was "
-                f"interrupted ({', '.join(map(repr, told))}) and then: {type(error).__name__}: "
-                f"{error}; it lies in {trial.root}"
+                f"interrupted ({', '.join(map(repr, aims))}) and then: {type(error).__name__}: "
+                f"{error}; see {trial.root}"
             ) from error
         shutil.rmtree(trial.root, ignore_errors=True)
         self.tally.trials += 1
 
     def _interrupt(
-        self, trial: Trial, interrupts: int, held: list[BaseException], told: list[Aim]
+        self, trial: Trial, interrupts: int, errors: list[BaseException], aims: list[Aim]
     ) -> None:
-        """Make the call so many times, each of which is interrupted."""
+        """Make and interrupt the call this many times."""
         for _ in range(interrupts):
             aim = self._aim()
-            told.append(aim)
+            aims.append(aim)
             try:
                 with aim:
                     self._operation.call(trial)
             except KeyboardInterrupt as error:
                 self.tally.raised += 1
-                if self._random.random() < 0.5:  # a program may look at it for a while
-                    held.append(error)
+                if self._random.random() < 0.5:  # a program may refer to the error for a while
+                    errors.append(error)
             self.tally.interrupts += aim.hit
 
     def _aim(self) -> Aim:
@@ -205,34 +207,34 @@ class Interrupter:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Say nothing of what Python itself says of interrupts.
+    """Suppress Python's own reports of interrupts.
 
-    One that comes while an object is freed is swallowed. One that comes before a ``with`` has what
-    a call returned has that closed when it is freed, with a warning.
+    Python reports an interrupt that comes while it frees an object. It warns of a handle that it
+    frees unclosed, because the interrupt came between the call and its ``with``.
     """
-    told = sys.unraisablehook
+    hook = sys.unraisablehook
 
-    def tell(what: sys.UnraisableHookArgs) -> None:
-        if not issubclass(what.exc_type, KeyboardInterrupt):
-            told(what)
+    def report(unraisable: sys.UnraisableHookArgs) -> None:
+        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+            hook(unraisable)
 
-    sys.unraisablehook = tell
+    sys.unraisablehook = report
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             yield
     finally:
-        sys.unraisablehook = told
+        sys.unraisablehook = hook
 
 
 def _check_closed(root: Path) -> None:
-    """Refuse files that are still open, where the system tells."""
+    """Refuse open files below ``root``, on systems that list them."""
     gc.collect()
     if not _OPEN_FILES.is_dir():
         return
     left = []
     for entry in _OPEN_FILES.iterdir():
-        with suppress(FileNotFoundError):  # that of the listing itself
+        with suppress(FileNotFoundError):  # the descriptor of the listing itself
             path = entry.readlink()
             if path.is_relative_to(root):
                 left.append(str(path))

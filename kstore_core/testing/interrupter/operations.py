@@ -1,4 +1,4 @@
-"""The calls that are interrupted: what is there before, the call, and that it can be made again."""
+"""The interrupted calls: the preparation, the call, and the check after it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kstore_core.testing.kinds import EDGES
 __all__ = ["OPERATIONS", "Operation", "older_of", "operations_of"]
 
 _LATER = 100
-"""How many numbers of commits, and so half as many ms, let every segment expire."""
+"""Commits until every segment has expired; two commits are 1 ms."""
 
 
 @dataclass(frozen=True)
@@ -29,17 +29,17 @@ class Operation:
     Attributes
     ----------
     fits : callable
-        Whether a combination on an engine of these capabilities has it.
+        True if the call can be made for a combination, on an engine of these capabilities.
     begin : callable
-        What comes before it.
+        The preparation.
     call : callable
-        It, and again after an interrupt, whatever that has left.
+        The call itself. It must also succeed after an interrupt.
     check : callable
-        What else must be so once it has returned.
+        Additional checks after the call has returned.
     new : bool
-        There is no directory yet.
+        True if there is no state directory before the call.
     older : bool
-        The stores are made in an older format.
+        True if the stores are made in an older format.
     """
 
     fits: Callable[[Combination, Capabilities], bool]
@@ -59,7 +59,7 @@ def _is_logged(chosen: Combination, able: Capabilities) -> bool:
 
 
 def _is_restored(chosen: Combination, able: Capabilities) -> bool:
-    """Whether its stores may be restored when they have been opened."""
+    """Return True if its stores may be restored after they were opened."""
     return _is_logged(chosen, able) and not any(subject.duplicates for subject in chosen.subjects)
 
 
@@ -68,7 +68,7 @@ def _is_copied(chosen: Combination, able: Capabilities) -> bool:
 
 
 def _is_upgraded(chosen: Combination, able: Capabilities) -> bool:
-    """Whether all its stores have an older format, and nothing is in the way of an upgrade."""
+    """Return True if all its stores have an older format and can be upgraded."""
     return (
         able.persistent
         and (chosen.layers, chosen.staging) == ("bare", "staged")
@@ -77,16 +77,16 @@ def _is_upgraded(chosen: Combination, able: Capabilities) -> bool:
 
 
 def older_of(subject: Subject) -> Subject | None:
-    """The same store in the oldest format that it can be upgraded from."""
+    """Return the same store in the oldest format that can be upgraded; None if there is none."""
     older = [edge.older for edge in EDGES if edge.newer == subject.kind]
     return replace(subject, kind=older[0]) if older else None
 
 
-# What comes before.
+# Preparations.
 
 
 def _nothing(trial: Trial) -> None:
-    """Leave it closed."""
+    """Leave the directory closed."""
 
 
 def _open(trial: Trial) -> None:
@@ -107,7 +107,7 @@ def _lose(trial: Trial) -> None:
 
 
 def _lose_and_open(trial: Trial) -> None:
-    """Go on without a changelog, with what was one to be restored from."""
+    """Open an empty directory without a changelog; the call restores from the earlier one."""
     _lose(trial)
     trial.chosen = replace(trial.chosen, layers="bare")
     trial.open()
@@ -130,7 +130,7 @@ def _close(trial: Trial) -> None:
 
 
 def _logs(trial: Trial) -> list[tuple[Path, str]]:
-    """Where the changelogs of the stores are, and their topics."""
+    """The directory and the topic of each store's changelog."""
     names = [subject.name for subject in trial.subjects]
     return [(trial.root / "logs", f"killed-{name}-changelog") for name in names]
 
@@ -166,7 +166,7 @@ def _migrate(trial: Trial) -> None:
         migrate(trial.home, subject.name, to=subject.kind.format, drop_old=True)
 
 
-# What else must be so afterwards.
+# Additional checks.
 
 
 def _is_a_copy(trial: Trial) -> None:
@@ -177,7 +177,7 @@ def _is_a_copy(trial: Trial) -> None:
 
 
 def _replay(trial: Trial) -> None:
-    """Have the stores restored from what was compacted."""
+    """Restore the stores from the compacted changelogs."""
     _lose(trial)
     trial.open()
 
@@ -196,10 +196,10 @@ OPERATIONS: dict[str, Operation] = {
     "upgrade": Operation(_is_upgraded, _nothing, _upgrade, older=True),
     "migrate": Operation(_is_upgraded, _nothing, _migrate, older=True),
 }
-"""By name. ``make`` is the first commit of a new directory, ``expire`` one that lets segments go,
-``reload`` an open that restores everything from the changelog."""
+"""The calls by name. ``make`` is the first commit of a new directory. ``expire`` is a commit that
+drops segments. ``reload`` is an open that restores everything from the changelog."""
 
 
 def operations_of(chosen: Combination, able: Capabilities) -> list[str]:
-    """The names of those that a combination has."""
+    """Return the names of the calls that can be made for a combination."""
     return [name for name, one in OPERATIONS.items() if one.fits(chosen, able)]

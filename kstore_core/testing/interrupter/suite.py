@@ -1,4 +1,4 @@
-"""The interrupter as a part of an engine's contract run."""
+"""The interrupter as a part of the contract of an engine."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["InterruptSuite"]
 class InterruptSuite(Suite):
     """Interrupt calls on an engine, in one test for each of :data:`OPERATIONS`.
 
-    Each is of a key-value and a window store in one state directory, at a level and in layers that
-    the seed chooses.
+    Each test uses a key-value store and a window store in one state directory. The seed chooses the
+    durability level and the layers.
 
     Attributes
     ----------

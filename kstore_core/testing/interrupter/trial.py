@@ -1,4 +1,4 @@
-"""One state directory of one process, before, during and after a call that is interrupted."""
+"""One state directory in one process, before, during and after an interrupted call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kstore_core.testing.killer.writer import INPUT, stage
 __all__ = ["COMMITS", "Contents", "Trial"]
 
 COMMITS = 3
-"""How many are there before the call."""
+"""The commits before the call."""
 
 Contents = dict[str, Any]
 
@@ -27,20 +27,19 @@ class Trial:
     Attributes
     ----------
     engine : Engine
-        The one that everything is opened with.
     chosen : Combination
     subjects : tuple of Subject
-        Its stores; those of an older format where one is to be upgraded.
+        The stores; before an upgrade those of the older format.
     root : Path
-        Where state and logs are.
+        The parent of the state directory and of the logs.
     seed : int
-        Of what is written.
+        The seed of the changes.
     number : int
-        Of the commit that is to be made next.
+        The number of the next commit.
     state : StateDirectory or None
-        While it is open.
+        None while the directory is closed.
     stores : list
-        Each subject with its store, those that are open.
+        Each subject with its open store.
     """
 
     engine: Engine
@@ -58,7 +57,7 @@ class Trial:
         return self.root / "0_0"
 
     def open(self) -> StateDirectory:
-        """Open what is not open, as a program does that is called again after an interrupt."""
+        """Open the directory and its stores, as far as they are not open yet."""
         if self.state is None:
             self.state = open_state(
                 self.home, engine=self.engine, **self.chosen.arguments(self.root)
@@ -73,11 +72,11 @@ class Trial:
         stage(self.open(), self.stores, self.seed, self.number)
 
     def commit(self) -> None:
-        """Commit them."""
+        """Commit the staged changes."""
         self.open().commit({INPUT: self.number})
 
     def close(self) -> None:
-        """Close what is open; once more where an interrupt came."""
+        """Close the directory, again if an interrupt ended an earlier close."""
         if self.state is not None:
             self.state.close()
             self.state = None
@@ -93,7 +92,7 @@ class Trial:
         self.close()
 
     def contents(self) -> Contents:
-        """What is there, by the open stores."""
+        """Return the rows, the offset, the position and the stream time of each store."""
         self.open()
         return {
             subject.name: {
@@ -105,13 +104,13 @@ class Trial:
             for subject, store in self.stores
         }
 
-    def goes_on(self) -> Contents:
-        """Commit twice more, close and open again; what is there, which a reopening leaves.
+    def finish(self) -> Contents:
+        """Commit twice, close and open again; return the contents, which a reopen must not change.
 
         Raises
         ------
         AssertionError
-            It does not.
+            The contents after the reopen differ.
         """
         for _ in range(2):
             self.stage()
@@ -121,13 +120,13 @@ class Trial:
         assert self.open().offsets()[INPUT] == self.number - 1
         self.close()
         again = self.contents()
-        assert again == found, f"closed with {found}, opened again with {again}"
+        assert again == found, f"the contents were {found}, and are {again} after a reopen"
         self.close()
         return found
 
 
 def _as_sets(subject: Subject, rows: dict[Any, Any]) -> dict[Any, Any]:
-    """Of duplicates each value once: a put that was interrupted and made again adds it again."""
+    """Drop repeated values: a put that was interrupted and made again adds its value twice."""
     if not subject.duplicates:
         return rows
     return {place: sorted(set(items), key=repr) for place, items in rows.items()}

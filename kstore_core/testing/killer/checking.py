@@ -1,4 +1,4 @@
-"""What a store has to be after its writer was killed, and what a replay makes of it."""
+"""The check of a store after its writer was killed, and after a replay."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["Expected", "Span"]
 
 
 class Span(NamedTuple):
-    """What the killed writers have said.
+    """The commits that the killed writers reported.
 
     Attributes
     ----------
     returned : int
-        The highest number of a commit that came back, or that was there before.
+        The highest number of a commit that returned, also of earlier writers.
     begun : int
         The highest number whose changes were begun.
     """
@@ -39,12 +39,12 @@ class Expected:
     ----------
     chosen : Combination
     seed : int
-        That of the writers.
+        The seed of the writers.
 
     Attributes
     ----------
     commit : int
-        The number of the last commit that everything contains.
+        The number of the last commit that all models contain.
     """
 
     def __init__(self, chosen: Combination, seed: int) -> None:
@@ -54,21 +54,21 @@ class Expected:
         self._models = {subject: subject.model() for subject in chosen.subjects}
 
     def check(self, engine: Engine, root: Path, span: Span) -> None:
-        """Open the stores, look at them, replay what their offsets do not contain; and close.
+        """Check the stores, replay the commits after their offsets, and check them again.
 
         Raises
         ------
         AssertionError
-            They are not what was promised.
+            A store breaks a promise.
         """
         state = open_state(root / "0_0", engine=engine, **self._chosen.arguments(root))
         try:
             stores = list(zip(self._chosen.subjects, self._chosen.open(state), strict=True))
-            told = [self._look(subject, store, engine, span) for subject, store in stores]
-            assert state.offsets().get(INPUT, 0) == min(told), (
+            offsets = [self._check(subject, store, engine, span) for subject, store in stores]
+            assert state.offsets().get(INPUT, 0) == min(offsets), (
                 "the directory's offset is the least of its stores'"
             )
-            for number in range(min(told) + 1, span.begun + 1):
+            for number in range(min(offsets) + 1, span.begun + 1):
                 stage(state, stores, self._seed, number)
                 state.commit({INPUT: number})
                 for subject, model in self._models.items():
@@ -85,31 +85,31 @@ class Expected:
             for change in subject.changes(self._seed, number):
                 subject.note(model, change)
 
-    def _look(self, subject: Subject, store: Any, engine: Engine, span: Span) -> int:
-        """Check one store; the number of the commit that its offset tells."""
+    def _check(self, subject: Subject, store: Any, engine: Engine, span: Span) -> int:
+        """Check one store; return its offset, which is the number of a commit."""
         able = engine.capabilities
         least = self.commit if self._chosen.loses_tails(able) else span.returned
-        told: int = store.offsets().get(INPUT, 0)
-        assert least <= told <= span.begun, (
-            f"the offset of {subject.name!r} is {told}; commits up to {least} are durable, and "
+        offset: int = store.offsets().get(INPUT, 0)
+        assert least <= offset <= span.begun, (
+            f"the offset of {subject.name!r} is {offset}; commits up to {least} are durable, and "
             f"{span.begun} was the last that was begun"
         )
         position = store.position.get(INPUT[0], {}).get(INPUT[1], 0)
-        # A changelog tells the position of what is restored from it, which offsets do not contain.
-        latest = span.begun if self._chosen.logged else told
-        assert told <= position <= latest, f"the position is {position} and the offset {told}"
+        # Records that were restored from the changelog are in the position, not in the offset.
+        latest = span.begun if self._chosen.logged else offset
+        assert offset <= position <= latest, f"the position is {position} and the offset {offset}"
         base = self._models[subject]
         model = base.copy()
-        self._note(subject, model, range(self.commit + 1, told + 1))
+        self._note(subject, model, range(self.commit + 1, offset + 1))
         self._models[subject] = model
         if self._chosen.is_atomic(subject, able):
-            self._same(subject, store, model, f"that of commit {told}")
+            self._same(subject, store, model, f"that of commit {offset}")
         else:
-            contained = max(told, span.returned) if self._chosen.logged else told
-            self._contains(subject, store, model, range(told + 1, contained + 1), span.begun)
+            contained = max(offset, span.returned) if self._chosen.logged else offset
+            self._contains(subject, store, model, range(offset + 1, contained + 1), span.begun)
         if subject.duplicates:
             subject.adopt(model, subject.found(store), store.stream_time)
-        return told
+        return offset
 
     def _same(self, subject: Subject, store: Any, model: Any, what: str) -> None:
         found, there = subject.found(store), subject.wanted(model)
@@ -122,20 +122,20 @@ class Expected:
         )
 
     def _contains(self, subject: Subject, store: Any, model: Any, more: range, begun: int) -> None:
-        """Check that a store holds what the model does, and besides only what came later.
+        """Check that a store contains the model, and otherwise only writes of later commits.
 
         Parameters
         ----------
         model
             As of the offsets.
         more : range
-            Commits behind the offsets that have to be contained all the same.
+            Commits after the offsets that the store must contain, too.
         begun : int
-            The last commit of which something may be contained.
+            The last commit that the store may contain in part.
         """
         later = range(more.stop, begun + 1)
         upper = model.copy()
-        told = _loose(subject, subject.wanted(upper))
+        at_offset = _loose(subject, subject.wanted(upper))
         self._note(subject, upper, more)
         least = _loose(subject, subject.wanted(upper))
         self._note(subject, upper, later)
@@ -151,10 +151,10 @@ class Expected:
                 f"{found.get(place)}"
             )
         for place, item in found.items():
-            known = [told.get(place), least.get(place), *passed[place], *written[place]]
+            known = [at_offset.get(place), least.get(place), *passed[place], *written[place]]
             is_known = item in known
             if subject.duplicates:
-                is_known = _holds(subject, item, told.get(place, ()), known)
+                is_known = _holds(subject, item, at_offset.get(place, ()), known)
             assert is_known, f"{subject.name!r} has {item} at {place}, where only {known} can be"
         if store.stream_time is not None:
             assert model.observed <= store.stream_time <= upper.observed, (
@@ -162,7 +162,7 @@ class Expected:
             )
 
     def _written(self, subject: Subject, numbers: Iterable[int]) -> defaultdict[Any, list[Any]]:
-        """What commits write, by place; None where they delete."""
+        """The writes of commits by place; None for a deletion."""
         written = defaultdict(list)
         for number in numbers:
             for change in subject.changes(self._seed, number):
@@ -171,17 +171,17 @@ class Expected:
 
 
 def _loose(subject: Subject, contents: Contents) -> Contents:
-    """Without when versions end, which later ones change."""
+    """Drop the ends of versions, which later versions change."""
     if subject.kind.shape != "versioned":
         return contents
     return {place: item for place, (item, _) in contents.items()}
 
 
 def _holds(subject: Subject, found: Any, wanted: Any, more: list[Any]) -> bool:
-    """Whether an item is there; of duplicates whether all are, and besides only later ones.
+    """Return True if an item is there; of duplicates all must be there, and only later ones more.
 
-    A commit that was made twice, because a kill came between its rows and its offsets, has added
-    its duplicates twice.
+    A kill between the rows and the offsets of a commit causes a replay, which adds the duplicates
+    of the commit again.
     """
     if not subject.duplicates:
         return bool(found == wanted)

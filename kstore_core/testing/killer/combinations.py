@@ -1,4 +1,4 @@
-"""What is killed: shapes, levels, layers, and whether more is written than may be staged."""
+"""The combinations of shape, durability level, layers and staging that writers use."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STAGING = ("staged", "spilled")
 
 @dataclass(frozen=True)
 class Combination:
-    """What a writer works with.
+    """The stores and the options of a writer.
 
     Attributes
     ----------
@@ -57,16 +57,16 @@ class Combination:
 
     @property
     def subjects(self) -> tuple[Subject, ...]:
-        """Its stores."""
+        """The stores of the writer."""
         return SHAPES[self.shape]
 
     @property
     def logged(self) -> bool:
-        """Whether there is a changelog."""
+        """True if the stores have changelogs."""
         return "changelog" in self.layers
 
     def arguments(self, root: Path) -> dict[str, Any]:
-        """Those of ``open_state``; its logs are under ``root``."""
+        """The arguments of ``open_state``; logs are under ``root``."""
         logs = ChangelogDirectory(root / "logs", application_id="killed", partition=0)
         return {
             "durability": self.level,
@@ -76,18 +76,18 @@ class Combination:
         }
 
     def open(self, state: Any) -> list[Any]:
-        """Its stores, opened."""
+        """Open the stores of the writer."""
         return [state.open(s.spec(cached="cache" in self.layers)) for s in self.subjects]
 
     def loses_tails(self, able: Capabilities) -> bool:
-        """Whether a kill may cost the last commits, offsets and all."""
+        """Return True if a kill may undo the last commits, rows and offsets together."""
         return self.level == "changelog" and self.level in able.durability
 
     def goes_back(self, able: Capabilities) -> bool:
-        """Whether a writer may begin before what a store contains, by its own offsets or its log.
+        """Return True if a writer may repeat commits that one of its stores already contains.
 
-        What it then writes once more is older than that for a while. So it is when one of several
-        stores is behind, or a log is ahead of a store that has lost its tail.
+        One of several stores may be behind, or a log may be ahead of a store that has lost its last
+        commits. The repeated changes are then older than the store.
         """
         several = len(self.subjects) > 1
         if self.loses_tails(able):
@@ -95,27 +95,27 @@ class Combination:
         return several and self.staging == "spilled"
 
     def is_atomic(self, subject: Subject, able: Capabilities) -> bool:
-        """Whether a kill leaves exactly what a commit made, and nothing of the next one."""
+        """Return True if a kill leaves the exact result of a commit, without part of the next."""
         apart = able.children and subject.kind.shape in ("window", "session")
         return not (apart or self.logged or self.staging == "spilled")
 
 
 def combination(name: str) -> Combination:
-    """That of a name, ``shape-level-layers-staging``.
+    """Return the combination of a name, ``shape-level-layers-staging``.
 
     Raises
     ------
     ValueError
-        There is none.
+        There is no such combination.
     """
     for known in combinations():
         if str(known) == name:
             return known
-    raise ValueError(f"no combination {name!r}; one is {next(iter(combinations()))}")
+    raise ValueError(f"no combination {name!r}; an example is {next(iter(combinations()))}")
 
 
 def combinations() -> list[Combination]:
-    """All that there are."""
+    """Return all combinations."""
     return [
         Combination(*parts)
         for parts in itertools.product(SHAPES, DURABILITY_LEVELS, LAYERS, STAGING)
@@ -125,7 +125,7 @@ def combinations() -> list[Combination]:
 
 
 def covering(found: Iterable[Combination]) -> list[Combination]:
-    """Some of them, in which any two choices that meet in one of them all meet, too."""
+    """Return some of the combinations, with every pair of choices that occurs in any of them."""
     left = {one: set(itertools.combinations(_choices(one), 2)) for one in found}
     chosen = []
     while left:

@@ -1,4 +1,4 @@
-"""Killing writers, and counting them."""
+"""Repeated kills of writers, and their counts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
@@ -20,8 +20,9 @@ from kstore_core.errors import UnsupportedError
 from kstore_core.hookspecs import ENGINES
 from kstore_core.testing.killer.checking import Expected, Span
 from kstore_core.testing.killer.combinations import Combination
-from kstore_core.testing.killer.witness import Testimony, read_testimony
+from kstore_core.testing.killer.steps import Steps, read_steps
 from kstore_core.testing.killer.writer import write_for_ever
+from kstore_core.testing.rounds import Counts
 
 __all__ = ["Killer", "Tally"]
 
@@ -31,7 +32,7 @@ _AIMS = ("start", "time", "commit", "call")
 
 @functools.cache
 def _processes() -> ForkServerContext:
-    """Where writers come from: forks of a process that has imported everything, opened nothing."""
+    """Return the fork server of the writers; it has imported all modules and opened no store."""
     context = multiprocessing.get_context("forkserver")
     engines = [entry.module for entry in entry_points(group=ENGINES)]
     context.set_forkserver_preload(["kstore_core.testing.killer.writer", *engines])
@@ -39,19 +40,19 @@ def _processes() -> ForkServerContext:
 
 
 @dataclass
-class Tally:
-    """What came of the kills.
+class Tally(Counts):
+    """The counts of kills and their circumstances.
 
     Attributes
     ----------
     kills : int
-        Writers that were killed.
+        Killed writers.
     in_start, in_changes, in_commit : int
-        How many of them while they opened the stores; between commits; within one.
+        Writers that were killed while they opened the stores, between commits, and in a commit.
     commits : int
-        Commits that came back.
+        Commits that returned.
     checks : int
-        How often everything was read.
+        Checks of all rows.
     """
 
     kills: int = 0
@@ -61,17 +62,13 @@ class Tally:
     commits: int = 0
     checks: int = 0
 
-    def __add__(self, other: Tally) -> Tally:
-        names = [field.name for field in fields(self)]
-        return Tally(*(getattr(self, name) + getattr(other, name) for name in names))
-
-    def count(self, said: Testimony) -> None:
-        """Count one kill."""
+    def count(self, steps: Steps) -> None:
+        """Count the kill of a writer."""
         self.kills += 1
-        self.in_start += not said.opened
-        self.in_commit += said.in_commit
-        self.in_changes += said.opened and not said.in_commit
-        self.commits += said.commits
+        self.in_start += not steps.opened
+        self.in_commit += steps.in_commit
+        self.in_changes += steps.opened and not steps.in_commit
+        self.commits += steps.commits
 
 
 class Killer:
@@ -80,13 +77,13 @@ class Killer:
     Parameters
     ----------
     make_engine : callable
-        Gives a new engine, persistent and to be pickled.
+        Returns a new engine, which is persistent and can be pickled.
     chosen : Combination
     root : path-like
-        Where everything goes; empty, or not there yet.
+        The parent of the state directory; empty or missing.
     seed : int
-        Of what is written, and of when who is killed. That part of the latter which is a time
-        depends on the machine.
+        The seed of the changes and of the kills. The same time does not reach the same point on
+        every machine.
 
     Attributes
     ----------
@@ -95,7 +92,7 @@ class Killer:
     Raises
     ------
     UnsupportedError
-        The engine keeps nothing on disk, so nothing outlives a writer.
+        The engine stores nothing on disk, so no row survives a writer.
     """
 
     def __init__(
@@ -108,8 +105,8 @@ class Killer:
         engine = make_engine()
         if not engine.capabilities.persistent:
             raise UnsupportedError(
-                f"the engine {engine.name!r} keeps nothing on disk, so nothing of a writer that is "
-                "killed could be checked; give a persistent one"
+                f"the engine {engine.name!r} stores nothing on disk, so no row of a killed writer "
+                "can be checked; give a persistent engine"
             )
         self.tally = Tally()
         self._make_engine = make_engine
@@ -122,75 +119,79 @@ class Killer:
         self._root.mkdir(parents=True, exist_ok=True)
 
     def run(self, kills: int) -> Tally:
-        """Kill so many writers, one to three of them between two checks.
+        """Kill this many writers, one to three of them between two checks.
 
         Raises
         ------
         ValueError
-            Fewer than one.
+            ``kills`` is less than 1.
         AssertionError
-            A store is not what was promised, or a writer ended by itself; the directory is as the
-            writers left it, and as far as a check has replayed.
+            A store breaks a promise, or a writer ended before its kill. The directory is left as
+            the writers and the replay of the check have made it.
         """
         if kills < 1:
-            raise ValueError(f"{kills} kills would show nothing; give 1 or more")
+            raise ValueError(f"kills must be 1 or more, not {kills}")
         until = self.tally.kills + kills
         while self.tally.kills < until:
             lives = self._random.choice((1,) if self._goes_back else (1, 1, 2, 3))
-            said = [self._live() for _ in range(min(lives, until - self.tally.kills))]
+            steps = [self._kill_one() for _ in range(min(lives, until - self.tally.kills))]
             before = self._expected.commit
             span = Span(
-                max(before, *(one.returned for one in said)),
-                max(before, *(one.begun for one in said)),
+                max(before, *(one.returned for one in steps)),
+                max(before, *(one.begun for one in steps)),
             )
             try:
                 self._expected.check(self._make_engine(), self._root, span)
             except Exception as error:
-                error.add_note(self._told(span))
+                error.add_note(
+                    f"after kill {self.tally.kills} of {self._chosen} with seed {self._seed}: "
+                    f"commits up to {span.returned} had returned, {span.begun} was begun; see "
+                    f"{self._root}"
+                )
                 raise
             self.tally.checks += 1
         return self.tally
 
-    def _live(self) -> Testimony:
-        """Start a writer and kill it."""
-        said = self._root / "said"
-        said.unlink(missing_ok=True)
+    def _kill_one(self) -> Steps:
+        """Start a writer, kill it, and return the steps that it reported."""
+        file = self._root / "steps"
+        file.unlink(missing_ok=True)
         aim = self._random.choice(_AIMS)
         calls = self._random.randrange(40) if aim == "call" else None
         writer = _processes().Process(
             target=write_for_ever,
-            args=(self._make_engine(), str(self._chosen), self._root, self._seed, said, calls),
+            args=(self._make_engine(), str(self._chosen), self._root, self._seed, file, calls),
             daemon=True,
         )
         writer.start()
         try:
-            self._wait(writer, said, aim)
+            self._wait(writer, file, aim)
         finally:
             writer.kill()
             writer.join()
             status = writer.exitcode
             writer.close()
-        told = read_testimony(said)
-        assert (status, told.failure) == (-signal.SIGKILL, None), (
+        steps = read_steps(file)
+        assert (status, steps.failure) == (-signal.SIGKILL, None), (
             f"a writer of {self._chosen} ended with status {status} and was not killed (seed "
-            f"{self._seed}, {self._root}):\n{told.failure or ''}"
+            f"{self._seed}, {self._root}):\n{steps.failure or ''}"
         )
-        self.tally.count(told)
-        return told
+        self.tally.count(steps)
+        return steps
 
-    def _wait(self, writer: BaseProcess, said: Path, aim: str) -> None:
-        """Wait for the moment at which the writer is to be killed."""
+    def _wait(self, writer: BaseProcess, file: Path, aim: str) -> None:
+        """Wait until it is time to kill the writer."""
         if aim == "start":
             time.sleep(self._random.uniform(0, 0.03))
             return
-        self._until(writer, lambda: read_testimony(said).opened)
+        self._until(writer, lambda: read_steps(file).opened)
         if aim == "call":
             writer.join(_PATIENCE_S)
         elif aim == "time":
             time.sleep(self._random.uniform(0, 0.06))
         else:
-            number = read_testimony(said).called + self._random.randrange(1, 8)
-            self._until(writer, lambda: read_testimony(said).called >= number)
+            number = read_steps(file).called + self._random.randrange(1, 8)
+            self._until(writer, lambda: read_steps(file).called >= number)
             time.sleep(self._random.uniform(0, 0.001))
 
     def _until(self, writer: BaseProcess, reached: Callable[[], bool]) -> None:
@@ -198,9 +199,3 @@ class Killer:
         while writer.is_alive() and not reached():
             assert time.monotonic() < end, f"a writer of {self._chosen} hangs"
             time.sleep(0.0003)
-
-    def _told(self, span: Span) -> str:
-        return (
-            f"after kill {self.tally.kills} of {self._chosen} with seed {self._seed}: commits up "
-            f"to {span.returned} had returned, {span.begun} was begun; it lies in {self._root}"
-        )

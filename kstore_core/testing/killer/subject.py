@@ -1,7 +1,7 @@
-"""One store that a writer is killed over: how it is written, how it is read, what it should hold.
+"""One store of a killed writer: its changes, its reads, and its model.
 
-What a store holds is told as a mapping of places to items. A place is what one write sets: a key, a
-key and a version's time, a key and its window or session.
+The contents of a store are a mapping of places to items. A place is the target of one write: a key,
+a key and a version's time, or a key and its window or session.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ RETENTION_MS, INTERVAL_MS = 30, 7
 KEYS = tuple(b"k%d" % number for number in range(12))
 
 Contents = dict[Any, Any]
-"""Items by place; of a store that retains duplicates an item is the tuple of them."""
+"""Items by place. In a store that retains duplicates an item is the tuple of all of them."""
 
 
 class Change(NamedTuple):
-    """One write. ``data`` None deletes; of a session ``time`` is the end."""
+    """One write. ``data`` None deletes; the ``time`` of a session is its end."""
 
     key: bytes
     data: bytes | None
     time: int
     headers: tuple[tuple[str, bytes | None], ...]
     is_first: bool
-    """It is put only if the key is absent."""
+    """True for a put that only counts if the key is absent."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A store of the killer's.
+    """A store of a killed writer.
 
     Attributes
     ----------
     name : str
     kind : Kind
     duplicates : bool
-        A window store that retains them.
+        True for a window store that retains duplicates.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Subject:
     duplicates: bool = False
 
     def spec(self, *, cached: bool) -> StoreSpec:
-        """What the store is opened with; the cache is small enough to be too small at times."""
+        """The spec of the store; the cache is small enough to overflow."""
         if self.kind.shape == "key_value":
             made = self.kind.spec(self.name)
         elif self.duplicates:
@@ -64,7 +64,7 @@ class Subject:
         return made.with_cache(600) if cached else made
 
     def changes(self, seed: int, commit: int) -> Iterator[Change]:
-        """What a commit changes: the same for the same seed and number, whoever makes it.
+        """The changes of a commit, which depend on the seed and the number only.
 
         The first change is never refused, so that every commit moves the position.
         """
@@ -81,14 +81,14 @@ class Subject:
             )
 
     def place(self, change: Change) -> Any:
-        """The place that a change sets."""
+        """The place of a change."""
         key, _, time, _, _ = change
         if self.kind.shape == "key_value":
             return key
         return (key, time // 2, time) if self.kind.shape == "session" else (key, time)
 
     def item(self, change: Change) -> Any:
-        """What it sets it to."""
+        """The item that a change writes; None for a deletion."""
         if change.data is None:
             return None
         record = self.kind.record(change.data, change.time, change.headers)
@@ -100,8 +100,8 @@ class Subject:
         """Make a change in the store."""
         key, data, time, headers, is_first = change
         if self.kind.shape == "versioned":
-            kept = headers if self.kind.format.headers and data is not None else ()
-            store.put(key, data, timestamp=time, headers=kept)
+            stored = headers if self.kind.format.headers and data is not None else ()
+            store.put(key, data, timestamp=time, headers=stored)
             return
         value = self.kind.value(self.item(change))
         if self.kind.shape == "window":
@@ -116,12 +116,12 @@ class Subject:
             store.put(key, value)
 
     def found(self, store: Any) -> Contents:
-        """All that the store holds, read in more than one way.
+        """The contents of the store, read by scans and by lookups.
 
         Raises
         ------
         AssertionError
-            They do not agree.
+            The reads disagree.
         """
         read = self.kind.read
         if self.kind.shape == "versioned":
@@ -169,7 +169,7 @@ class Subject:
     # The model.
 
     def model(self) -> Any:
-        """That of a new store."""
+        """The model of a new store."""
         if self.kind.shape == "key_value":
             return KeyValueModel()
         if self.kind.shape == "versioned":
@@ -202,7 +202,7 @@ class Subject:
             model.put(key, item)
 
     def wanted(self, model: Any) -> Contents:
-        """All that a store like the model holds."""
+        """The contents of the model."""
         if self.kind.shape == "key_value":
             return dict(model.rows)
         if self.kind.shape == "versioned":
@@ -217,12 +217,12 @@ class Subject:
         return self._gathered([((key, start), item) for (key, start, _), item in rows])
 
     def adopt(self, model: Any, found: Contents, stream_time: int) -> None:
-        """Have the model of a store that retains duplicates go on from what there is."""
+        """Set the model of a store that retains duplicates to the contents of the store."""
         model.observed = stream_time
         model.values = {place: list(enumerate(items, 1)) for place, items in found.items()}
 
     def forget(self, model: Any) -> None:
-        """Take from the model what nobody can see any more, however the store goes on."""
+        """Remove from the model the rows that no later read can return."""
         if self.kind.shape == "versioned":
             first = segment_id(model.horizon, INTERVAL_MS)
             for key, versions in model.versions.items():
@@ -242,5 +242,5 @@ class Subject:
 
 
 def _version(record: Any) -> tuple[tuple[bytes, tuple[Any, ...]], int | None]:
-    """As the model has it: data and headers, and when it ends."""
+    """The version as in the model: data and headers, and its end."""
     return (record.value, tuple(getattr(record, "headers", ()))), record.valid_to

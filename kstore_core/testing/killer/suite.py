@@ -1,4 +1,4 @@
-"""The killer as a part of an engine's contract run."""
+"""The killer as a part of the contract of an engine."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["CrashSuite"]
 
 
 class CrashSuite(Suite):
-    """Writers on an engine are killed, in one test for each combination of shape, level and layers.
+    """Kill writers on an engine, in one test for each combination of shape, level and layers.
 
     Attributes
     ----------
     kills : int
-        How many a combination.
+        Kills per combination.
     seed : int
     combinations : sequence of str
-        Their names; left alone, some in which any two choices meet.
+        The names of combinations. The default covers every pair of choices.
     """
 
     kills: ClassVar[int] = 4

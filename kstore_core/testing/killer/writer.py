@@ -1,4 +1,4 @@
-"""The process that is killed: it opens the stores, goes on where they are, and commits for ever."""
+"""The killed process: it opens the stores, resumes at their offset, and commits until it dies."""
 
 from __future__ import annotations
 
@@ -10,60 +10,60 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from kstore_core.engine import Database, Durability, Engine, Rows
+from kstore_core.engine import Database, Engine, Rows
 from kstore_core.state import StateDirectory, open_state
 from kstore_core.testing.killer.combinations import combination
+from kstore_core.testing.killer.steps import StepWriter
 from kstore_core.testing.killer.subject import Subject
-from kstore_core.testing.killer.witness import Witness
 from kstore_core.testing.wrapping import WrappedDatabase, WrappedEngine
 
 __all__ = ["INPUT", "stage", "write_for_ever"]
 
 INPUT = ("in", 0)
-"""The partition that commits tell the offset of: the commit's number."""
+"""The input partition of all commits; the offset of a commit is its number."""
 
 
 def write_for_ever(
-    engine: Engine, name: str, root: Path, seed: int, said: Path, calls: int | None
+    engine: Engine, name: str, root: Path, seed: int, steps: Path, calls: int | None
 ) -> None:
-    """Commit one number after another, behind the last that the stores contain.
+    """Commit one number after another, starting after the last one that the stores contain.
 
     Parameters
     ----------
     engine : Engine
     name : str
-        That of the combination.
+        The name of the combination.
     root : Path
-        Where state and logs are.
+        The parent of the state directory and of the logs.
     seed : int
-    said : Path
-        Where it says what it has done.
+    steps : Path
+        The file of the reported steps.
     calls : int, optional
-        Die at this moment of the engine's calls, counted before and after each.
+        The point of the kill; points before and after each call of the engine are counted.
     """
-    witness = Witness(said)
+    reported = StepWriter(steps)
     chosen = combination(name)
     try:
         dying = DyingEngine(engine)
         state = open_state(root / "0_0", engine=dying, **chosen.arguments(root))
         stores = list(zip(chosen.subjects, chosen.open(state), strict=True))
-        witness.say("open")
+        reported.write("open")
         dying.calls_left = calls
         for number in itertools.count(state.offsets().get(INPUT, 0) + 1):
-            witness.say(f"begun {number}")
+            reported.write(f"begun {number}")
             stage(state, stores, seed, number)
-            witness.say(f"called {number}")
+            reported.write(f"called {number}")
             state.commit({INPUT: number})
-            witness.say(f"returned {number}")
+            reported.write(f"returned {number}")
     except BaseException:
-        witness.say(f"failed\n{traceback.format_exc()}")
+        reported.write(f"failed\n{traceback.format_exc()}")
         raise
 
 
 def stage(
     state: StateDirectory, stores: Iterable[tuple[Subject, Any]], seed: int, number: int
 ) -> None:
-    """Make the changes of a commit, each by an input record whose offset is the commit's number."""
+    """Make the changes of a commit: one input record each, with the commit's number as offset."""
     topic, partition = INPUT
     for subject, store in stores:
         for change in subject.changes(seed, number):
@@ -92,12 +92,12 @@ class _DyingDatabase(WrappedDatabase):
 
 
 class DyingEngine(WrappedEngine):
-    """An engine that kills its process before or after a call that changes something.
+    """An engine that kills its process before or after a call that writes.
 
     Attributes
     ----------
     calls_left : int or None
-        So many moments before and after such calls are lived through; None for all.
+        The points before and after such calls that are left until the kill; None never kills.
     """
 
     database_type: ClassVar[type[WrappedDatabase]] = _DyingDatabase
@@ -107,25 +107,15 @@ class DyingEngine(WrappedEngine):
         self.calls_left: int | None = None
 
     def step(self) -> None:
-        """Live through one moment, or do not."""
+        """Count one point, and kill the process if no more points are left."""
         if self.calls_left is not None:
             self.calls_left -= 1
             if self.calls_left < 0:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    def open_child(
-        self,
-        root: Path,
-        store: str,
-        child: str,
-        *,
-        durability: Durability = "process",
-        read_only: bool = False,
-    ) -> Database:
+    def open_child(self, root: Path, store: str, child: str, **named: Any) -> Database:
         self.step()
-        database = super().open_child(
-            root, store, child, durability=durability, read_only=read_only
-        )
+        database = super().open_child(root, store, child, **named)
         self.step()
         return database
 

@@ -1,4 +1,4 @@
-"""The life of a database: every call of the SPI, against a dict of dicts."""
+"""The machine of a database: every call of the SPI, compared with a dict of dicts."""
 
 from __future__ import annotations
 
@@ -33,9 +33,13 @@ some_keys = st.runner().flatmap(lambda machine: strategies.keys(machine.able))
 some_rows = st.runner().flatmap(lambda machine: strategies.rows(machine.able))
 some_batch = st.runner().flatmap(lambda machine: strategies.batches(machine.able))
 
+LOOKUP = rule(
+    name=NAMES, lo=strategies.bounds(), hi=strategies.bounds(), keys=st.lists(some_keys, max_size=8)
+)
+
 
 class EngineMachine(ScratchMachine):
-    """A database and its model. Rules change both; whatever is read is compared."""
+    """A database and its model. Rules change both, and compare every read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +69,7 @@ class EngineMachine(ScratchMachine):
     def write(self, batch: dict[str, Rows]) -> None:
         self.live.write(batch)
         self.model.write(batch)
-        for rows in batch.values():  # they are the caller's
+        for rows in batch.values():  # the engine must have copied the lists of the caller
             rows.keys.clear()
             rows.values.clear()
             rows.deleted_ranges.append((b"", None))
@@ -75,25 +79,15 @@ class EngineMachine(ScratchMachine):
         keys = sorted(rows)
         parts = [keys[start : start + size] for start in range(0, len(keys), size)]
         loaded = self.live.load(name, [(part, [rows[key] for key in part]) for part in parts])
-        assert loaded == len(rows), "load returns how many rows it loaded"
+        assert loaded == len(rows), "load returns the number of loaded rows"
         self.model.namespaces[name].update(rows)
 
-    @rule(
-        name=NAMES,
-        lo=strategies.bounds(),
-        hi=strategies.bounds(),
-        keys=st.lists(some_keys, max_size=8),
-    )
+    @LOOKUP
     def look(self, name: str, lo: Any, hi: Any, keys: list[bytes]) -> None:
         compare(self.live.namespace(name), self.model.namespaces[name], lo, hi, keys)
 
     @precondition(lambda self: self.moments)
-    @rule(
-        name=NAMES,
-        lo=strategies.bounds(),
-        hi=strategies.bounds(),
-        keys=st.lists(some_keys, max_size=8),
-    )
+    @LOOKUP
     def look_at_moments(self, name: str, lo: Any, hi: Any, keys: list[bytes]) -> None:
         for snapshot, model in self.moments:
             compare(snapshot.namespace(name), model.namespaces[name], lo, hi, keys)
@@ -130,7 +124,7 @@ class EngineMachine(ScratchMachine):
     @rule(which=st.integers(0, FEW))
     def finish_a_scan(self, which: int) -> None:
         scan, wanted, _ = self.scans.pop(which % len(self.scans))
-        assert read(scan) == wanted, "a scan is as of the call that made it"
+        assert read(scan) == wanted, "a scan shows the rows as of its call"
 
     @rule(name=st.sampled_from(strategies.NAMESPACES[1:]))
     def drop_a_namespace(self, name: str) -> None:
@@ -174,7 +168,9 @@ class EngineMachine(ScratchMachine):
         try:
             for name, rows in self.model.namespaces.items():
                 found = read(reader.namespace(name))
-                assert found == within(rows, None, None), f"{name!r} of {root} read-only"
+                assert found == within(rows, None, None), (
+                    f"{name!r} of {root} has the written rows when it is opened read-only"
+                )
         finally:
             reader.close()
 
@@ -183,7 +179,7 @@ class EngineMachine(ScratchMachine):
         if self.database is not None:
             for name, rows in self.model.namespaces.items():
                 found = read(self.database.namespace(name))
-                assert found == within(rows, None, None), f"{name!r} holds what was written"
+                assert found == within(rows, None, None), f"{name!r} has the written rows"
 
     def teardown(self) -> None:
         if self.database is not None:
@@ -200,10 +196,10 @@ def compare(
 ) -> None:
     for reverse in (False, True):
         wanted = within(model, lo, hi, reverse=reverse)
-        promise = f"scan({lo!r}, {hi!r}, reverse={reverse}) gives lo <= key < hi"
+        promise = f"scan({lo!r}, {hi!r}, reverse={reverse}) returns lo <= key < hi"
         assert read(namespace.scan(lo, hi, reverse=reverse)) == wanted, promise
         assert namespace.first(lo, hi, reverse=reverse) == (wanted[0] if wanted else None), promise
     values = [model.get(key) for key in keys]
     assert namespace.get_many(keys) == values, "get_many keeps the order of its keys"
-    assert [namespace.get(key) for key in keys] == values, "get gives the value or None"
+    assert [namespace.get(key) for key in keys] == values, "get returns the value or None"
     assert namespace.approximate_count() >= 0, "a count is never negative"

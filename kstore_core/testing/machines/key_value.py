@@ -1,4 +1,4 @@
-"""The life of a key-value store, of any format."""
+"""The machine of a key-value store, of any format."""
 
 from __future__ import annotations
 
@@ -27,14 +27,8 @@ class KeyValueMachine(StoreMachine):
     def new_model(self) -> KeyValueModel:
         return KeyValueModel()
 
-    def read(self, value: Any) -> Record | None:
-        return self.kind.read(value)
-
     def items(self, scan: Any) -> list[tuple[bytes, Record | None]]:
         return [(key, self.read(value)) for key, value in scan]
-
-    def record(self, given: Any) -> Record | None:
-        return None if given is None else self.kind.record(*given)
 
     def rewrite(self) -> None:
         for key, record in list(self.model.rows.items()):
@@ -50,7 +44,7 @@ class KeyValueMachine(StoreMachine):
     def put_if_absent(self, key: bytes, given: Any) -> None:
         record = self.record(given)
         old = self.store.put_if_absent(key, self.kind.value(record))
-        assert self.read(old) == self.model.rows.get(key), "put_if_absent gives the old value"
+        assert self.read(old) == self.model.rows.get(key), "put_if_absent returns the old value"
         self.model.rows.setdefault(key, record)
 
     @rule(rows=st.lists(st.tuples(KEYS, st.none() | RECORDS), max_size=8))
@@ -63,7 +57,7 @@ class KeyValueMachine(StoreMachine):
     @rule(key=KEYS)
     def delete(self, key: bytes) -> None:
         old = self.read(self.store.delete(key))
-        assert old == self.model.rows.get(key), "delete gives the value that there was"
+        assert old == self.model.rows.get(key), "delete returns the old value"
         self.model.put(key, None)
 
     @rule(keys=st.lists(KEYS, max_size=5))
@@ -88,11 +82,11 @@ class KeyValueMachine(StoreMachine):
         assert found == (wanted[::-1] if reverse else wanted), "prefix_scan"
 
     @rule(key=KEYS, given=RECORDS, reverse=st.booleans(), commit=st.booleans())
-    def scan_is_a_moment(self, key: bytes, given: Any, reverse: bool, commit: bool) -> None:
+    def scan_during_changes(self, key: bytes, given: Any, reverse: bool, commit: bool) -> None:
         wanted = self.model.range(None, None, reverse=reverse)
         scan = self.store.all(reverse=reverse)
         self.put(key, given)
         self.delete(wanted[0][0] if wanted else key)
         if commit:
             self.commit()
-        assert self.items(scan) == wanted, "a scan is a moment of the store"
+        assert self.items(scan) == wanted, "a scan shows the store as of its call"

@@ -1,4 +1,4 @@
-"""A directory of its own for each life of a machine."""
+"""The temporary directory of a state machine."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class ScratchMachine(RuleBasedStateMachine):
     Attributes
     ----------
     make_engine : callable
-        Gives a new engine; set by :func:`kstore_core.testing.run_machine`.
+        Returns a new engine; set by :func:`kstore_core.testing.run_machine`.
     engine : Engine
-        One engine for the whole life, so that memory reopens too.
+        One engine for the whole run, so that an engine in memory can reopen its stores.
     scratch : Path
-        Removed at the end.
+        The temporary directory; it is removed at the end.
     """
 
     make_engine: Callable[[], Engine]
@@ -36,7 +36,7 @@ class ScratchMachine(RuleBasedStateMachine):
         self.engine = self.make_engine()
 
     def teardown(self) -> None:
-        """End the life; whoever overrides this closes first."""
+        """Check and remove the files; an override first closes its stores."""
         try:
             for root in [self.scratch, *filter(Path.is_dir, self.scratch.iterdir())]:
                 files_are_sound(self.engine, root)

@@ -1,4 +1,4 @@
-"""The life of a session store, with or without headers."""
+"""The machine of a session store, with or without headers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from kstore_core.spec import StoreSpec
-from kstore_core.testing.machines.segmented import ENDS, KEYS, RECORDS, TIMES, SegmentedMachine
+from kstore_core.testing.machines.segmented import ENDS, KEYS, RECORDS, TIMES, WindowedMachine
 from kstore_core.testing.models import SessionModel
 from kstore_core.types import Windowed
 
@@ -17,7 +16,7 @@ __all__ = ["SessionMachine"]
 LENGTHS = st.integers(0, 25)
 
 
-class SessionMachine(SegmentedMachine):
+class SessionMachine(WindowedMachine):
     """A session store, and the aggregate of each key and session."""
 
     model: SessionModel
@@ -29,9 +28,6 @@ class SessionMachine(SegmentedMachine):
             time_ordered=self.kind.time_ordered,
             indexed=self.kind.indexed,
         )
-
-    def spec(self) -> StoreSpec:
-        return self.kind.spec("s", self.retention_ms, self.segment_interval_ms)
 
     def rewrite(self) -> None:
         for (key, start, end), record in self.model.aggregates.items():
@@ -48,18 +44,19 @@ class SessionMachine(SegmentedMachine):
         late, was_late = self.store.late, self.model.late
         self.store.put(session, self.kind.value(record))
         self.model.put(key, session.start, session.end, record)
-        assert self.store.late - late == self.model.late - was_late, "what is late is counted"
+        assert self.store.late - late == self.model.late - was_late, "late writes are counted"
 
     @rule(which=st.integers(0, 20))
     def remove(self, which: int) -> None:
-        held = sorted(self.model.aggregates)
-        key, start, end = held[which % len(held)] if held else (b"k", 0, 0)
+        stored = sorted(self.model.aggregates)
+        key, start, end = stored[which % len(stored)] if stored else (b"k", 0, 0)
         self.store.remove(Windowed(key, start, end))
         self.model.put(key, start, end, None)
 
     @rule(key=KEYS, ago=TIMES, length=LENGTHS)
     def fetch_session(self, key: bytes, ago: int, length: int) -> None:
-        sessions = [(key, *self._times(self.session(key, ago, length))), *self.model.aggregates]
+        session = self.session(key, ago, length)
+        sessions = [(key, session.start, session.end), *self.model.aggregates]
         for asked in sessions[:4]:
             found = self.read(self.store.fetch_session(*asked))
             assert found == self.model.fetch_session(*asked), "fetch_session"
@@ -102,28 +99,12 @@ class SessionMachine(SegmentedMachine):
         found = self.items(self.store.fetch_range(key, key_to, reverse=reverse))
         assert found == self.model.find(key, key_to, reverse=reverse), "fetch_range"
 
-    @rule(
-        key=KEYS,
-        given=RECORDS,
-        ago=TIMES,
-        key_from=st.sampled_from([None, b""]),
-        reverse=st.booleans(),
-        commit=st.booleans(),
-    )
-    def scan_is_a_moment(
-        self, key: bytes, given: Any, ago: int, key_from: Any, reverse: bool, commit: Any
-    ) -> None:
-        wanted = self.model.find(key_from, None, reverse=reverse)
-        scan = self.store.fetch_range(key_from, None, reverse=reverse)
+    def all_items(self, key_from: bytes | None, *, reverse: bool) -> list[Any]:
+        return self.model.find(key_from, None, reverse=reverse)
+
+    def change(self, key: bytes, given: Any, ago: int, items: list[Any]) -> None:
         self.put(key, ago, 3, given)
         self.remove(0)
-        if commit:
-            self.commit()
-        assert self.items(scan) == wanted, "a scan is a moment of the store"
 
     def at(self, ago: int | None) -> int | None:
         return None if ago is None else self.model.observed - ago
-
-    @staticmethod
-    def _times(session: Windowed[bytes]) -> tuple[int, int]:
-        return session.start, session.end

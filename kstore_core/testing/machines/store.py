@@ -1,4 +1,4 @@
-"""What the lives of all shapes have in common: commit, spill, crash, reopen, upgrade."""
+"""The common part of the machines of all shapes: commit, spill, crash, reopen, upgrade."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis.stateful import invariant, precondition, rule
 
 from kstore_core.spec import StoreSpec
 from kstore_core.state import open_state
-from kstore_core.testing.kinds import Kind
+from kstore_core.testing.kinds import Kind, Record
 from kstore_core.testing.machines.scratch import ScratchMachine
 
 __all__ = ["StoreMachine"]
@@ -23,9 +23,9 @@ class StoreMachine(ScratchMachine):
     Attributes
     ----------
     kind : Kind
-        The kind of store that a life begins with.
+        The first kind of the store.
     upgrading : bool
-        Whether a life may go on as a newer kind, over rows of the older one.
+        True if the store may be upgraded to newer kinds.
     """
 
     kind: Kind
@@ -49,8 +49,14 @@ class StoreMachine(ScratchMachine):
         return self.kind.spec("s")
 
     def rewrite(self) -> None:
-        """Write every row again, which moves those of an older kind."""
+        """Write every row again, which moves the rows of an older kind."""
         raise NotImplementedError
+
+    def read(self, value: Any) -> Record | None:
+        return self.kind.read(value)
+
+    def record(self, given: Any) -> Record | None:
+        return None if given is None else self.kind.record(*given)
 
     def open(self, **arguments: Any) -> None:
         self.state = open_state(self.scratch / "0_0", engine=self.engine, **arguments)
@@ -87,7 +93,7 @@ class StoreMachine(ScratchMachine):
     @precondition(lambda self: self.upgrading and self.kind.upgrades())
     @rule(which=st.integers(0, 3), moving=st.booleans())
     def upgrade(self, which: int, moving: bool) -> None:
-        if self.upgraded:  # a store is of two formats at most
+        if self.upgraded:  # a store has rows of two formats at most
             self.rewrite()
         newer = self.kind.upgrades()
         self.kind = newer[which % len(newer)]

@@ -1,4 +1,4 @@
-"""The life of a window store, of any format, with and without duplicates."""
+"""The machine of a window store, of any format, with and without duplicates."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from hypothesis.stateful import precondition, rule
 
 from kstore_core.spec import StoreSpec
 from kstore_core.testing.kinds import WINDOW_SIZE_MS
-from kstore_core.testing.machines.segmented import ENDS, KEYS, RECORDS, TIMES, SegmentedMachine
+from kstore_core.testing.machines.segmented import ENDS, KEYS, RECORDS, TIMES, WindowedMachine
 from kstore_core.testing.models import WindowModel
 
 __all__ = ["WindowMachine"]
 
 
-class WindowMachine(SegmentedMachine):
+class WindowMachine(WindowedMachine):
     """A window store, and the values of each key and window.
 
     Attributes
@@ -57,7 +57,7 @@ class WindowMachine(SegmentedMachine):
         late, was_late = self.store.late, self.model.late
         self.store.put(key, self.kind.value(record), window_start=start)
         self.model.put(key, record, start)
-        assert self.store.late - late == self.model.late - was_late, "what is late is counted"
+        assert self.store.late - late == self.model.late - was_late, "late writes are counted"
 
     @precondition(lambda self: not self.retain_duplicates)
     @rule(keys=st.lists(KEYS, max_size=4), ago=TIMES)
@@ -92,25 +92,13 @@ class WindowMachine(SegmentedMachine):
         found = self.items(self.store.fetch_all(first, last, reverse=reverse))
         assert found == self.model.range(None, None, first, last, reverse=reverse), "fetch_all"
 
-    @rule(
-        key=KEYS,
-        given=RECORDS,
-        ago=TIMES,
-        key_from=st.sampled_from([None, b""]),
-        reverse=st.booleans(),
-        commit=st.booleans(),
-    )
-    def scan_is_a_moment(
-        self, key: bytes, given: Any, ago: int, key_from: Any, reverse: bool, commit: Any
-    ) -> None:
-        wanted = self.model.range(key_from, None, None, None, reverse=reverse)
-        scan = self.store.fetch_range(key_from, None, reverse=reverse)
+    def all_items(self, key_from: bytes | None, *, reverse: bool) -> list[Any]:
+        return self.model.range(key_from, None, None, None, reverse=reverse)
+
+    def change(self, key: bytes, given: Any, ago: int, items: list[Any]) -> None:
         self.put(key, given, ago)
-        for (other, start, _), _ in wanted[:2]:
+        for (other, start, _), _ in items[:2]:
             self.put(other, None, self.model.observed - start)
-        if commit:
-            self.commit()
-        assert self.items(scan) == wanted, "a scan is a moment of the store"
 
     def times(self, lo: int | None, width: int | None) -> tuple[int | None, int | None]:
         first = None if lo is None else self.model.observed - lo

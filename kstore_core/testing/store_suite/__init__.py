@@ -1,4 +1,4 @@
-"""The store suite: every kind of store that exists, on an engine."""
+"""The store suite: tests of every kind of store, on an engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kstore_core.testing.store_suite.window import WindowPromises
 __all__ = ["StoreSuite"]
 
 
-# pytest runs the tests of the last part first: simple promises, then whole lives.
+# pytest runs the tests of the last base first: simple promises, then random sequences.
 class StoreSuite(
     LifePromises,
     UpgradePromises,
@@ -23,7 +23,7 @@ class StoreSuite(
     VersionedPromises,
     KeyValuePromises,
 ):
-    """What every kind of store promises on an engine. Derive a class named ``Test…``.
+    """The promises of every kind of store, on an engine. Derive a class named ``Test…``.
 
     ::
 
@@ -31,7 +31,7 @@ class StoreSuite(
             def make_engine(self):
                 return MyEngine()
 
-    The kinds are those of :mod:`kstore_core.testing.kinds`, the upgrades those that the formats
-    name. Where an engine passes :class:`~kstore_core.testing.EngineSuite` a failure here is
-    kstore's own, or a promise that the engine suite has forgotten.
+    It tests the kinds of :mod:`kstore_core.testing.kinds` and all upgrades between formats. If an
+    engine passes :class:`~kstore_core.testing.EngineSuite`, a failure here is a fault of kstore or
+    a gap of the engine suite.
     """

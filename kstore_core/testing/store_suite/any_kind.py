@@ -1,7 +1,7 @@
-"""What can be done with a store of any kind, for the promises that are the same for all of them.
+"""Operations on a store of any kind, for the promises that all kinds share.
 
-A key of a window or session store has one window or session, told by its bytes, so that a store is
-a mapping of keys to records whatever its shape; their rows come to lie in a few segments.
+Every store is used as a mapping of keys to records. In a window or session store each key has one
+window or session, which its bytes determine. The rows are in a few segments.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ RETENTION_MS, INTERVAL_MS = 86_400_000, 100
 
 
 def spec(kind: Kind, name: str = "s") -> StoreSpec:
-    """A store of any kind."""
+    """The spec of a store of any kind."""
     if kind.shape == "key_value":
         return kind.spec(name)
     return kind.spec(name, RETENTION_MS, INTERVAL_MS)
 
 
 def put(kind: Kind, store: Any, key: bytes, record: Record) -> None:
-    """Set the record of a key; of a versioned one from its time on."""
+    """Set the record of a key; in a versioned store from the record's time on."""
     if kind.shape == "versioned":
         headers = record.headers if kind.format.headers else ()
         store.put(key, record.data, timestamp=record.timestamp, headers=headers)
@@ -39,7 +39,7 @@ def put(kind: Kind, store: Any, key: bytes, record: Record) -> None:
 
 
 def delete(kind: Kind, store: Any, key: bytes, timestamp: int) -> None:
-    """Delete a key; a versioned one from ``timestamp`` (ms) on."""
+    """Delete a key; in a versioned store from ``timestamp`` (ms) on."""
     if kind.shape == "versioned":
         store.delete(key, timestamp=timestamp)
     elif kind.shape == "window":
@@ -51,7 +51,7 @@ def delete(kind: Kind, store: Any, key: bytes, timestamp: int) -> None:
 
 
 def get(kind: Kind, store: Any, key: bytes) -> Record | None:
-    """The record of a key, the latest of a versioned one, or None."""
+    """The latest record of a key, or None."""
     if kind.shape == "window":
         return kind.read(store.fetch_one(key, _session(key).start))
     if kind.shape == "session":
@@ -60,21 +60,21 @@ def get(kind: Kind, store: Any, key: bytes) -> Record | None:
 
 
 def get_many(kind: Kind, store: Any, keys: Iterable[bytes]) -> list[Record | None]:
-    """The records of many keys, in one call where the shape has one."""
+    """The records of many keys, in one call if the shape has one."""
     if kind.shape in ("window", "session"):
         return [get(kind, store, key) for key in keys]
     return list(map(kind.read, store.get_many(keys)))
 
 
 def scan(kind: Kind, store: Any, *, reverse: bool = False) -> Any:
-    """A scan of everything."""
+    """A scan of all rows."""
     if kind.shape == "session":
         return store.fetch_range(None, None, reverse=reverse)
     return store.all(reverse=reverse)
 
 
 def items(kind: Kind, store: Any, *, reverse: bool = False) -> list[tuple[bytes, Record | None]]:
-    """Every key and its record, by key; what lies in segments is sorted here."""
+    """Every key and its record, sorted by key."""
     found = [(key, kind.read(value)) for key, value in scan(kind, store, reverse=reverse)]
     if kind.shape in ("window", "session"):
         times = [(windowed.start, windowed.key) for windowed, _ in found]
@@ -90,6 +90,6 @@ def keys(kind: Kind, store: Any) -> list[bytes]:
 
 
 def _session(key: bytes) -> Windowed[bytes]:
-    """The session of a key, whose start is that of its window too."""
+    """The session of a key; the window of the key has the same start."""
     start = 50 + INTERVAL_MS * (sum(key) % 3)
     return Windowed(key, start, start + 5)

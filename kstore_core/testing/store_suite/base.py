@@ -1,4 +1,4 @@
-"""What the parts of the store suite share: state directories that end up closed."""
+"""The base of the store suite: state directories that are closed after a test."""
 
 from __future__ import annotations
 
@@ -7,27 +7,11 @@ from typing import Any
 import pytest
 
 from kstore_core.state import StateDirectory, open_state
-from kstore_core.testing.kinds import (
-    KEY_VALUE,
-    LAYERED,
-    SESSION,
-    VERSIONED,
-    WINDOW,
-    Kind,
-    Record,
-)
+from kstore_core.testing.kinds import KEY_VALUE, LAYERED, SESSION, VERSIONED, WINDOW, Kind, Record
 from kstore_core.testing.suite import Suite
 
-__all__ = [
-    "EACH_KEY_VALUE",
-    "EACH_SESSION",
-    "EACH_VERSIONED",
-    "EACH_WINDOW",
-    "HEADERS",
-    "PARTITION",
-    "StorePart",
-    "records",
-]
+__all__ = ["EACH_KEY_VALUE", "EACH_SESSION", "EACH_VERSIONED", "EACH_WINDOW", "HEADERS",
+           "PARTITION", "StorePart", "records"]  # fmt: skip
 
 PARTITION = ("orders", 0)
 HEADERS = (
@@ -37,11 +21,11 @@ HEADERS = (
     ("empty", b""),
     ("", b"\xff"),
 )
-"""Repeated names, None beside the empty value, an order that is not sorted."""
+"""Repeated names, None and the empty value, an order that is not sorted."""
 
 
 def _each(kinds: tuple[Kind, ...]) -> pytest.MarkDecorator:
-    """All kinds of a shape, and those of them that there are in layers."""
+    """Parametrize a test with all kinds of a shape, bare and in layers."""
     layered = [kind for kind in LAYERED if kind.shape == kinds[0].shape]
     return pytest.mark.parametrize("kind", [*kinds, *layered], ids=str)
 
@@ -56,13 +40,13 @@ class StorePart(Suite):
     """Base of every part of the store suite."""
 
     def state(self, **arguments: Any) -> StateDirectory:
-        """The state directory of the test, closed at its end."""
+        """Open the state directory of the test; it is closed at the end of the test."""
         state = open_state(self.root, engine=self.engine, **arguments)
         self._opened.callback(state.close)
         return state
 
     def reopen(self, state: StateDirectory, **arguments: Any) -> StateDirectory:
-        """Close ``state`` and open it again, by another engine object where rows persist."""
+        """Close and reopen ``state``; a persistent engine is replaced by a new object."""
         state.close()
         if self.able.persistent:
             self.engine = self.new_engine()
@@ -70,7 +54,7 @@ class StorePart(Suite):
 
 
 def records(kind: Kind, count: int) -> dict[bytes, Record]:
-    """Records by key, as ``kind`` keeps them; each has its own time and its own headers."""
+    """Records by key in the form of ``kind``; each has its own time and headers."""
     return {
         b"k%04d" % number: kind.record(
             b"value %d" % number, 1_700_000_000_000 + number, HEADERS[: number % 6]

@@ -31,18 +31,24 @@ class CommitPromises(StorePart):
     def test_offsets_are_those_of_the_commit(self, kind: Kind) -> None:
         state = self.state()
         store = state.open(spec(kind))
-        assert store.offsets() == {}, "nothing is committed"
+        assert store.offsets() == {}, "offsets of a new store are empty"
         for number in range(3):
             put(kind, store, b"%d" % number, b"v")
-            assert len(keys(kind, store)) == number + 1, "what is staged is read"
+            assert len(keys(kind, store)) == number + 1, "staged rows are visible"
             state.commit({PARTITION: number})
             assert store.offsets() == {PARTITION: number}, "offsets are those of the last commit"
             state = self.reopen(state)
             store = state.open(spec(kind))
-            assert store.offsets() == state.offsets() == {PARTITION: number}, "after a reopen too"
-            assert len(keys(kind, store)) == number + 1, "with the rows that they stand for"
+            assert store.offsets() == state.offsets() == {PARTITION: number}, (
+                "offsets are those of the last commit after a reopen"
+            )
+            assert len(keys(kind, store)) == number + 1, (
+                "the rows of the offsets are there after a reopen"
+            )
         state.commit()
-        assert store.offsets() == {PARTITION: 2}, "a commit without offsets keeps them"
+        assert store.offsets() == {PARTITION: 2}, (
+            "a commit without offsets leaves the offsets unchanged"
+        )
 
     @EACH_KIND
     def test_another_shape_is_refused(self, kind: Kind) -> None:
@@ -58,7 +64,9 @@ class CommitPromises(StorePart):
                         state.open(spec(other))
 
                     refuses(SpecError, open_it, f"a {kind} store opened as {other}", other.shape)
-                    assert keys(kind, state.open(spec(kind))) == [b"k"], "nothing was changed"
+                    assert keys(kind, state.open(spec(kind))) == [b"k"], (
+                        "a refused open changes nothing"
+                    )
 
     @EACH_KIND
     def test_an_exception_discards_what_is_staged(self, kind: Kind) -> None:
@@ -73,11 +81,13 @@ class CommitPromises(StorePart):
         refuses(LookupError, fail, "a job that fails", "the job failed")
         with self.state() as state:
             store = state.open(spec(kind))
-            assert keys(kind, store) == [b"kept"], "an exception discards, a clean exit commits"
+            assert keys(kind, store) == [b"kept"], (
+                "an exception discards staged rows; a normal exit commits them"
+            )
             put(kind, store, b"closed", b"v")
             state.close()
         assert keys(kind, self.state().open(spec(kind))) == [b"kept"], (
-            "so does a close without a commit"
+            "a close without a commit discards staged rows"
         )
 
     @EACH_KIND
@@ -88,13 +98,15 @@ class CommitPromises(StorePart):
         state.commit({PARTITION: 0})
         for number in range(1, 40):
             put(kind, store, b"k%03d" % number, b"v" * 30)
-            assert state.staged_bytes <= 400, "what is staged stays within its budget"
-        assert len(keys(kind, store)) == 40, "spilled rows are read like any others"
+            assert state.staged_bytes <= 400, "staged bytes stay within uncommitted_max_bytes"
+        assert len(keys(kind, store)) == 40, "spilled rows are visible"
         store = self.reopen(state).open(spec(kind))
         found = keys(kind, store)
         assert found == [b"k%03d" % number for number in range(len(found))]
-        assert 1 < len(found) < 40, "what was spilled is there, what was only staged is not"
-        assert store.offsets() == {PARTITION: 0}, "offsets are never ahead of the data"
+        assert 1 < len(found) < 40, (
+            "spilled rows survive a close without a commit; staged rows do not"
+        )
+        assert store.offsets() == {PARTITION: 0}, "offsets are never ahead of the rows"
 
     @EACH_KIND
     def test_a_transaction_is_refused_beyond_its_limit(self, kind: Kind) -> None:
@@ -107,16 +119,16 @@ class CommitPromises(StorePart):
             "a transaction beyond its limit",
             "uncommitted_max_bytes=300",
         )
-        assert keys(kind, store) == [b"a"], "nothing of what was refused is staged"
+        assert keys(kind, store) == [b"a"], "a refused put stages nothing"
         with self.state(read_only=True) as reader:
             if spec(kind).name in reader.stores():
                 assert keys(kind, reader.open(spec(kind))) == [], (
-                    "nobody else sees it before its commit"
+                    "a reader does not see staged rows"
                 )
         state.commit({PARTITION: 1})
         put(kind, store, b"b", b"v" * 100)
         store = self.reopen(state).open(spec(kind))
-        assert keys(kind, store) == [b"a"], "what was not committed is gone"
+        assert keys(kind, store) == [b"a"], "staged rows are missing after a reopen"
         assert store.offsets() == {PARTITION: 1}
 
     @EACH_KIND
@@ -130,7 +142,7 @@ class CommitPromises(StorePart):
         put(kind, store, b"b", b"staged")
         reader = self.state(read_only=True)
         seen = reader.open(spec(kind))
-        assert keys(kind, seen) == [b"a"], "a reader sees what is committed"
+        assert keys(kind, seen) == [b"a"], "a reader sees committed rows only"
         assert seen.offsets() == {PARTITION: 5}
         uses: dict[str, Callable[[], Any]] = {
             "put": lambda: put(kind, seen, b"c", b"v"),
@@ -141,7 +153,7 @@ class CommitPromises(StorePart):
         reader.close()
         writer.commit()
         assert keys(kind, self.state(read_only=True).open(spec(kind))) == [b"a", b"b"], (
-            "later ones more"
+            "a later reader sees later commits"
         )
 
     @EACH_KIND
@@ -173,10 +185,10 @@ class CommitPromises(StorePart):
             put(kind, store, b"k%d" % number, b"v")
         state.commit({PARTITION: 3})
         state = self.reopen(state)
-        assert state.stores() == sorted(map(str, KINDS)), "each store has its name"
+        assert state.stores() == sorted(map(str, KINDS)), "stores() lists each store"
         for number, kind in enumerate(KINDS):
             assert keys(kind, state.open(spec(kind, str(kind)))) == [b"k%d" % number], (
-                "and its rows"
+                "each store has its own rows"
             )
         assert state.offsets() == {PARTITION: 3}
 

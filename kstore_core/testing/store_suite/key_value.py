@@ -1,4 +1,4 @@
-"""Key-value stores of every format: what they answer, and that headers stay as they are."""
+"""Key-value stores of every format: puts, deletes, lookups, scans, headers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CORNERS = [b"\x00", b"\x00\xff", b"a", b"a\x00", b"a\xff", b"a\xff\xff", b"b", b
 
 
 class KeyValuePromises(StorePart):
-    """A key-value store on this engine is Kafka's."""
+    """A key-value store on this engine works like Kafka's."""
 
     @EACH_KEY_VALUE
     def test_what_is_put_is_got(self, kind: Kind) -> None:
@@ -28,17 +28,17 @@ class KeyValuePromises(StorePart):
         store = state.open(kind.spec("s"))
         given = records(kind, 50)
         for key, record in given.items():
-            assert store.put(key, kind.value(record)) is None, "put gives nothing"
+            assert store.put(key, kind.value(record)) is None, "put returns None"
         for life in ("staged", "committed", "reopened"):
             assert {key: kind.read(store.get(key)) for key in given} == given, (
-                "get gives the value that was put: its time, its headers, their order and repeats"
+                "get returns the value, its time, and its headers in their order"
             )
-            assert store.get(b"no") is None, "get gives None where there is nothing"
+            assert store.get(b"no") is None, "get returns None for a missing key"
             keys = [b"k0007", b"no", b"k0003", b"k0007"]
             assert list(map(kind.read, store.get_many(keys))) == list(map(given.get, keys)), (
                 "get_many keeps the order of its keys"
             )
-            assert _items(kind, store.all()) == list(given.items()), "all gives everything"
+            assert _items(kind, store.all()) == list(given.items()), "all returns every row"
             state.commit()
             if life == "committed":
                 state = self.reopen(state)
@@ -58,7 +58,7 @@ class KeyValuePromises(StorePart):
         for count in range(len(HEADERS) + 1):
             assert kind.read(store.get(b"%d" % count)) == kind.record(
                 b"", count, HEADERS[:count]
-            ), "names repeat, None is not the empty value, the order is the given one"
+            ), "headers keep repeated names, None values, and their order"
 
     @EACH_KEY_VALUE
     def test_deletes(self, kind: Kind) -> None:
@@ -71,31 +71,39 @@ class KeyValuePromises(StorePart):
             store.put(b"kept", kind.value(second))
             if committing:
                 state.commit()
-            assert kind.read(store.delete(b"deleted")) == first, "delete gives the old value"
-            assert store.delete(b"deleted") is None, "or None"
+            assert kind.read(store.delete(b"deleted")) == first, "delete returns the old value"
+            assert store.delete(b"deleted") is None, "delete returns None for a missing key"
             store.put(b"put none", None)
             for _ in range(2):
-                assert store.get(b"deleted") is store.get(b"put none") is None, "None deletes"
-                assert _items(kind, store.all()) == [(b"kept", second)], "scans skip what is gone"
+                assert store.get(b"deleted") is store.get(b"put none") is None, (
+                    "a put of None deletes the key"
+                )
+                assert _items(kind, store.all()) == [(b"kept", second)], "scans skip deleted rows"
                 assert store.get_many([b"deleted", b"kept"])[0] is None
                 state.commit()
         store = self.reopen(state).open(kind.spec("s"))
-        assert _items(kind, store.all()) == [(b"kept", second)], "what is gone stays so"
+        assert _items(kind, store.all()) == [(b"kept", second)], (
+            "deleted rows are missing after a reopen"
+        )
 
     @EACH_KEY_VALUE
     def test_put_if_absent_and_put_all(self, kind: Kind) -> None:
         state = self.state()
         store = state.open(kind.spec("s"))
         first, second = kind.record(b"1", 1, HEADERS), kind.record(b"2", 2)
-        assert store.put_if_absent(b"k", kind.value(first)) is None, "there was nothing"
-        assert kind.read(store.put_if_absent(b"k", kind.value(second))) == first, "there was"
-        assert kind.read(store.get(b"k")) == first, "put_if_absent leaves what there is"
+        assert store.put_if_absent(b"k", kind.value(first)) is None, (
+            "put_if_absent returns None for a missing key"
+        )
+        assert kind.read(store.put_if_absent(b"k", kind.value(second))) == first, (
+            "put_if_absent returns the old value"
+        )
+        assert kind.read(store.get(b"k")) == first, "put_if_absent does not replace a value"
         state.commit()
         assert kind.read(store.put_if_absent(b"k", kind.value(second))) == first
         rows = [(b"k", second), (b"l", first), (b"l", None), (b"m", first), (b"m", second)]
         store.put_all([(key, kind.value(record)) for key, record in rows])
         assert _items(kind, store.all()) == [(b"k", second), (b"m", second)], (
-            "put_all puts in the order given, and None deletes"
+            "put_all puts in the given order; None deletes"
         )
 
     @EACH_KEY_VALUE
@@ -114,7 +122,7 @@ class KeyValuePromises(StorePart):
                 for hi in (None, *CORNERS, b"\xff\xff\xff"):
                     found = _items(kind, store.range(lo, hi, reverse=reverse))
                     assert found == model.range(lo, hi, reverse=reverse), (
-                        f"range({lo!r}, {hi!r}, reverse={reverse}) has both its ends"
+                        f"range({lo!r}, {hi!r}, reverse={reverse}) includes both ends"
                     )
             for prefix in (b"", *CORNERS):
                 wanted = model.prefix(prefix)
@@ -141,7 +149,7 @@ class KeyValuePromises(StorePart):
             state.commit({PARTITION: 1})
             found = _items(kind, [*seen, *scan])
             assert found == sorted(given.items(), reverse=reverse), (
-                "a scan goes on as of its call, through puts, deletes and commits"
+                "a scan shows the rows as of its call, without later puts, deletes and commits"
             )
             for key, record in given.items():
                 store.put(key, kind.value(record))
@@ -155,18 +163,18 @@ class KeyValuePromises(StorePart):
         if self.able.max_key_bytes is not None:
             long = b"k" * (self.able.max_key_bytes + 1)
             refuses(KeyTooLongError, lambda: store.put(long, value), "a long key", "bytes")
-            assert store.get(long) is None, "it is found nowhere"
+            assert store.get(long) is None, "get of a key that cannot be stored returns None"
             store.put(long[1:], value)
-            assert store.get(long[1:]) == value, "the longest key is held"
+            assert store.get(long[1:]) == value, "the longest key is stored"
             store.delete(long[1:])
         if self.able.empty_keys:
             store.put(b"", value)
-            assert store.get(b"") == value, "the empty key is held"
+            assert store.get(b"") == value, "the empty key is stored"
             store.delete(b"")
         else:
             refuses(UnsupportedError, lambda: store.put(b"", value), "the empty key", "empty")
         state.commit()
-        assert list(store.all()) == [], "nothing was staged"
+        assert list(store.all()) == [], "a refused put stages nothing"
 
 
 def _items(kind: Kind, scan: Any) -> list[tuple[bytes, Record | None]]:

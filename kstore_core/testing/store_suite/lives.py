@@ -1,16 +1,14 @@
-"""Random lives of every kind of store, and of stores that are upgraded on the way."""
+"""Random sequences of calls on every kind of store, with and without upgrades."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 from kstore_core.testing.kinds import Edge, Kind
-from kstore_core.testing.machines import (
-    KeyValueMachine,
-    SessionMachine,
-    VersionedMachine,
-    WindowMachine,
-)
+from kstore_core.testing.machines.key_value import KeyValueMachine
+from kstore_core.testing.machines.session import SessionMachine
+from kstore_core.testing.machines.versioned import VersionedMachine
+from kstore_core.testing.machines.window import WindowMachine
 from kstore_core.testing.running import at_random, run_machine
 from kstore_core.testing.store_suite.base import (
     EACH_KEY_VALUE,
@@ -31,12 +29,12 @@ MACHINES = {
 
 
 class LifePromises(StorePart):
-    """All of it together, for what only a sequence of calls brings about.
+    """All promises together, for faults that only a sequence of calls shows.
 
     Attributes
     ----------
     lives, upgrading_lives : int
-        How many; more find more.
+        The number of sequences, per kind and per upgrade.
     """
 
     lives: ClassVar[int] = 8

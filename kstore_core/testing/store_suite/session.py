@@ -1,4 +1,4 @@
-"""Session stores, with and without headers: which sessions are found, and which have expired."""
+"""Session stores, with and without headers: found sessions, expired sessions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMES = [(10, 30), (0, 0), (25, 90), (90, 90), (60, 70), (0, 110), (105, 110), (
 
 
 class SessionPromises(StorePart):
-    """A session store on this engine is Kafka's persistent one, and finds by end time too."""
+    """A session store on this engine works like Kafka's, and also finds sessions by end time."""
 
     @EACH_SESSION
     def test_any_sessions_can_be_found(self, kind: Kind) -> None:
@@ -49,15 +49,21 @@ class SessionPromises(StorePart):
         value = kind.value(kind.record(b"v", 1))
         for end in (0, 45, 60, 150):
             store.put(Windowed(b"k", 0, end), value)
-        assert _ends(store) == [60, 150], "found while its end is later than the horizon"
+        assert _ends(store) == [60, 150], (
+            "a session is found while its end is later than the horizon"
+        )
         assert store.fetch_session(b"k", 0, 45) is None
         store.put(Windowed(b"k", 3, 45), value)
-        assert (store.late, _ends(store)) == (0, [60, 150]), "stored in a live segment, not shown"
+        assert (store.late, _ends(store)) == (0, [60, 150]), (
+            "an expired session in a live segment is stored and not found"
+        )
         store.put(Windowed(b"k", 0, 39), value)
-        assert (store.late, store.stream_time) == (1, 150), "late in one that has expired"
+        assert (store.late, store.stream_time) == (1, 150), (
+            "a session in an expired segment counts as late"
+        )
         state.commit()
         store = self.reopen(state).open(_spec(kind))
-        assert _ends(store) == [60, 150], "also after a reopen"
+        assert _ends(store) == [60, 150], "expired sessions are not found after a reopen"
 
     @EACH_SESSION
     def test_session_keys_that_the_engine_cannot_hold_are_refused_at_once(self, kind: Kind) -> None:
@@ -67,12 +73,12 @@ class SessionPromises(StorePart):
         if self.able.max_key_bytes is not None:
             long = Windowed(b"k" * (self.able.max_key_bytes + 1), 0, 5)
             refuses(KeyTooLongError, lambda: store.put(long, value), "a long key", "bytes")
-            assert store.stream_time == -1, "and nothing moves"
+            assert store.stream_time == -1, "a refused put does not move stream time"
         else:
             store.put(Windowed(b"k" * 65536, 0, 5), value)
-            assert store.fetch_session(b"k" * 65536, 0, 5) == value, "a long key is held"
+            assert store.fetch_session(b"k" * 65536, 0, 5) == value, "a long key is stored"
         store.put(Windowed(b"", 0, 5), value)
-        assert store.fetch_session(b"", 0, 5) == value, "the empty key is held on every engine"
+        assert store.fetch_session(b"", 0, 5) == value, "the empty key is stored on every engine"
         state.commit()
 
 

@@ -1,4 +1,4 @@
-"""Upgrades: a store of an older format is opened as a newer one, along every edge that exists."""
+"""Upgrades: a store of an older format is opened as a newer one, for every possible pair."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ EACH_WAY = pytest.mark.parametrize("moving", [True, False], ids=["moving", "stil
 
 
 class UpgradePromises(StorePart):
-    """Rows of the older format are read as if they were of the newer, and move when written."""
+    """Rows of the older format are read in the newer format, and move when they are written."""
 
     def older(self, edge: Edge, count: int = 60) -> Contents:
-        """A store of the older kind, closed; what it holds."""
+        """Make and close a store of the older kind; return its contents."""
         contents = records(edge.older, count)
         with self.state() as state:
             store = state.open(spec(edge.older))
@@ -35,7 +35,7 @@ class UpgradePromises(StorePart):
         contents = self.older(edge)
         state = self.state(migrate_on_read=moving)
         store = state.open(spec(edge.newer))
-        assert store.offsets() == {PARTITION: 7}, "offsets stay"
+        assert store.offsets() == {PARTITION: 7}, "an upgrade leaves the offsets unchanged"
         for life in ("first", "again", "reopened"):
             assert items(edge.newer, store) == list(contents.items()), "a scan reads both formats"
             assert items(edge.newer, store, reverse=True) == list(contents.items())[::-1]
@@ -67,7 +67,7 @@ class UpgradePromises(StorePart):
         put(edge.newer, store, b"z", contents[b"z"])
         for life in ("staged", "committed", "reopened"):
             assert items(edge.newer, store) == sorted(contents.items()), (
-                f"{life}: newer rows win over older ones, and what was deleted stays so"
+                f"{life}: newer rows replace older ones, and deleted rows stay deleted"
             )
             state.commit({PARTITION: 8})
             if life == "committed":
@@ -85,7 +85,7 @@ class UpgradePromises(StorePart):
             put(edge.newer, store, key, edge.newer.record(b"lost", contents[key].timestamp + 5))
         store = self.reopen(state).open(spec(edge.newer))
         assert items(edge.newer, store) == list(contents.items()), (
-            "moves are committed like writes, or discarded like them"
+            "moved rows are committed or discarded like written rows"
         )
 
     @EACH_EDGE
@@ -97,7 +97,7 @@ class UpgradePromises(StorePart):
             )
         with self.state() as state:
             assert items(edge.older, state.open(spec(edge.older))) == list(contents.items()), (
-                "and can still be opened as the older, for nothing was written"
+                "a read-only open as the newer format writes nothing"
             )
 
     @EACH_EDGE

@@ -1,4 +1,4 @@
-"""Versioned stores: any time within the history that is kept, with or without headers."""
+"""Versioned stores, with or without headers: reads as of any time in the history."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RETENTION_MS, INTERVAL_MS = 100, 20
 
 
 class VersionedPromises(StorePart):
-    """A versioned store on this engine is Kafka's, and knows when each version ends."""
+    """A versioned store on this engine works like Kafka's, and returns the end of each version."""
 
     @EACH_VERSIONED
     def test_any_time_can_be_read(self, kind: Kind) -> None:
@@ -26,31 +26,41 @@ class VersionedPromises(StorePart):
                 headers = HEADERS[: number % 6] if kind.format.headers else ()
                 code = store.put(key, data, timestamp=timestamp, headers=headers)
                 value = None if data is None else (data, headers)
-                assert code == model.put(key, value, timestamp), "put tells when a version ends"
+                assert code == model.put(key, value, timestamp), (
+                    "put returns the end of the version"
+                )
         for life in ("staged", "committed", "reopened"):
             _compare(kind, store, model)
             state.commit()
             if life == "committed":
                 state = self.reopen(state)
                 store = state.open(_spec(kind))
-        assert store.stream_time == 110, "stream time is there after a reopen"
+        assert store.stream_time == 110, "stream time is the same after a reopen"
 
     @EACH_VERSIONED
     def test_codes_and_tombstones(self, kind: Kind) -> None:
         state = self.state()
         store = state.open(_spec(kind))
         assert store.put(b"k", b"1", timestamp=100) == LATEST
-        assert store.put(b"k", b"0", timestamp=50) == 100, "an older version ends with the next"
+        assert store.put(b"k", b"0", timestamp=50) == 100, (
+            "an older version ends at the start of the next one"
+        )
         old = store.delete(b"k", timestamp=120)
         assert (old.value, old.timestamp, old.valid_to) == (b"1", 100, None)
-        assert store.get(b"k") is None, "a tombstone ends it"
+        assert store.get(b"k") is None, "a deleted key has no latest version"
         found = store.get(b"k", 110)
-        assert (found.value, found.valid_to) == (b"1", 120), "and is when it ended"
-        assert store.put(b"k", b"late", timestamp=19) == NOT_PUT, "too late"
-        assert store.put(b"k", b"just", timestamp=20) == 50, "just in time"
+        assert (found.value, found.valid_to) == (b"1", 120), (
+            "a version ends at the time of its tombstone"
+        )
+        assert store.put(b"k", b"late", timestamp=19) == NOT_PUT, (
+            "a put before the horizon is not stored"
+        )
+        assert store.put(b"k", b"just", timestamp=20) == 50, "a put at the horizon is stored"
         state.commit()
         store = self.reopen(state).open(_spec(kind))
-        assert store.put(b"k", b"late", timestamp=19) == NOT_PUT, "stream time outlives a close"
+        assert store.put(b"k", b"late", timestamp=19) == NOT_PUT, (
+            "a put before the horizon is not stored after a reopen"
+        )
         assert [record.timestamp for record in store.history(b"k")] == [20, 50, 100]
 
     @EACH_VERSIONED
@@ -69,7 +79,7 @@ class VersionedPromises(StorePart):
         assert [(key, record.value) for key, record in latest] == [(key, b"then") for key in keys]
         assert [(key, record.value) for key, record in past] == [
             (key, b"then") for key in reversed(keys)
-        ], "a scan as of a time is as of its call too"
+        ], "a scan as of a time shows the rows as of its call"
         assert store.get(b"k0000", 60).value == b"later"
 
 

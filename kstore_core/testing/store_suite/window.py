@@ -1,4 +1,4 @@
-"""Window stores of every format: what a fetch gives, what expires, and duplicates."""
+"""Window stores of every format: fetches, expired windows, duplicates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EACH_WAY = pytest.mark.parametrize("duplicates", [False, True], ids=["single", "
 
 
 class WindowPromises(StorePart):
-    """A window store on this engine is Kafka's persistent one, with exact ranges of keys."""
+    """A window store on this engine works like Kafka's, and its ranges of keys are exact."""
 
     @EACH_WAY
     @EACH_WINDOW
@@ -57,21 +57,25 @@ class WindowPromises(StorePart):
             store.put(b"k", value, window_start=start)
         first = [0] if kind.time_ordered else []
         assert [start for start, _ in store.fetch(b"k")] == [*first, 20, 40, 100], (
-            "a window is seen while its start is later than stream time less the retention, or, in "
-            "a time-ordered store, as late"
+            "a window is visible while its start is later than stream time minus the retention; in "
+            "a time-ordered store also if it is equal"
         )
         store.put(b"k", value, window_start=150)
         assert [start for start, _ in store.fetch(b"k")] == [100, 150]
         store.put(b"k", value, window_start=45)
         assert (store.late, store.fetch_one(b"k", 45)) == (0, None), (
-            "in a segment that is live it is stored, though no read shows it"
+            "an expired window in a live segment is stored and not visible"
         )
         store.put(b"k", value, window_start=39)
-        assert (store.late, store.stream_time) == (1, 150), "in one that has expired it is late"
+        assert (store.late, store.stream_time) == (1, 150), (
+            "a window in an expired segment counts as late"
+        )
         state.commit()
         store = self.reopen(state).open(_spec(kind))
-        assert [start for start, _ in store.fetch(b"k")] == [100, 150], "also after a reopen"
-        assert store.stream_time == 150, "for stream time outlives a close"
+        assert [start for start, _ in store.fetch(b"k")] == [100, 150], (
+            "expired windows are not visible after a reopen"
+        )
+        assert store.stream_time == 150, "stream time is the same after a reopen"
 
     @EACH_WINDOW
     def test_duplicates_stay_in_their_order(self, kind: Kind) -> None:
@@ -88,7 +92,7 @@ class WindowPromises(StorePart):
             store.put(b"k", None, window_start=50)
             wanted.append((50, record))
         found = [(start, kind.read(value)) for start, value in store.fetch(b"k", 50, 50)]
-        assert found == wanted, "after a reopen numbers go on after the highest that is stored"
+        assert found == wanted, "after a reopen numbers continue after the highest stored one"
         refuses(UnsupportedError, lambda: store.fetch_one(b"k", 50), "fetch_one", "fetch(key")
 
     @pytest.mark.parametrize("key_from", [None, b""], ids=["all", "keys"])
@@ -111,7 +115,9 @@ class WindowPromises(StorePart):
             store.put(b"new", later, window_start=150)
             state.commit()
             assert len(wanted) > 100
-            assert wanted[3:] == list(scan), "a scan goes on as of its call, whatever expires"
+            assert wanted[3:] == list(scan), (
+                "a scan shows the rows as of its call, also rows that expire"
+            )
 
     @EACH_WINDOW
     def test_window_keys_that_the_engine_cannot_hold_are_refused_at_once(self, kind: Kind) -> None:
@@ -126,13 +132,13 @@ class WindowPromises(StorePart):
                 "a long key",
                 "bytes",
             )
-            assert store.stream_time == -1, "and nothing moves"
+            assert store.stream_time == -1, "a refused put does not move stream time"
         else:
             store.put(b"k" * 65536, value, window_start=50)
-            assert store.fetch_one(b"k" * 65536, 50) == value, "a long key is held"
+            assert store.fetch_one(b"k" * 65536, 50) == value, "a long key is stored"
             assert len(list(store.fetch_range(b"k" * 65536, b"k" * 65536))) == 1
         store.put(b"", value, window_start=50)
-        assert store.fetch_one(b"", 50) == value, "the empty key is held on every engine"
+        assert store.fetch_one(b"", 50) == value, "the empty key is stored on every engine"
         state.commit()
 
 
@@ -160,5 +166,5 @@ def _compare(kind: Kind, store: Any, model: WindowModel) -> None:
         assert len(list(store.all(reverse=reverse))) == len(list(store.fetch_all(reverse=reverse)))
     if not model.duplicates:
         for start in (*STARTS, 4):
-            held = [kind.read(store.fetch_one(key, start)) for key in KEYS]
-            assert held == [model.fetch_one(key, start) for key in KEYS], "fetch_one"
+            values = [kind.read(store.fetch_one(key, start)) for key in KEYS]
+            assert values == [model.fetch_one(key, start) for key in KEYS], "fetch_one"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import itertools
 import signal
 import socket
@@ -17,7 +16,7 @@ from typing import Any, Self
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from tests.interop.harness import require_java, run_maven
+from tests.interop.harness import resolve_classpath
 
 POM = Path(__file__).with_name("pom.xml")
 JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -59,15 +58,7 @@ def resolve(cache: Path) -> str:
     HarnessUnavailableError
         java or mvn is missing, or Maven cannot reach a repository.
     """
-    require_java()
-    cache.mkdir(parents=True, exist_ok=True)
-    classpath, stamp = cache / "broker-classpath", cache / "broker-stamp"
-    with (cache / "build.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (stamp.exists() and stamp.read_text() == POM.read_text()):
-            run_maven(POM, cache, f"-Dmdep.outputFile={classpath}", "dependency:build-classpath")
-            stamp.write_text(POM.read_text())
-    return classpath.read_text().strip()
+    return resolve_classpath(POM, cache, "broker")
 
 
 class Broker:
@@ -105,11 +96,11 @@ class Broker:
             encoding="ascii",
         )
         self.run("kafka.tools.StorageTool", "format", f"--config={properties}", "--cluster-id=test")
-        self._said = (directory / "said").open("w+")
+        self._output = (directory / "output").open("w+")
         self._jvm = subprocess.Popen(
             ["java", *JVM, "-cp", classpath, "kafka.Kafka", str(properties)],
             stdin=subprocess.DEVNULL,
-            stdout=self._said,
+            stdout=self._output,
             stderr=subprocess.STDOUT,
         )
         try:
@@ -145,8 +136,8 @@ class Broker:
     def settings_of(self, topic: str) -> dict[str, Any]:
         """By their names, those that the topic was not given, too."""
         asked = ConfigResource(ResourceType.TOPIC, topic)
-        told = self.admin.describe_configs([asked])[asked].result(20)
-        return {name: entry.value for name, entry in told.items()}
+        found = self.admin.describe_configs([asked])[asked].result(20)
+        return {name: entry.value for name, entry in found.items()}
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -169,7 +160,7 @@ class Broker:
         """End the JVM; its files are not needed whole."""
         self._jvm.kill()
         self._jvm.wait()
-        self._said.close()
+        self._output.close()
 
     def _wait(self) -> None:
         deadline = time.monotonic() + START_TIMEOUT_S
@@ -179,8 +170,8 @@ class Broker:
                     return
             except KafkaException:
                 continue
-        self._said.seek(0)
-        raise RuntimeError(f"the broker does not run: {self._said.read()}")
+        self._output.seek(0)
+        raise RuntimeError(f"the broker does not run: {self._output.read()}")
 
 
 def free_ports(count: int) -> list[int]:

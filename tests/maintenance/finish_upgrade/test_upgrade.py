@@ -135,7 +135,7 @@ def test_a_format_that_no_upgrade_leads_from_is_the_newest(home):
         state.open(spec).put(b"k", b"v", window_start=5)
     done = run(home)
     assert (done.before, done.format, done.moved) == (formats.PLAIN, formats.PLAIN, {})
-    with pytest.raises(SpecError, match="no upgrade leads from the format 'plain'"):
+    with pytest.raises(SpecError, match="no upgrade from the format 'plain'"):
         run(home, "headers")
 
 
@@ -223,9 +223,9 @@ def test_a_format_of_another_shape_is_refused(home):
     fill(home, TIMESTAMPED)
     with pytest.raises(SpecError, match="no key-value store of the format versioned"):
         run(home, "versioned")
-    with pytest.raises(SpecError, match="no upgrade leads"):
+    with pytest.raises(SpecError, match="no upgrade from"):
         run(home, formats.VERSIONED_HEADERS)
-    with pytest.raises(SpecError, match="of the shape key_value, not versioned"):
+    with pytest.raises(SpecError, match="has the shape key_value, not versioned"):
         run(home, shape="versioned")
 
 
@@ -236,14 +236,14 @@ def test_a_directory_or_store_that_is_not_there_is_not_made(home):
     fill(home, PLAIN)
     with pytest.raises(StateError, match="has no store 'other'; it has: s"):
         upgrade(home.path, "other", engine=home._kept or home.engine)
-    with pytest.raises(ValueError, match="batch_rows is 0"):
+    with pytest.raises(ValueError, match="batch_rows must be 1 or more"):
         run(home, batch_rows=0)
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "said"),
     [
-        ({"to": 5}, TypeError, "to is a format"),
+        ({"to": 5}, TypeError, "to must be a format"),
         ({"shape": "nope"}, SpecError, "not 'nope'"),
         ({"batch_rows": 1.5}, TypeError, "not 1.5"),
     ],
@@ -546,12 +546,12 @@ def test_segments_without_a_spec_tell_their_shape_by_a_namespace_of_theirs(tmp_p
     engine.open_child(tmp_path, "s", "s.0").close()
     with pytest.raises(SpecError, match="plain window store and of a session one"):
         upgrade(tmp_path, "s", engine=engine)
-    with pytest.raises(SpecError, match="of the shape window or session, not key_value"):
+    with pytest.raises(SpecError, match="has the shape window or session, not key_value"):
         upgrade(tmp_path, "s", engine=engine, shape="key_value")
     done = upgrade(tmp_path, "s", engine=engine, shape="session")
     assert done.format == formats.SESSION_HEADERS
     assert upgrade(tmp_path, "s", engine=engine).before == formats.SESSION_HEADERS
-    with pytest.raises(SpecError, match="of the shape session, not window"):
+    with pytest.raises(SpecError, match="has the shape session, not window"):
         upgrade(tmp_path, "s", engine=engine, shape="window")
 
 

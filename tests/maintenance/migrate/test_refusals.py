@@ -66,18 +66,18 @@ def stop_at(step):
     [
         ({"to": "versioned"}, SpecError, "no key-value store of the format versioned"),
         ({"to": VERSIONED}, SpecError, "do not go together"),
-        ({"to": SPEC}, SpecError, "changes its format only"),
-        ({"to": "plain", "from_log": object()}, SpecError, "by its spec"),
-        ({"engine": "rocksdb", "from_log": object()}, SpecError, "by its spec"),
+        ({"to": SPEC}, SpecError, "must be the name of a format"),
+        ({"to": "plain", "from_log": object()}, SpecError, "pass its spec"),
+        ({"engine": "rocksdb", "from_log": object()}, SpecError, "pass its spec"),
         (
             {"to": stores.versioned_key_value("t", 10), "from_log": object()},
             SpecError,
             "makes a versioned store of 's'",
         ),
-        ({"engine": "memory"}, UnsupportedError, "keeps nothing on disk"),
-        ({"engine": "lmdb"}, StateError, "other stores, other"),
+        ({"engine": "memory"}, UnsupportedError, "stores nothing on disk"),
+        ({"engine": "lmdb"}, StateError, "other stores: other"),
         ({"to": "plain", "spec": stores.window("s", 10, 1)}, SpecError, "is a key_value store"),
-        ({}, SpecError, "no migration of the store 's'"),
+        ({}, SpecError, "no unfinished migration of the store 's'"),
     ],
 )
 def test_what_is_refused_changes_nothing(root, how, error, said):
@@ -107,9 +107,9 @@ def test_who_writes_to_it_keeps_a_migration_out(root):
 @pytest.mark.parametrize(
     ("write", "where"),
     [
-        (Write(b"3", b"w"), "at or behind the key b'0'"),
-        (Write(b"99", b"w"), "beyond the last one"),
-        (Write(b"9", None), "at or behind the key b'9'"),
+        (Write(b"3", b"w"), "at or after the key b'0'"),
+        (Write(b"99", b"w"), "by additional rows"),
+        (Write(b"9", None), "at or after the key b'9'"),
     ],
 )
 def test_a_copy_that_is_not_one_is_not_put_in_place(root, monkeypatch, write, where):
@@ -117,7 +117,7 @@ def test_a_copy_that_is_not_one_is_not_put_in_place(root, monkeypatch, write, wh
         done = copying.copy(source, target, say)
         with opened(*target, writable=True) as new:
             new._table.write([write])
-            new.keep(contents.Entries(spec=target.spec))
+            new.write(contents.Entries(spec=target.spec))
         return done
 
     monkeypatch.setattr(work, "copy", spoilt)
@@ -130,7 +130,7 @@ def test_a_copy_that_is_not_one_is_not_put_in_place(root, monkeypatch, write, wh
 def test_a_row_that_is_not_of_its_format(root):
     with opened(make_engine("rocksdb"), root, SPEC, writable=True) as contents_of:
         contents_of._table.write([Write(b"short", b"\0\0\0")])
-        contents_of.keep(contents.Entries(spec=SPEC))
+        contents_of.write(contents.Entries(spec=SPEC))
     with pytest.raises(FormatError, match="the row of key b'short' cannot be converted"):
         migrate(root, "s", to="plain", lossy=True)
     with pytest.raises(FormatError, match="the row of key b'short' cannot be upgraded"):
@@ -160,9 +160,9 @@ def test_between_the_renames_only_the_store_that_moves_is_shut(root):
         ):
             with pytest.raises(InconsistentStateError, match=f"kstore migrate {root} s"):
                 call()
-    with pytest.raises(StateError, match="is to be finished before"):
+    with pytest.raises(StateError, match="finish it before"):
         drop_old(root, "s")
-    with pytest.raises(StateError, match="is still in"):
+    with pytest.raises(StateError, match="are still in"):
         migrate(root, "s", to="headers")  # finishes it first
     (done,) = migrate(root, "s", to="headers", drop_old=True)
     assert (done.before.name, done.after.name) == ("plain", "timestamped_headers")
@@ -294,7 +294,7 @@ def test_what_keeps_no_spec_has_to_be_described(tmp_path):
         database = make_engine("rocksdb").open_directory(place)
         database.write({"offsets": Rows([b"kstore.spec"], [None])})
         database.close()
-    with pytest.raises(SpecError, match="keeps no spec"):
+    with pytest.raises(SpecError, match="has no stored spec"):
         migrate(tmp_path, "s", to="headers")
     migrate(tmp_path, "s", to="headers", spec=replace(spec, indexed=False))
     with open_state(tmp_path) as state:
@@ -338,7 +338,7 @@ def test_a_full_disk(root, monkeypatch):
         raise OSError(errno.ENOSPC, "no space")
 
     monkeypatch.setattr("kstore_core.state.migration_note.os.fsync", full)
-    with pytest.raises(StorageFullError, match="no space left to note a migration"):
+    with pytest.raises(StorageFullError, match="no space left to plan a migration"):
         migrate(root, "s", to="plain", lossy=True)
     monkeypatch.undo()
     migrate(root, "s", to="plain", lossy=True)

@@ -54,13 +54,13 @@ def windows(spec: StoreSpec, key: bytes, value: bytes, number: int = 0) -> Calla
 
 HEADED = KEY_VALUE.format.namespace
 CASES = {
-    "value": Case(KEY_VALUE, HEADED, fixed({b"k": b"\x08"}), "value", "not of the format"),
+    "value": Case(KEY_VALUE, HEADED, fixed({b"k": b"\x08"}), "value", "not have the format"),
     "header": Case(
         KEY_VALUE,
         HEADED,
         fixed({b"k": b"\x04\x02\x10ab" + TIMED + bytes(8)}),
         "value",
-        "not of the format",
+        "not have the format",
     ),
     "key serde": Case(
         KEY_VALUE,
@@ -116,14 +116,14 @@ CASES = {
         "default",
         fixed({versioned_key(1, b"k"): segment_rows.new_row(b"v", 1, 2)}),
         "version",
-        "belongs into the segment 0, not 1",
+        "belongs to the segment 0, not 1",
     ),
     "version's row": Case(
-        VERSIONED, "default", fixed({versioned_key(1, b"k"): bytes(20)}), "value", "no row of"
+        VERSIONED, "default", fixed({versioned_key(1, b"k"): bytes(20)}), "value", "not a row of"
     ),
-    "versioned key": Case(VERSIONED, "default", fixed({b"short": b""}), "key", "no segment"),
+    "versioned key": Case(VERSIONED, "default", fixed({b"short": b""}), "key", "id of a segment"),
     "versioned segment": Case(
-        VERSIONED, "default", fixed({b"\xff" * 7 + b"\x00k": b""}), "key", "is none"
+        VERSIONED, "default", fixed({b"\xff" * 7 + b"\x00k": b""}), "key", "is negative"
     ),
     "chain": Case(
         VERSIONED,
@@ -135,14 +135,14 @@ CASES = {
             }
         ),
         "chain",
-        "begins at 18000, before the row before it ends, at 19000",
+        "begins at 18000, and the previous row ends later, at 19000",
     ),
     "window's segment": Case(
         WINDOW,
         WINDOW.format.namespace,
         windows(WINDOW, window_key(b"k", 20_000), TIMED),
         "key",
-        "not of the segment from 0 to 20000",
+        "not in the segment from 0 to 20000",
     ),
     "window's number": Case(
         WINDOW,
@@ -152,21 +152,25 @@ CASES = {
         "retains no duplicates",
     ),
     "window's key": Case(
-        WINDOW, WINDOW.format.namespace, windows(WINDOW, b"short", TIMED), "key", "no key of such"
+        WINDOW,
+        WINDOW.format.namespace,
+        windows(WINDOW, b"short", TIMED),
+        "key",
+        "not a key of such",
     ),
     "session's times": Case(
         SESSION,
         SESSION.format.namespace,
         windows(SESSION, b"k" + struct.pack(">qq", 10, 11), b"\x00v"),
         "key",
-        "a session from 11 to 10",
+        "ends at 10, before its start at 11",
     ),
     "index row too many": Case(
         INDEXED,
         INDEXED.format.namespace,
         windows(INDEXED, b"\x01other" + struct.pack(">qi", 10, 0), b""),
         "index",
-        "the index row has no row",
+        "interrupted write has no row",
         "finding",
     ),
     "index row too few": Case(
@@ -181,7 +185,7 @@ CASES = {
         INDEXED.format.namespace,
         windows(INDEXED, b"\x01a" + struct.pack(">qi", 10, 0), b"x"),
         "index row",
-        "is to be empty",
+        "must be empty",
     ),
 }
 

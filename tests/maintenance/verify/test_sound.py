@@ -102,7 +102,7 @@ def test_refusals(tmp_path: Path) -> None:
         verify(root, changelog=tmp_path / "nowhere")
     with pytest.raises(SpecError, match="name the store"):
         verify(root, spec=stores.key_value("s"))
-    with pytest.raises(SpecError, match="where the changelogs are"):
+    with pytest.raises(SpecError, match="directory of the changelogs"):
         verify(root, compare=True)
     with pytest.raises(UnsupportedError, match="in another one"):
         verify(tmp_path, engine="memory")

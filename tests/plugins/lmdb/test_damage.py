@@ -132,7 +132,7 @@ def test_a_file_that_is_not_of_lmdb(tmp_path: Path, content: bytes, read_only: b
     path = tmp_path / "lmdb" / "s"
     path.mkdir(parents=True)
     (path / "data.mdb").write_bytes(content)
-    with pytest.raises(CorruptionError, match="holds no LMDB data"):
+    with pytest.raises(CorruptionError, match="has no LMDB data"):
         LMDBEngine().open(tmp_path, "s", read_only=read_only)
     assert (path / "data.mdb").read_bytes() == content
 

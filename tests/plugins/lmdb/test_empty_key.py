@@ -132,7 +132,7 @@ def test_an_environment_of_the_other_format(open_database: OpenDatabase, tmp_pat
     database = open_database(format_version="1.0")
     put(database, {b"k" * 1000: b"1"})
     database.close()
-    with pytest.raises(ValueError, match=r"format 1\.0.*format_version says 0\.9"):
+    with pytest.raises(ValueError, match=r"format 1\.0.*format_version is 0\.9"):
         open_database()
     reader = open_database(read_only=True)
     assert scanned(reader.namespace("default")) == [(b"k" * 1000, b"1")]

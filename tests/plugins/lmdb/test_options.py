@@ -102,5 +102,7 @@ def test_the_registry_finds_it_or_says_what_to_install(present: bool) -> None:
     [("map_size_bytes", 1 << 70), ("max_namespaces", 1 << 31), ("max_readers", 1 << 31)],
 )
 def test_options_that_lmdb_cannot_take_are_refused_by_name(name: str, given: int) -> None:
-    with pytest.raises(SpecError, match=f"option '{name}' is at least .*, at most .*, not {given}"):
+    with pytest.raises(
+        SpecError, match=f"option '{name}' must be at least .*, at most .*, not {given}"
+    ):
         LMDBEngine({name: given})

@@ -107,5 +107,5 @@ def test_snapshots_are_taken_while_namespaces_come_and_go(database):
 def test_messages_name_the_store(database):
     with pytest.raises(UnsupportedError, match=r"'default' of .*state/0_0/memory/s cannot be"):
         database.drop_namespace("default")
-    with pytest.raises(TypeError, match=r"rows of .*state/0_0/memory/s are bytes, not int"):
+    with pytest.raises(TypeError, match=r"rows of .*state/0_0/memory/s must be bytes, not int"):
         database.write({"default": Rows([1], [b"v"])})

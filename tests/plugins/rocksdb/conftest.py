@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kstore_rocksdb import RocksDBEngine
 from kstore_rocksdb.database import RocksDBDatabase
+from tests.plugins.support import opening
 
 OpenDatabase = Callable[..., RocksDBDatabase]
 
@@ -18,21 +17,7 @@ OpenDatabase = Callable[..., RocksDBDatabase]
 @pytest.fixture
 def open_database(tmp_path: Path) -> Iterator[OpenDatabase]:
     """Opens the store ``s`` in ``tmp_path``; engine options by name."""
-    with ExitStack() as stack:
-
-        def open_one(
-            store: str = "s",
-            *,
-            root: Path = tmp_path,
-            durability: Any = "process",
-            read_only: bool = False,
-            **options: Any,
-        ) -> RocksDBDatabase:
-            engine = RocksDBEngine(options or None)
-            database = engine.open(root, store, durability=durability, read_only=read_only)
-            stack.callback(database.close)
-            return database
-
+    with opening(RocksDBEngine, tmp_path) as open_one:
         yield open_one
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 from kstore_core.engine import Database, Namespace, Rows
 from kstore_rocksdb import RocksDBEngine
 from kstore_rocksdb.database import RocksDBDatabase
+from tests.plugins.support import run_python
 
 Pairs = list[tuple[bytes, bytes]]
 
@@ -50,21 +50,8 @@ def reopened(root: Path, store: str = "s") -> Pairs:
         database.close()
 
 
-def python(code: str, *arguments: object) -> subprocess.Popen[str]:
-    """Another interpreter that runs ``code`` with ``root`` and what follows it in ``argv``."""
-    prelude = (
-        "import sys, pathlib, time\n"
-        "from kstore_core.engine import Rows\n"
-        "from kstore_rocksdb import RocksDBEngine\n"
-        "root = pathlib.Path(sys.argv[1])\n"
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    return subprocess.Popen(
-        [sys.executable, "-c", prelude + code, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment,
-    )
+python = partial(run_python, "kstore_rocksdb import RocksDBEngine")
+"""Another interpreter that runs ``code`` with ``root`` and what follows it in ``argv``."""
 
 
 def every_use(database: RocksDBDatabase, tmp_path: Path) -> list[Callable[[], object]]:

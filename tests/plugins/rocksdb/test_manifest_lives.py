@@ -172,9 +172,11 @@ def test_random_lives(tmp_path: Path, blobs: bool) -> None:
         manifest = read_manifest(whole)
         for name, size in manifest.live.items():
             (image(whole, damaged) / name).unlink()
-            assert f"{name} is missing, and is to have {size}" in file_faults(damaged)
+            assert f"{name} is missing, but must have {size} bytes" in file_faults(damaged)
             os.truncate(image(whole, damaged) / name, size // 2)
-            assert f"{name} has {size // 2} bytes, and is to have {size}" in file_faults(damaged)
+            assert f"{name} has {size // 2} bytes, but must have {size} bytes" in file_faults(
+                damaged
+            )
             seen[name[-4:]] += 1
         seen["dropped"] += len(manifest.dropped)
         wanted = rows_of(image(whole, damaged), blobs=blobs)

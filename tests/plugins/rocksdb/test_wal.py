@@ -77,7 +77,7 @@ def test_what_lies_beyond_a_gap_does_not_count(
     with caplog.at_level(logging.WARNING):
         assert held(root) == (told, commits)
     aside = newer.with_name(newer.name + KEPT)
-    assert f"{aside.name} keeps it" in caplog.text
+    assert f"{aside.name} still has them" in caplog.text
     assert aside.read_bytes() == kept
     assert held(root, read_only=True) == (told, commits)
     with open_state(root) as state:

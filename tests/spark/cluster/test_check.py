@@ -82,12 +82,12 @@ def test_an_engine_nobody_has_is_named_with_the_host() -> None:
 
 
 def test_what_no_cluster_can_use_is_refused_before_a_task_runs() -> None:
-    with pytest.raises(UnsupportedError, match="in the process that wrote it"):
+    with pytest.raises(UnsupportedError, match="in the process of its writer"):
         check_cluster(None, engine="memory")  # type: ignore[arg-type]
     with pytest.raises(UnknownEngineError, match="no engine named 'rocks'"):
         check_cluster(None, engine="rocks")  # type: ignore[arg-type]
     for tasks in (0, -1, True, 1.5):
-        with pytest.raises(ValueError, match=r"tasks=.*; it is an int from 1 on"):
+        with pytest.raises(ValueError, match=r"tasks=.* is not an int from 1 on"):
             check_cluster(None, tasks=tasks)  # type: ignore[arg-type]
 
 
@@ -103,10 +103,8 @@ def test_a_root_of_one_machine_is_told(
 ) -> None:
     """The classic mistake: a path that every machine has, each its own."""
     monkeypatch.setattr(Root, "at", Elsewhere.at)
-    with pytest.raises(StateError, match="is not one place for all machines") as caught:
+    with pytest.raises(StateError, match="is not the same place for all machines") as caught:
         check_cluster(spark, root, tasks=2)
-    assert f"on {HOST} ({sys.executable}): what the driver wrote there is not seen" in str(
-        caught.value
-    )
+    assert f"on {HOST} ({sys.executable}): the driver's file is not visible" in str(caught.value)
     assert "or in an object store" in str(caught.value)
     assert nothing_written(root)

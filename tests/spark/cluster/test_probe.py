@@ -56,15 +56,15 @@ def test_what_is_installed_and_does_not_load_is_a_fault(monkeypatch: pytest.Monk
     assert found["pyarrow"] is None
     assert found["engines"] == []
     assert found["faults"] == [
-        "kstore does not load: ImportError: kstore_core.state: wrong ELF class",
-        "pyarrow does not load: ImportError: pyarrow: wrong ELF class",
+        "kstore cannot be imported: ImportError: kstore_core.state: wrong ELF class",
+        "pyarrow cannot be imported: ImportError: pyarrow: wrong ELF class",
     ]
 
 
 def test_a_root_that_a_task_sees_elsewhere_is_a_fault(root: Path, tmp_path: Path) -> None:
     with visiting(root, None, write=True) as visit:
         elsewhere = dataclasses.replace(visit, root=Root.at(tmp_path / "elsewhere"))
-        assert "what the driver wrote there is not seen: " in str(elsewhere.from_a_task(0))
+        assert "the driver's file is not visible: " in str(elsewhere.from_a_task(0))
         assert nothing_written(tmp_path / "elsewhere")
 
 
@@ -76,14 +76,14 @@ def test_a_root_where_the_driver_misses_what_a_task_wrote_is_a_fault(
         shutil.copytree(root, tmp_path / "copy")
         copy = dataclasses.replace(visit, root=Root.at(tmp_path / "copy"))
         assert copy.from_a_task(0) is None
-        assert "the driver does not see what a task wrote: " in str(visit.from_the_driver(0))
+        assert "a task's file is not visible to the driver: " in str(visit.from_the_driver(0))
 
 
 def test_a_root_that_a_task_cannot_write_to_is_a_fault(root: Path) -> None:
     with visiting(root, None, write=True) as visit:
         assert visit.job is not None
         (root / visit.root.attempts(visit.job) / "0").mkdir()
-        assert "nothing can be written there: " in str(visit.from_a_task(0))
+        assert "no file can be written: " in str(visit.from_a_task(0))
 
 
 @pytest.mark.spoils_root
@@ -95,7 +95,7 @@ def test_a_root_that_is_only_read_is_not_written_to(root: Path, tmp_path: Path) 
         assert visit.from_a_task(0) is None
         assert visit.from_the_driver(0) is None
         elsewhere = dataclasses.replace(visit, root=Root.at(tmp_path / "elsewhere"))
-        assert elsewhere.from_a_task(0) == "version 7 is missing there; there are: none"
+        assert elsewhere.from_a_task(0) == "version 7 is missing; the versions are: none"
         file = tmp_path / "file"
         file.touch()
         broken = dataclasses.replace(visit, root=Root.at(file))

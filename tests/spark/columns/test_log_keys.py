@@ -68,9 +68,13 @@ def test_times_stand_behind_the_key_as_kafka_puts_them() -> None:
         (
             SESSIONS,
             {"session_start": [0, 8], "session_end": [0, 7]},
-            "session_end that lies before the session's start: 7",
+            "session_end that is before the session's start: 7",
         ),
-        (SESSIONS, {"session_start": [-5, 0], "session_end": [0, 7]}, "session_start that lies"),
+        (
+            SESSIONS,
+            {"session_start": [-5, 0], "session_end": [0, 7]},
+            "session_start that is",
+        ),
     ],
 )
 def test_times_that_cannot_be_are_told(spec: StoreSpec, columns: Any, message: str) -> None:
@@ -81,13 +85,13 @@ def test_times_that_cannot_be_are_told(spec: StoreSpec, columns: Any, message: s
 
 def test_parts_of_a_millisecond_are_refused() -> None:
     log = {"key": pa.array(["a"]), "window_start": pa.array([1_500], STAMPS)}
-    with pytest.raises(SpecError, match="window_start that is no whole number of milliseconds: 1"):
+    with pytest.raises(SpecError, match="window_start that is not a whole number of"):
         keys_of(WINDOWS, log.get)
 
 
 def test_a_key_without_times_says_what_to_give() -> None:
     log = {"key": pa.array([window_key(b"a", 1), b"short"])}
-    with pytest.raises(SpecError, match=r"b'short' is too short.*window_start as columns"):
+    with pytest.raises(SpecError, match=r"b'short' is too short.*the columns window_start"):
         keys_of(WINDOWS, log.get)
 
 
@@ -203,7 +207,7 @@ def test_partitions_and_offsets_that_no_topic_has_are_refused(
     columns = {"topic": ["in"] * 3, "partition": [0, 1, 2], "offset": [7, 8, 9]}
     columns[name][1] = number
     rows = pa.table({"key": [b"a", b"b", b"c"], "value": [b"1"] * 3, **columns})
-    message = rf"1 of 3 records have the {name} {number}; 0 to {most} are those of a topic"
+    message = rf"1 of 3 records have the {name} {number}, which is not from 0 to {most}"
     with pytest.raises(SpecError, match=message):
         ShardLog.of(rows, stores.key_value("names"))
     assert len(ShardLog.of(rows.slice(2), stores.key_value("names"))) == 1

@@ -402,7 +402,7 @@ def test_what_cannot_be_joined_is_told(
 ) -> None:
     root, _ = published
     df = spark.sql("select cast('a' as binary) k, 'b' text, 1 number, 2L at, 3 table_VALUE")
-    with pytest.raises(StateError, match="holds no store"):
+    with pytest.raises(StateError, match="has no store"):
         temporal_join(df, tmp_path / "nothing", key="k", timestamp="at")
     with pytest.raises(SpecError, match="has no column 'key'; it has: k, text"):
         temporal_join(df, root, key="key", timestamp="at")
@@ -417,7 +417,7 @@ def test_what_cannot_be_joined_is_told(
     with pytest.raises(SpecError, match="how must be 'left' or 'inner', not 'outer'"):
         temporal_join(df, root, key="k", timestamp="at", how="outer")  # type: ignore[arg-type]
     months = df.selectExpr("k", "at", "interval 1 month `each month`")
-    with pytest.raises(SpecError, match=r"intervals of months \(each month\): cast it to a string"):
+    with pytest.raises(SpecError, match=r"intervals of months \(each month\): cast the column"):
         temporal_join(months, root, key="k", timestamp="at")
     for name in ("on_expired", "partition_by"):
         with pytest.raises(SpecError, match=f"{name} must be '.* not 'x'"):
@@ -429,7 +429,7 @@ def test_what_cannot_be_joined_is_told(
     with pytest.raises(ValueError, match="version=1 and follow=True contradict"):
         temporal_join(df, root, key="k", timestamp="at", version=1, follow=True)
     for name in ("broadcast_bytes", "cache_bytes"):
-        with pytest.raises(ValueError, match=f"{name}=-1; it is 0 or more"):
+        with pytest.raises(ValueError, match=f"{name}=-1 is negative; pass 0 or more"):
             temporal_join(df, root, key="k", timestamp="at", **{name: -1})
         with pytest.raises(TypeError, match=f"{name}=1.5 is float, not int; pass whole bytes"):
             temporal_join(df, root, key="k", timestamp="at", **{name: 1.5})
@@ -437,5 +437,5 @@ def test_what_cannot_be_joined_is_told(
         temporal_join(df, root, key="k", timestamp="at", tolerance_ms=-1)
     plain = tmp_path / "plain"
     write_store(log_frame(spark, []), plain, stores.timestamped_key_value("kv"), partitions=1)
-    with pytest.raises(UnsupportedError, match="keeps no history"):
+    with pytest.raises(UnsupportedError, match="has no history"):
         temporal_join(df, plain, key="k", timestamp="at", prefix="x")

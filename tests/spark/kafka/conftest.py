@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Producer
 
 from tests.changelog.broker.conftest import broker
+from tests.changelog.mock_cluster import mock_cluster, topic_maker
 from tests.interop.harness import HarnessUnavailableError
 from tests.spark.kafka.connector import resolve
 
@@ -24,23 +23,14 @@ __all__ = ["broker"]
 @pytest.fixture(scope="session")
 def servers() -> Iterator[str]:
     """A mock cluster of one broker."""
-    mock = Producer({"test.mock.num.brokers": 1, "log_level": 0})
-    one = next(iter(mock.list_topics(timeout=10).brokers.values()))
-    yield f"{one.host}:{one.port}"
-    mock.close()
+    with mock_cluster() as servers:
+        yield servers
 
 
 @pytest.fixture(scope="session")
 def new_topic(servers: str) -> Callable[[], str]:
     """Makes topics of four partitions in the mock cluster."""
-    numbers = itertools.count()
-
-    def make() -> str:
-        topic = f"topic-{next(numbers)}"
-        Producer({"bootstrap.servers": servers, "log_level": 0}).list_topics(topic, timeout=10)
-        return topic
-
-    return make
+    return topic_maker(servers)
 
 
 @pytest.fixture(scope="session")

@@ -39,7 +39,7 @@ def test_all_of_them_in_lower_case_as_spark_hands_them_over() -> None:
     }
     found = KafkaOptions.of({name.lower(): value for name, value in given.items()})
     assert pickle.loads(pickle.dumps(found)) == found
-    assert {option.name for option in OPTIONS} - given.keys() == {"subscribe", "subscribePattern"}
+    assert OPTIONS.keys() - given.keys() == {"subscribe", "subscribePattern"}
     assert found.topics.places == (("orders", 0), ("orders", 1), ("rates", 2))
     assert found.starting is not None
     assert found.starting.each == {("orders", 0): 5, ("orders", 1): EARLIEST, ("rates", 2): LATEST}
@@ -73,8 +73,8 @@ def test_all_of_them_in_lower_case_as_spark_hands_them_over() -> None:
         ({"startingOffsets": f'{{"orders": {{"{2**31}": 1}}}}'}, '"earliest", "latest", or JSON'),
         ({"startingOffsets": "[" * 9**5}, '"earliest", "latest", or JSON'),
         ({"minPartitions": "9" * 5000}, "a number above 0, of at most 18 digits"),
-        ({"includeHeaders": "yes"}, "includeHeaders='yes': true or false"),
-        ({"minPartitions": "0"}, "minPartitions='0': a number above 0"),
+        ({"includeHeaders": "yes"}, "includeHeaders='yes' must be true or false"),
+        ({"minPartitions": "0"}, "minPartitions='0' must be a number above 0"),
         ({"maxOffsetsPerTrigger": "-1"}, "maxOffsetsPerTrigger='-1'"),
         ({"kafkaConsumer.pollTimeoutMs": "600001"}, "at most 600000 ms"),
         ({"kafka.isolation.level": "committed"}, "read_uncommitted or read_committed"),
@@ -89,8 +89,8 @@ def test_what_is_wrong_is_named(more: dict[str, str], why: str) -> None:
 @pytest.mark.parametrize(
     ("which", "why"),
     [
-        ({}, "subscribePattern and assign is needed, and none is given"),
-        ({"subscribePattern": "("}, "no regular expression of Python's"),
+        ({}, "subscribePattern and assign must name the topics, and none is given"),
+        ({"subscribePattern": "("}, "not a Python regular expression"),
         ({"assign": "orders"}, "JSON with the partitions of each topic"),
         ({"assign": "{}"}, "JSON with the partitions"),
         ({"assign": '{"orders": 1}'}, "JSON with the partitions"),
@@ -108,7 +108,7 @@ def test_topics_that_are_not_named_well(which: dict[str, str], why: str) -> None
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"maxOffsetsPerTrigger": "5"}, "a batch has endingOffsets"),
+        ({"maxOffsetsPerTrigger": "5"}, "a batch takes endingOffsets"),
         ({"startingOffsets": "latest"}, "would be empty: startingOffsets"),
         ({"startingOffsets": '{"orders": {"0": -1}}'}, "would be empty: startingOffsets"),
         ({"endingOffsets": "earliest"}, "would be empty: endingOffsets"),

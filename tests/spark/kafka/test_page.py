@@ -38,10 +38,10 @@ def test_the_page_prints_what_it_says(
 def test_the_tables_name_all_options_and_columns() -> None:
     text = (pages.DOCS / PAGE).read_text(encoding="utf-8")
     options = {name: default for name, default in rows(text, "## Options") if "…" not in name}
-    assert list(options) == [option.name for option in OPTIONS]
-    for option in OPTIONS:
-        if option.default:
-            assert options[option.name] == option.default
+    assert list(options) == list(OPTIONS)
+    assert {name: options[name] for name in OPTIONS if OPTIONS[name]} == {
+        name: default for name, default in OPTIONS.items() if default
+    }
     columns = [name for name, _ in rows(text, "## The two sources")]
     assert columns == arrow_schema(headers=True).names
 

@@ -66,7 +66,7 @@ def test_of_several_stores_the_one_that_is_behind_counts(tmp_path: Path) -> None
         assert last_epoch(state, QUERY) == 5
     with open_state(path) as state:
         state.open(PLAIN)
-        with pytest.raises(StateError, match="not open is versions, and an epoch is of all"):
+        with pytest.raises(StateError, match="versions is not open, and an epoch commits all"):
             commit_epoch(state, QUERY, 6)
         state.commit(notes={"epochs": b'{"%s":8}' % QUERY.encode()})
         assert last_epoch(state, QUERY) == 5
@@ -84,14 +84,14 @@ def test_an_epoch_that_is_contained_is_refused(tmp_path: Path) -> None:
 
 def test_what_is_no_epoch_is_refused(tmp_path: Path) -> None:
     with open_state(tmp_path / "0_0", engine="rocksdb") as state:
-        with pytest.raises(StateError, match="not open is any store"):
+        with pytest.raises(StateError, match="no store is open"):
             commit_epoch(state, QUERY, 0)
         state.open(PLAIN)
         for query, epoch in ((1, 1), (QUERY, True), (QUERY, "1")):
-            with pytest.raises(TypeError, match=r"is str|is int"):
+            with pytest.raises(TypeError, match=r"must be str|must be int"):
                 commit_epoch(state, query, epoch)  # type: ignore[arg-type]
         for query, epoch in (("", 1), (QUERY, -1)):
-            with pytest.raises(ValueError, match="0 and more"):
+            with pytest.raises(ValueError, match="nor the epoch negative"):
                 commit_epoch(state, query, epoch)
         assert last_epoch(state, QUERY) is None
 

@@ -250,13 +250,16 @@ def test_what_cannot_be_mapped_is_told_when_the_plan_is_made(
             map_state(**settings)
         assert not root.exists()
 
-    refuse(TypeError, "calls a function, not 5", fn=5)
+    refuse(TypeError, "must be a function, not 5", fn=5)
     refuse(TypeError, r"<lambda>\(rows\) is called as fn\(key, rows, store\)", fn=lambda rows: rows)
-    refuse(TypeError, "described by a StoreSpec", spec="totals")
+    refuse(TypeError, "must be a StoreSpec", spec="totals")
     refuse(UnsupportedError, "keeps its data in the process", engine="memory")
     window = stores.window("w", 100, 10, key=serdes.UTF8)
     refuse(
-        UnsupportedError, r"cannot commit .* at once.* engine='lmdb'", engine="rocksdb", spec=window
+        UnsupportedError,
+        r"cannot commit .* in one batch.* engine='lmdb'",
+        engine="rocksdb",
+        spec=window,
     )
     refuse(SpecError, "partition_by must be 'key' or 'partition', not 'hash'", partition_by="hash")
     refuse(SpecError, "timestamps must be .* not 'seconds'", timestamps="seconds")
@@ -266,11 +269,11 @@ def test_what_cannot_be_mapped_is_told_when_the_plan_is_made(
     refuse(SpecError, "'amount' is bigint, not binary or string", key="amount")
     refuse(SpecError, "'partition' is string, not int or bigint", partition_by="partition")
     refuse(SpecError, "no column 'time'", order_by=["time"])
-    refuse(SpecError, "is one str; pass a list", order_by="amount")
-    refuse(SpecError, "'many' is array<int>, which has no order", order_by=["many"])
+    refuse(SpecError, "is a str; pass a list", order_by="amount")
+    refuse(SpecError, "'many' is array<int>, which cannot be sorted", order_by=["many"])
     refuse(SpecError, "two columns 'key'", df=df.selectExpr("*", "key"))
     refuse(SpecError, "the schema has two columns 'a'", schema="a int, a int")
-    refuse(SpecError, "pass the columns of fn", schema=5)
+    refuse(SpecError, "pass those that fn returns", schema=5)
     refuse(UnsupportedError, "object store", root="s3://bucket/root")
 
 
@@ -289,5 +292,5 @@ def test_a_root_of_stream_into_is_refused(spark: SparkSession, root: Path) -> No
     stream |= {"format": 1, "engine": "lmdb", "partitions": 1, "partition_by": "key"}
     (root / "live" / "stream.json").write_text(json.dumps(stream))
     df = rows_frame(spark, [("a", 1)])
-    with pytest.raises(StateError, match="is written by stream_into"):
+    with pytest.raises(StateError, match="has the live shards of a stream_into"):
         map_state(df, running_total, TOTALS, root=root, schema=SCHEMA)

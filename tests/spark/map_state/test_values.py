@@ -112,7 +112,7 @@ REFUSED: list[tuple[Any, pa.DataType, str, str]] = [
     ([{"a": 2**31, "b": ""}], element(STRUCT), "[0].a", "does not fit int32"),
     ({"a": 1}, STRUCT, "", "the struct has a, not a, b"),
     ({"a": 1, "b": "", "c": 2}, STRUCT, "", "the struct has a, b, c, not a, b"),
-    ((1,), STRUCT, "", "is no struct of a, b"),
+    ((1,), STRUCT, "", "is not a struct of a, b"),
     ([("a", 1)], pa.map_(pa.string(), pa.int32()), "", "is not a mapping"),
     ({"a": 2**31}, pa.map_(pa.string(), pa.int32()), ".value", "does not fit int32"),
     ({None: 1}, pa.map_(pa.string(), pa.int32()), ".key", "is None"),
@@ -185,10 +185,10 @@ def test_rows_are_tuples_or_dicts_of_any_iterable() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (5, r"for the key 'k' it gave 5 \(int\); it gives None, or an iterable"),
-        ({"key": "k", "total": 1}, "for a single one a list of one tuple or dict"),
-        ("text", "it gave 'text'"),
-        (("k", 1), r"row 0 is 'k' \(str\); a row is a tuple or a dict"),
+        (5, r"for the key 'k' it returned 5 \(int\), not None or an iterable"),
+        ({"key": "k", "total": 1}, "return a single row as a list of one tuple or dict"),
+        ("text", "it returned 'text'"),
+        (("k", 1), r"row 0 is 'k' \(str\), not a tuple or a dict"),
         ([("k", 1), None], r"row 1 is None \(NoneType\)"),
         ([("k",)], "row 0 has 1 columns; the schema has 2: key, total"),
         ([{"key": "k"}], "row 0 has no column 'total'"),

@@ -59,7 +59,7 @@ def test_headers_that_tell_no_time_are_told() -> None:
     )
     for value in (None, b"123"):
         column = pa.chunked_array([pa.array([[(HEADER, value)]], headers_type())])
-        with pytest.raises(FormatError, match="header 'partition-time' has not 8 bytes"):
+        with pytest.raises(FormatError, match="header 'partition-time' does not have 8 bytes"):
             latest_partition_time(column)
 
 
@@ -242,7 +242,9 @@ def test_what_has_no_partition_or_time_is_told(spark: SparkSession, root: Path) 
     refuse("'text' is string, not timestamp or bigint", df, timestamp="text")
     refuse("'text' is string, not array", df, headers="text")
     refuse("two columns 'text'", df.selectExpr("*", "text"))
-    refuse("has a column 'removed by keep'", df.withColumnRenamed("text", "removed by keep"))
+    refuse(
+        "column name 'removed by keep' is reserved", df.withColumnRenamed("text", "removed by keep")
+    )
     with pytest.raises(SpecError, match="the key-value store 'kv' has no stream time"):
         map_state(
             df,

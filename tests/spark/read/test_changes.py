@@ -12,10 +12,9 @@ from kstore_core import Windowed, serdes, stores
 from kstore_core.codec import partition
 from kstore_core.errors import SpecError, StateError, UnsupportedError
 from kstore_core.spark.read import rows
-from kstore_core.spark.read.changes import plan_changes
-from kstore_core.spark.read.plan import plan_store
 from kstore_core.spark.root.root import Root
 from tests.spark.support.by_hand import publish, rows_of
+from tests.spark.support.plans import plan_changes, plan_store
 
 SHARDS = 2
 SPECS = {

@@ -102,7 +102,7 @@ def test_what_is_not_there(roots: Path) -> None:
         table(roots, "tables")
     with pytest.raises(StateError, match="has no version 7"):
         table(roots / "o", "shards", 7)
-    with pytest.raises(StateError, match=r"else holds no store: .* nor in a directory below"):
+    with pytest.raises(StateError, match=r"else has no store: .* nor in a directory below"):
         table(roots / "else", "stores")
 
 

@@ -191,24 +191,24 @@ def test_json_is_text(spark: SparkSession, root: Path) -> None:
 
 def test_what_cannot_be_read_is_told(spark: SparkSession, published: tuple[Path, Model]) -> None:
     root, _ = published
-    with pytest.raises(StateError, match="holds no store: there is no manifest"):
+    with pytest.raises(StateError, match="has no store: there is no manifest"):
         read_store(spark, root / "nothing")
-    with pytest.raises(StateError, match="has no version 7; it has 1 to 1"):
+    with pytest.raises(StateError, match="has no version 7; read one from 1 to 1"):
         read_store(spark, root, version=7)
     with pytest.raises(SpecError, match="has no column 'valu'; it has: key, value, timestamp"):
         read_store(spark, root, columns=["key", "valu"])
     with pytest.raises(ValueError, match="is naive"):
         read_store(spark, root, as_of=datetime(2020, 1, 1))  # noqa: DTZ001
-    with pytest.raises(ValueError, match="ask one"):
+    with pytest.raises(ValueError, match="pass one"):
         read_store(spark, root, as_of=1, history=True)
-    with pytest.raises(ValueError, match="go with history=True"):
+    with pytest.raises(ValueError, match="need history=True"):
         read_store(spark, root, from_ts=1)
-    with pytest.raises(ValueError, match="from_ts=2 lies after to_ts=1"):
+    with pytest.raises(ValueError, match="from_ts=2 is after to_ts=1"):
         read_store(spark, root, history=True, from_ts=2, to_ts=1)
     with pytest.raises(SpecError, match="timestamps must be 'timestamp' or 'millis', not 'ms'"):
         read_store(spark, root, timestamps="ms")  # type: ignore[arg-type]
     other = stores.versioned_key_value_with_headers("other", RETENTION, INTERVAL)
-    with pytest.raises(SpecError, match="holds the store 'rates', not 'other'"):
+    with pytest.raises(SpecError, match="has the store 'rates', not 'other'"):
         read_store(spark, root, spec=other)
     with pytest.raises(FormatDowngradeError, match="has the format 'versioned_headers'"):
         read_store(spark, root, spec=stores.versioned_key_value("rates", RETENTION, INTERVAL))
@@ -218,7 +218,7 @@ def test_a_store_without_versions_has_no_times_to_ask_for(spark: SparkSession, r
     spec = stores.timestamped_key_value("kv")
     write_store(log_frame(spark, make_log(22, 10, 1)), root, spec, partitions=1)
     for options in ({"as_of": 5}, {"history": True}):
-        with pytest.raises(UnsupportedError, match="keeps no history"):
+        with pytest.raises(UnsupportedError, match="has no history"):
             read_store(spark, root, **options)
 
 

@@ -12,11 +12,10 @@ from kstore_core import open_state, serdes, stores
 from kstore_core.codec import partition
 from kstore_core.errors import FormatError, SpecError, UnsupportedError
 from kstore_core.spark.read import batches as reads
-from kstore_core.spark.read.changes import plan_changes
-from kstore_core.spark.read.plan import plan_store
 from kstore_core.spark.read.selection import key_bytes, keys_of, prefix_bytes
 from kstore_core.spark.root.root import Root
 from tests.spark.support.by_hand import publish, rows_of
+from tests.spark.support.plans import plan_changes, plan_store
 
 SHARDS = 3
 KEYS = [b"", b"\xff", b"\xff\xff", *(b"k%d" % number for number in range(12)), b"k1x"]
@@ -216,9 +215,9 @@ def test_batches_have_limits(root: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("asked", "error", "message"),
     [
-        ({"keys": [b"a"], "prefix": b"a"}, ValueError, "two choices of keys; make one"),
-        ({"from_ts": 1}, UnsupportedError, "key-value store 's' have no span of time"),
-        ({"headers": True}, SpecError, "the store 's' keeps none in its format 'plain'"),
+        ({"keys": [b"a"], "prefix": b"a"}, ValueError, "exclude each other; pass one"),
+        ({"from_ts": 1}, UnsupportedError, "key-value store 's' have no range of time"),
+        ({"headers": True}, SpecError, "the store 's' has no headers in its format 'plain'"),
         ({"timestamps": "s"}, SpecError, "timestamps must be 'timestamp' or 'millis', not 's'"),
     ],
 )
@@ -237,11 +236,13 @@ def test_keys_are_what_the_serde_takes() -> None:
     assert keys_of(spec, 1, None) == [bytes(7) + b"\1"]
     assert keys_of(spec, None, None) is None
     assert prefix_bytes("é") == "é".encode()
-    with pytest.raises(SpecError, match="'1' is no key of the store 's', whose serde is 'int64'"):
+    with pytest.raises(
+        SpecError, match="'1' is not a key of the store 's', whose serde is 'int64'"
+    ):
         key_bytes(spec, "1")
-    with pytest.raises(SpecError, match=r"None is no key .* never null"):
+    with pytest.raises(SpecError, match=r"None is not a key .* never null"):
         key_bytes(spec, None)
-    with pytest.raises(ValueError, match="key and keys are two choices"):
+    with pytest.raises(ValueError, match="key and keys exclude each other"):
         keys_of(spec, 1, [1])
     with pytest.raises(TypeError, match="keys='abc' is one key; pass key="):
         keys_of(spec, None, "abc")

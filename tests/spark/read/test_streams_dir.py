@@ -12,8 +12,8 @@ import pytest
 
 from kstore_core import open_state, serdes, stores
 from kstore_core.errors import FormatError, SpecError, StateError
-from kstore_core.spark.read.streams_dir import plan_streams_dir
 from tests.spark.support.by_hand import rows_of
+from tests.spark.support.plans import plan_streams_dir
 from tests.support.golden import manifest, unhex, unhex_headers, unpack
 
 KV = stores.timestamped_key_value_with_headers("kv_headers")
@@ -131,7 +131,7 @@ def test_a_task_that_is_elsewhere_is_told(application: Path) -> None:
 
 def test_a_task_without_the_store_is_told(application: Path) -> None:
     shutil.rmtree(application / "0_1" / "rocksdb")
-    with pytest.raises(StateError, match="0_1 has no store 'kv_headers', and 0_0 of the same"):
+    with pytest.raises(StateError, match="0_1 has no store 'kv_headers', but 0_0 of the same"):
         plan_streams_dir(str(application), KV)
     assert len(plan_streams_dir(str(application), KV, partitions=[0]).parts) == 1
 
@@ -143,11 +143,13 @@ def test_directories_that_are_none(application: Path) -> None:
         plan_streams_dir(str(application / "0_0"), KV)
     with pytest.raises(StateError, match="has no task directories"):
         plan_streams_dir(str(application / "nothing"), KV)
-    with pytest.raises(SpecError, match="'s3://bucket/app' is no directory of a file system"):
+    with pytest.raises(SpecError, match="'s3://bucket/app' is not a directory of a file system"):
         plan_streams_dir("s3://bucket/app", KV)
 
 
 def test_serdes_that_did_not_write_it_are_told(application: Path) -> None:
     plan = plan_streams_dir(str(application), replace(KV, value=serdes.INT64))
-    with pytest.raises(FormatError, match=r"the values of .* serde 'int64' reads: .*serdes\.BYTES"):
+    with pytest.raises(
+        FormatError, match=r"serde 'int64' cannot read the values of .*serdes\.BYTES"
+    ):
         rows_of(plan)

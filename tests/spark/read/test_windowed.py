@@ -11,9 +11,9 @@ import pytest
 from kstore_core import Windowed, serdes, stores
 from kstore_core.codec import partition
 from kstore_core.errors import UnsupportedError
-from kstore_core.spark.read.plan import plan_store
 from kstore_core.spark.root.root import Root
 from tests.spark.support.by_hand import publish, rows_of
+from tests.spark.support.plans import plan_store
 
 SHARDS, SIZE, RETENTION, INTERVAL = 2, 30, 400, 100
 WINDOW = ("s", RETENTION, SIZE)
@@ -167,5 +167,5 @@ def test_a_window_that_never_ends(root: Path) -> None:
 def test_windows_have_no_history(root: Path, question: dict[str, Any]) -> None:
     spec = WINDOWS["plain"]
     manifest = publish(root, spec, lambda store, shard: None)
-    with pytest.raises(UnsupportedError, match="'plain', which keeps no history"):
+    with pytest.raises(UnsupportedError, match="'plain', which has no history"):
         plan_store(Root.at(root), manifest, spec, **question)

@@ -163,7 +163,7 @@ def test_what_a_killed_process_left_is_made_anew(storage: Counting, tmp_path: Pa
 def test_a_copy_that_cannot_be_made_leaves_nothing(storage: Counting, tmp_path: Path) -> None:
     shard = made(storage, 1)
     (storage.path / str(shard.path) / "1.sst").write_bytes(b"x" * 100)
-    with pytest.raises(CorruptionError, match="not what its manifest says"):
+    with pytest.raises(CorruptionError, match="differs from its manifest"):
         cached_shard(storage, shard).__enter__()
     assert copies(tmp_path / "cache") == set()
 
@@ -188,7 +188,7 @@ def test_a_size_that_is_none_is_refused(
     storage: Counting, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     monkeypatch.setenv("KSTORE_SHARD_CACHE_BYTES", text)
-    with pytest.raises(SpecError, match="it is a number of bytes"):
+    with pytest.raises(SpecError, match="is not a number of bytes"):
         cached_shard(storage, made(storage, 1)).__enter__()
 
 

@@ -42,13 +42,13 @@ def test_a_root_is_a_path_or_a_file_address(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("where", "message"),
     [
-        ("hdfs:/x", "hdfs cannot put a file only where there is none.*mounted"),
-        ("webdav://host/x", "cannot put a file only where there is none"),
-        ("gs://bucket/x", "no storage for gs: .*endpoint_url"),
-        ("abfss://c@a/x", "no storage for abfss: is known"),
+        ("hdfs:/x", "hdfs has no create-only write.*mounted"),
+        ("webdav://host/x", "has no create-only write"),
+        ("gs://bucket/x", "gs: is not supported.*endpoint_url"),
+        ("abfss://c@a/x", "abfss: is not supported"),
         ("file:////host/x", "another machine"),
         ("file://host/x", "another machine; mount its directory"),
-        ("memory://x", "no storage for memory: is known; stores are kept at a path, file: or s3:"),
+        ("memory://x", "memory: is not supported; write the store to a path, file: or s3:"),
     ],
 )
 def test_other_schemes_say_what_to_do(where: str, message: str) -> None:
@@ -58,13 +58,13 @@ def test_other_schemes_say_what_to_do(where: str, message: str) -> None:
 
 def test_a_directory_has_no_storage_options(tmp_path: Path) -> None:
     assert Root.at(tmp_path, {}) == Root.at(tmp_path)
-    with pytest.raises(SpecError, match=r"storage_options=\['key'\].*they are for s3:"):
+    with pytest.raises(SpecError, match=r"storage_options=\['key'\] are for s3:"):
         Root.at(tmp_path, {"key": "x"})
 
 
 @pytest.mark.parametrize("where", ["", "\0", "/data/\0"])
 def test_what_no_path_has_is_refused(where: str) -> None:
-    with pytest.raises(ValueError, match=r"the root .*(empty string|has a NUL in it)"):
+    with pytest.raises(ValueError, match=r"the root .*(empty string|contains a NUL)"):
         Root.at(where)
 
 
@@ -91,7 +91,9 @@ def test_a_disk_that_takes_nothing_says_why(
     monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(StorageUnavailableError, match=os.strerror(number)):
         home.begin("job")
-    with pytest.raises(StorageUnavailableError, match="Fix that on the driver and every worker"):
+    with pytest.raises(
+        StorageUnavailableError, match="Correct the cause on the driver and every worker"
+    ):
         home.publish(manifest(2))
     assert home.versions() == [1]
 
@@ -116,12 +118,12 @@ def test_the_newest_version_is_the_greatest_number(root: Path) -> None:
     assert newest is not None
     assert newest.version == 10
     assert home.load(2).version == 2
-    with pytest.raises(StateError, match="no version 3; it has 1 to 10"):
+    with pytest.raises(StateError, match="no version 3; read one from 1 to 10"):
         home.load(3)
 
 
 def test_a_root_without_manifest_is_named(root: Path) -> None:
-    with pytest.raises(StateError, match="holds no store: there is no manifest"):
+    with pytest.raises(StateError, match="has no store: there is no manifest"):
         Root.at(root).load()
 
 
@@ -150,7 +152,7 @@ def test_an_unused_directory_has_nothing_of_others(root: Path) -> None:
     home.begin("job")
     home.check_unused()
     (root / "rocksdb").mkdir()
-    with pytest.raises(StateError, match=r"not empty and holds no partitioned store.*'rocksdb'"):
+    with pytest.raises(StateError, match=r"not empty and has no partitioned store.*'rocksdb'"):
         home.check_unused()
 
 
@@ -237,7 +239,7 @@ def test_a_changed_byte_is_found_on_fetching(
     home, shard = uploaded
     victim = home.path / str(shard.path) / name
     victim.write_bytes(b"b" * victim.stat().st_size)
-    with pytest.raises(CorruptionError, match="is not what its manifest says"):
+    with pytest.raises(CorruptionError, match="differs from its manifest"):
         home.fetch(shard, tmp_path / "copy")
 
 
@@ -250,10 +252,10 @@ def test_a_lost_or_cut_file_is_found_on_opening(
     victim.unlink()
     if content is not None:
         victim.write_bytes(content)
-    message = r"a (is missing|has 2 bytes, its manifest says 1)"
+    message = r"a (is missing|has 2 bytes, not 1 as in its manifest)"
     with pytest.raises(CorruptionError, match=message), home.local_shard(shard):
         pass
-    with pytest.raises(CorruptionError, match=r"missing|not what its manifest says"):
+    with pytest.raises(CorruptionError, match=r"missing|differs from its manifest"):
         home.fetch(shard, tmp_path / "copy")
 
 
@@ -297,7 +299,7 @@ def test_a_full_disk_says_so(
 
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", full)
-        with pytest.raises(StorageFullError, match="Make room there and run the job again"):
+        with pytest.raises(StorageFullError, match="Free some space and run the job again"):
             home.upload(tmp_path / "source", "attempts/job/0-2/0_0")
         with pytest.raises(StorageFullError, match=r"no space left for .*root/"):
             home.publish(manifest(1))
@@ -349,7 +351,7 @@ def test_a_manifest_that_cannot_be_read_is_named(root: Path, text: str) -> None:
 
 def test_a_directory_is_no_manifest(root: Path) -> None:
     (root / "_kstore" / "1.json").mkdir(parents=True)
-    with pytest.raises(StateError, match=r"1\.json is a directory, where a file should be"):
+    with pytest.raises(StateError, match=r"1\.json is a directory, and must be a regular file"):
         Root.at(root).load()
 
 
@@ -363,12 +365,12 @@ def test_bytes_are_no_manifest(root: Path) -> None:
 def test_a_version_of_another_number_is_no_manifest(root: Path) -> None:
     Root.at(root).publish(manifest(1))
     (root / "_kstore" / "1.json").rename(root / "_kstore" / "7.json")
-    with pytest.raises(StateError, match=r"7\.json.*version is 1, not 7, as its name says"):
+    with pytest.raises(StateError, match=r"7\.json.*version is 1, not 7 as in its name"):
         Root.at(root).load()
 
 
 def test_a_version_that_went_meanwhile_says_so(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = Root.at(root)
     monkeypatch.setattr(Root, "versions", lambda _: [1])
-    with pytest.raises(StateError, match=r"1\.json was removed meanwhile; a vacuum"):
+    with pytest.raises(StateError, match=r"1\.json was removed in the meantime; a vacuum"):
         home.load(1)

@@ -105,7 +105,7 @@ def test_old_versions_go_once_they_were_followed_long_ago(aged: Path) -> None:
     assert home.versions() == [2, 3]
     assert "attempts/job1/0-1/0_0/a.sst" in found.files
     assert (aged / "attempts/job1/1-1/0_1/a.sst").exists()  # of versions 2 and 3
-    with pytest.raises(StateError, match="no version 1; it has 2 to 3"):
+    with pytest.raises(StateError, match="no version 1; read one from 2 to 3"):
         home.load(1)
 
 
@@ -168,9 +168,9 @@ def _vacuum(home: Root) -> None:
     [
         ({"grace_s": -1}, "grace_s=-1"),
         ({"grace_s": float("nan")}, "grace_s=nan"),
-        ({"grace_s": "7 days"}, "grace_s='7 days'; it is a number of seconds"),
+        ({"grace_s": "7 days"}, "grace_s='7 days' is not a number of seconds"),
         ({"grace_s": None}, "grace_s=None"),
-        ({"keep_versions": 0}, "keep_versions=0; it is an int from 1 on"),
+        ({"keep_versions": 0}, "keep_versions=0 is not an int from 1 on"),
         ({"keep_versions": True}, "keep_versions=True"),
     ],
 )
@@ -194,7 +194,7 @@ def test_a_directory_of_somebody_else_is_left_alone(root: Path) -> None:
     (root / "attempts" / "mine").mkdir(parents=True)
     (root / "attempts" / "mine" / "thesis.txt").touch()
     (root / "notes.txt").touch()
-    with pytest.raises(StateError, match=r"holds no partitioned store: there is 'notes\.txt'"):
+    with pytest.raises(StateError, match=r"has no partitioned store: it contains 'notes\.txt'"):
         vacuum(root, grace_s=0)
     assert (root / "attempts" / "mine" / "thesis.txt").exists()
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-ONE_PROCESS = "the engine 'memory' keeps its data in the process that wrote it"
+ONE_PROCESS = "the engine 'memory' keeps its data in the process of its writer"
 
 
 @pytest.fixture

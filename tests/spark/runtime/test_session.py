@@ -34,11 +34,14 @@ def test_without_pyspark_the_error_says_what_to_install(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"cores": 0}, "cores=0; it is an int from 1 on"),
-        ({"cores": "2"}, "cores='2'; it is an int"),
-        ({"shuffle_partitions": True}, "shuffle_partitions=True; it is"),
-        ({"driver_memory": "2GB"}, "driver_memory='2GB'; it is a number with k, m, g or t behind"),
-        ({"driver_memory": 2}, "driver_memory=2; .*in quotes: '512m', '2g'"),
+        ({"cores": 0}, "cores=0 is not an int from 1 on"),
+        ({"cores": "2"}, "cores='2' is not an int"),
+        ({"shuffle_partitions": True}, "shuffle_partitions=True is not"),
+        (
+            {"driver_memory": "2GB"},
+            "driver_memory='2GB' is not a text of a number and k",
+        ),
+        ({"driver_memory": 2}, "driver_memory=2 is not a text .* '512m' or '2g'"),
     ],
 )
 def test_what_java_would_not_take_is_refused(options: Any, message: str) -> None:

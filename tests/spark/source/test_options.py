@@ -77,35 +77,41 @@ def test_what_is_read(given: dict[str, str], mode: str, values: dict[str, Any]) 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"asof": "5"}, r"no option 'asof'\. Did you mean 'as_of'\? There are: path, store"),
-        ({"zzz": "5"}, r"no option 'zzz'\. There are: path"),
-        ({"as_of": "2020-01-01T00:00"}, r"as_of='2020.*' is not milliseconds .*no offset"),
+        ({"asof": "5"}, r"no option 'asof'\. Did you mean 'as_of'\? It takes: path, store"),
+        ({"zzz": "5"}, r"no option 'zzz'\. It takes: path"),
+        ({"as_of": "2020-01-01T00:00"}, r"as_of='2020.*' is not milliseconds .*no UTC offset"),
         ({"as_of": "noon"}, "as_of='noon' is not milliseconds since the epoch, or ISO 8601"),
         ({"to": str(2**63)}, "does not fit 64 bits"),
         ({"history": "yes"}, "history='yes' is not true or false"),
         ({"version": "-1"}, "version='-1' is not a number"),
         ({"partitions": "0,,1"}, "partitions='0,,1' is not numbers, with commas"),
         ({"keys": "a"}, "keys='a' is not a JSON list of keys"),
-        ({"keys": '{"a": 1}'}, "it is JSON, but a dict"),
+        ({"keys": '{"a": 1}'}, "it is JSON, but of type dict"),
         ({"timestamps": "ns"}, "timestamps='ns' is not timestamp or millis"),
         ({"metadata": "tables"}, "metadata='tables' is not stores, shards, versions"),
         ({"store": ""}, "store='' is not a name: it is empty"),
         ({"spec": "nothing"}, r"spec='nothing' is not JSON as in the manifest, or module:NAME"),
-        ({"spec": "no.such:SPEC"}, "No module named 'no'; the module has to be installed"),
-        ({"spec": "json:loads"}, "that is a function, not a StoreSpec"),
+        ({"spec": "no.such:SPEC"}, "No module named 'no'; install the module"),
+        ({"spec": "json:loads"}, "it names a function, not a StoreSpec"),
         ({"spec": "{}"}, "kstore.spec is damaged"),
         ({"changes": "true", "metadata": "files"}, "'changes' and 'metadata' are two reads"),
-        ({"from_version": "1"}, "'from_version' does not go with a read of records; it is for ch"),
-        ({"changes": "true", "as_of": "1"}, "'as_of' does not go with changes=true"),
-        ({"metadata": "files", "columns": "path"}, "'columns' does not go with metadata"),
-        ({"streams_dir": "true", "version": "1"}, "'version' does not go with streams_dir=true"),
-        ({"provider": "kstore", "owner": "me"}, "a table in Spark's catalog forgets the options"),
-        ({"path": ""}, "there is no path; pass the root of a store"),
-        ({"path": "rates"}, "the path 'rates' is relative, and Spark's processes stand"),
+        (
+            {"from_version": "1"},
+            "'from_version' cannot be combined with a read of records; it is",
+        ),
+        ({"changes": "true", "as_of": "1"}, "'as_of' cannot be combined with changes=true"),
+        ({"metadata": "files", "columns": "path"}, "'columns' cannot be combined with metadata"),
+        (
+            {"streams_dir": "true", "version": "1"},
+            "'version' cannot be combined with streams_dir",
+        ),
+        ({"provider": "kstore", "owner": "me"}, "a table in Spark's catalog loses the options"),
+        ({"path": ""}, "the path is missing; pass the root of a store"),
+        ({"path": "rates"}, "the path 'rates' is relative, and Spark's processes run in"),
         ({"path": "file:rates"}, "the path 'file:rates' is relative"),
         ({"path": "r:ates"}, "the path 'r:ates' is relative"),
         ({"keys": "[" * 5000}, "it is nested too deeply"),
-        ({"paths": '["/a","/b"]'}, r"not of the paths \[\"/a\",\"/b\"\]; read each by itself"),
+        ({"paths": '["/a","/b"]'}, r"not the paths \[\"/a\",\"/b\"\]; read each root alone"),
     ],
 )
 def test_what_makes_no_sense_is_refused(given: dict[str, str], message: str) -> None:
@@ -143,11 +149,15 @@ def test_keys_that_are_none() -> None:
     spec = stores.key_value("s", key=serdes.INT64)
     assert key_of_json(spec, 5) == key_of(spec, "5")
     for text in ("x", "1.5", str(2**64)):
-        with pytest.raises(SpecError, match="is no key of the store 's', whose serde is 'int64'"):
+        with pytest.raises(
+            SpecError, match="is not a key of the store 's', whose serde is 'int64'"
+        ):
             key_of(spec, text)
-    with pytest.raises(SpecError, match="is no key of the store 's', whose serde is 'json': max"):
+    with pytest.raises(
+        SpecError, match="is not a key of the store 's', whose serde is 'json': max"
+    ):
         key_of(stores.key_value("s", key=serdes.JSON), "[" * 9**5)
-    with pytest.raises(SpecError, match="'0xf' is no key of the store 's'"):
+    with pytest.raises(SpecError, match="'0xf' is not a key of the store 's'"):
         key_of(stores.key_value("s"), "0xf")
     with pytest.raises(SpecError, match="prefix='0xf' is not hexadecimal"):
         prefix_of(spec, "0xf")
@@ -167,13 +177,13 @@ def test_a_store_in_a_directory_of_several(tmp_path: Path) -> None:
     (tmp_path / "all" / "notes.txt").touch()
     assert find_root(where, None, {}).path == tmp_path / "all" / "a"
     publish(tmp_path / "all" / "b", stores.key_value("other"), lambda s, n: s.put(b"a", b"b"))
-    with pytest.raises(StateError, match=r"all holds several stores: a, b\. Choose one by the opt"):
+    with pytest.raises(StateError, match=r"all has several stores: a, b\. Choose one with the opt"):
         plan_of({"path": where})
     for name in ("a", "rates"):
         assert len(rows_of(plan_of({"path": where, "store": name}))) == 4
-    with pytest.raises(StateError, match="all holds no store 'c': there is no manifest"):
+    with pytest.raises(StateError, match="all has no store 'c': there is no manifest"):
         plan_of({"path": where, "store": "c"})
-    with pytest.raises(StateError, match="a holds the store 'rates', not 'other'"):
+    with pytest.raises(StateError, match="a has the store 'rates', not 'other'"):
         plan_of({"path": f"{where}/a", "store": "other"})
 
 
@@ -195,11 +205,11 @@ def test_a_plan_of_options(root: Path) -> None:
     assert {row["_change"] for row in changes} == {"insert"}
     (row,) = rows_of(plan_of({"path": str(root), "metadata": "stores"}))
     assert row["store"] == "rates"
-    with pytest.raises(SpecError, match="options key and keys are two choices"):
+    with pytest.raises(SpecError, match="options key and keys exclude each other"):
         keys(key="a", keys="[]")
-    with pytest.raises(SpecError, match="changes=true goes with the option from_version"):
+    with pytest.raises(SpecError, match="changes=true needs the option from_version"):
         plan_of({**where, "changes": "true"})
-    with pytest.raises(SpecError, match=r"on a disk; leave out the options storage\.key"):
+    with pytest.raises(SpecError, match=r"from a disk; leave out the options storage\.key"):
         plan_of({**where, "streams_dir": "true", "storage.key": "x"})
     with pytest.raises(SpecError, match="does not describe its stores; pass the option spec"):
         plan_of({**where, "streams_dir": "true"})
@@ -208,10 +218,10 @@ def test_a_plan_of_options(root: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"as_of": "1", "history": "true"}, "as_of and history are two questions; ask one"),
-        ({"from": "1"}, r"from_ts and to_ts \(the options from and to\) go with history"),
-        ({"history": "true", "from": "2", "to": "1"}, "from_ts=2 lies after to_ts=1"),
-        ({"key": "k1", "prefix": "k"}, "keys and a prefix are two choices of keys"),
+        ({"as_of": "1", "history": "true"}, "as_of and history exclude each other; pass one"),
+        ({"from": "1"}, r"from_ts and to_ts \(the options from and to\) need history"),
+        ({"history": "true", "from": "2", "to": "1"}, "from_ts=2 is after to_ts=1"),
+        ({"key": "k1", "prefix": "k"}, "keys and prefix exclude each other"),
     ],
 )
 def test_questions_that_exclude_each_other(
@@ -228,7 +238,7 @@ def test_a_version_is_read_beside_one_that_is_damaged(root: Path) -> None:
     publish(root, SPEC, lambda store, _: store.put("k9", b"9", timestamp=90), partitions=1)
     newest = root / "_kstore" / "2.json"
     newest.write_bytes(newest.read_bytes()[:300])
-    with pytest.raises(StateError, match=r"2\.json is not a manifest .* can be read with version="):
+    with pytest.raises(StateError, match=r"2\.json is not a manifest .* read another version with"):
         plan_of({"path": str(root)})
     found = rows_of(plan_of({"path": str(root), "version": "1", "columns": "key"}))
     assert [row["key"] for row in found] == ["k0", "k1", "k2", "k3"]
@@ -254,9 +264,9 @@ def test_stores_on_an_object_store(bucket: Bucket) -> None:
     assert [(row["store"], row["root"]) for row in found] == [
         (f"of_{name}", bucket.address(f"all/{name}")) for name in ("a", "b")
     ]
-    with pytest.raises(StateError, match=r"/all holds several stores: a, b\. Choose one"):
+    with pytest.raises(StateError, match=r"/all has several stores: a, b\. Choose one"):
         plan_of(where)
-    with pytest.raises(StateError, match=r"s3://bucket-\d+/none holds no store"):
+    with pytest.raises(StateError, match=r"s3://bucket-\d+/none has no store"):
         plan_of({**where, "path": bucket.address("none")})
 
 

@@ -133,18 +133,18 @@ def test_two_streams_do_not_share_a_root(tmp_path: Path) -> None:
     messages = received(tmp_path, 0, [make_log(1, 9, 3)], COLUMNS)
     with (
         locked(LiveLayout.of(tmp_path)),
-        pytest.raises(StateError, match="a stream writes to"),
+        pytest.raises(StateError, match="another stream writes to"),
     ):
         sink(tmp_path).commit(messages, 0)
     sink(tmp_path).commit(messages, 0)
-    with pytest.raises(StateError, match="two checkpoints know nothing of each other"):
+    with pytest.raises(StateError, match="a checkpoint records the epochs of one stream only"):
         sink(tmp_path).commit([Received("another", None)], 0)
 
 
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"path": ""}, "there is no path"),
+        ({"path": ""}, "the path is missing"),
         ({"path": "relative"}, "'relative' is relative"),
         ({"publish_evry": "2"}, "no option 'publish_evry'"),
         ({"publish_every": "0"}, "publish_every='0' is not a number from 1 on"),

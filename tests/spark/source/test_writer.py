@@ -129,15 +129,15 @@ def test_an_abort_after_the_commit_takes_nothing(root: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"path": ""}, r"there is no path; .*\.save\("),
+        ({"path": ""}, r"the path is missing; .*\.save\("),
         ({"path": "rel/ative"}, "'rel/ative' is relative, and Spark's processes"),
         ({"partitions": "0"}, "partitions='0' is not a number from 1 on"),
         ({"partitions": "x"}, "partitions='x' is not a number"),
-        ({"partition_by": "hash"}, "partition_by='hash' is not key or partition: it is none"),
+        ({"partition_by": "hash"}, "partition_by='hash' is not key or partition: it is another"),
         ({"engine": ""}, "engine='' is not the name of an engine"),
         ({"spec": "{}"}, "option spec='{}' is not JSON"),
         ({"partition": "3"}, r"no option 'partition'. Did you mean 'partitions'\?"),
-        ({"as_of": "3"}, "a write of kstore has no option 'as_of'. There are: path, spec"),
+        ({"as_of": "3"}, "a write of kstore has no option 'as_of'. It takes: path, spec"),
     ],
 )
 def test_options_that_do_not_fit_are_named(change: dict[str, str], message: str) -> None:
@@ -175,8 +175,8 @@ def test_a_spec_is_told_as_text() -> None:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"spec": None}, SpecError, "nothing says which store it is; give the options spec"),
-        ({"partitions": None}, SpecError, "nothing says which store it is"),
+        ({"spec": None}, SpecError, "so its store is unknown; pass the options spec"),
+        ({"partitions": None}, SpecError, "so its store is unknown"),
         ({"engine": "memory"}, UnsupportedError, "'memory' keeps its data in the process"),
     ],
 )
@@ -194,7 +194,7 @@ def test_nothing_is_begun_where_it_does_not_fit(root: Path) -> None:
         BatchWriter(options(root), spark_schema(log_table([]).schema.remove(3)), False)
     root.mkdir()
     (root / "somebody").touch()
-    with pytest.raises(StateError, match="there is 'somebody'"):
+    with pytest.raises(StateError, match="it contains 'somebody'"):
         BatchWriter(options(root), SCHEMA, False)
     assert files_below(root) == {"somebody"}
 

@@ -200,7 +200,7 @@ def test_a_version_that_was_discarded_is_not_shown_and_not_forgotten(
         if told == step:
             Root.at(streamed.path).discard(job_of(streamed.query, 0))
 
-    with pytest.raises(StateError, match="was removed before it was published"):
+    with pytest.raises(StateError, match="were removed before it was published"):
         streamed.epoch(0, first, step=discard)
     assert Root.at(streamed.path).versions() == []
     assert not list((streamed.path / "attempts").glob("*"))
@@ -218,7 +218,7 @@ def test_an_older_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StateError, match=r"contains epoch 2 .* the checkpoint is older than"):
         streamed.epoch(1, slices_of(log, 3)[1])
     streamed.epoch(9, [])
-    with pytest.raises(StateError, match=r"version 1 of .* shows epoch 9 .* is older than"):
+    with pytest.raises(StateError, match=r"version 1 of .* contains epoch 9 .* is older than"):
         streamed.epoch(8, log)
 
 
@@ -230,7 +230,7 @@ def test_a_live_shard_that_is_gone_is_told(tmp_path: Path, how: str) -> None:
     shutil.rmtree(tmp_path / "root" / "live" / "0_1")
     if how == "emptied":
         (tmp_path / "root" / "live" / "0_1").mkdir()
-    with pytest.raises(StateError, match=r"live state .*0_1 of a shard is gone.*new checkpoint"):
+    with pytest.raises(StateError, match=r"live state .*0_1 of a shard is missing.*new checkpoint"):
         streamed.epoch(1, log[30:])
     # What the message says to do: records that the version contains are left out.
     shutil.rmtree(tmp_path / "root" / "live")
@@ -264,7 +264,7 @@ def test_records_that_do_not_fit_leave_the_shard_as_it_was(tmp_path: Path) -> No
 def test_a_streamed_root_takes_no_other_version(tmp_path: Path) -> None:
     check_not_streamed(tmp_path / "root")
     Streamed(tmp_path / "root", LATEST).versions()
-    with pytest.raises(StateError, match=r"is written by the stream of the checkpoint"):
+    with pytest.raises(StateError, match=r"belongs to the stream of the checkpoint"):
         check_not_streamed(tmp_path / "root")
 
 
@@ -272,7 +272,7 @@ def test_one_stream_at_a_time_holds_the_lock(tmp_path: Path) -> None:
     layout = LiveLayout.of(tmp_path)
     with (
         locked(layout),
-        pytest.raises(StateError, match=r"a stream writes to .* already, of process \d+"),
+        pytest.raises(StateError, match=r"another stream writes to .*, of process \d+"),
     ):
         StreamLock(layout)
     StreamLock(layout).release()
@@ -280,7 +280,7 @@ def test_one_stream_at_a_time_holds_the_lock(tmp_path: Path) -> None:
 
 def test_another_stream_is_refused(tmp_path: Path) -> None:
     Streamed(tmp_path, LATEST).versions()
-    with pytest.raises(StateError, match=r"two checkpoints know nothing of each other"):
+    with pytest.raises(StateError, match=r"a checkpoint records the epochs of one stream only"):
         Streamed(tmp_path, LATEST, query="another").versions()
     with pytest.raises(SpecError, match="partitions is 3 there and 4 here"):
         Streamed(tmp_path, LATEST, partitions=4).versions()
@@ -294,7 +294,7 @@ def test_another_stream_is_refused(tmp_path: Path) -> None:
 def test_a_damaged_document_is_told(tmp_path: Path, text: str) -> None:
     Streamed(tmp_path, LATEST).versions()
     (tmp_path / "live" / "stream.json").write_text(text)
-    with pytest.raises(StateError, match=r"stream\.json (is damaged|is of layout 9)"):
+    with pytest.raises(StateError, match=r"stream\.json (is damaged|has the layout 9)"):
         Streamed(tmp_path, LATEST).versions()
 
 

@@ -102,7 +102,7 @@ def test_a_stream_goes_on_from_what_a_batch_has_written(
     newest = Root.at(root).load()
     assert sum(shard.replayed for shard in newest.shards) == 100
     assert manifest == Root.at(root).load(1)
-    with pytest.raises(StateError, match="is written by the stream of the checkpoint"):
+    with pytest.raises(StateError, match="belongs to the stream of the checkpoint"):
         write_store(log_frame(spark, log), root, SPEC, partitions=SHARDS)
 
 
@@ -135,16 +135,16 @@ def test_one_stream_at_a_time(spark: SparkSession, root: Path, tmp_path: Path) -
     first = stream_into(df, root, checkpoint=tmp_path / "checkpoint", spec=SPEC, partitions=SHARDS)
     try:
         first.processAllAvailable()
-        with pytest.raises(StateError, match=r"a stream writes to .* already"):
+        with pytest.raises(StateError, match=r"another stream writes to .*"):
             run(df, root, tmp_path / "checkpoint")
     finally:
         first.stop()
-    with pytest.raises(StateError, match=r"is written by the stream of the checkpoint .*, not of"):
+    with pytest.raises(StateError, match=r"belongs to the stream of the checkpoint .*, not of"):
         run(df, root, tmp_path / "other")
     with pytest.raises(SpecError, match="partitions is 3 there and 4 here"):
         run(df, root, tmp_path / "checkpoint", partitions=4)
     shutil.rmtree(tmp_path / "checkpoint")
-    with pytest.raises(StateError, match="two checkpoints know nothing of each other"):
+    with pytest.raises(StateError, match="a checkpoint records the epochs of one stream only"):
         run(df, root, tmp_path / "checkpoint")
     assert Root.at(root).versions() == [1]
 
@@ -161,7 +161,7 @@ def test_what_cannot_work_is_refused_before_the_query_starts(
         (df.selectExpr("*", "1 more"), SpecError, "'more' is unknown", {}),
         (df, SpecError, "publish_every=0", {"publish_every": 0}),
         (df, SpecError, "pass spec= and partitions=", {"spec": None, "partitions": None}),
-        (df, SpecError, "a store has at least one", {"partitions": 0}),
+        (df, SpecError, "a store has at least 1", {"partitions": 0}),
         (df, SpecError, "has no stream time", {"spec": PLAIN, "partition_time": True}),
         (df, UnsupportedError, "'memory' keeps its data in the process", {"engine": "memory"}),
         (df, UnsupportedError, "on an object store", {"root": "s3://bucket/store"}),

@@ -27,7 +27,6 @@ from kstore_core.errors import (
 )
 from kstore_core.maintenance.verify import Verified
 from kstore_core.spark import vacuum, verify_root
-from kstore_core.spark.read.plan import plan_store
 from kstore_core.spark.root.root import Root
 from kstore_core.spark.root.storage.local import LocalFiles
 from kstore_core.spark.shards.published import ShardReader
@@ -38,6 +37,7 @@ from tests.maintenance.verify.stores import fill as fill_store
 from tests.maintenance.verify.stores import spec_of
 from tests.spark.support.by_hand import publish, rows_of
 from tests.spark.support.object_store import Bucket
+from tests.spark.support.plans import plan_store
 from tests.spark.support.spoiling import SPOILS, flip, linked_to, places_of, spoiled
 
 SPEC = stores.timestamped_key_value("s")
@@ -127,12 +127,12 @@ def test_swapped_files_are_named_with_what_they_are(home: Root) -> None:
         assert code == 4
         assert one[path] in text
         assert other[path] in text
-        assert f"That is the content of {one[path]}" in text or first.stat().st_size == 0
+        assert f"It has the content of {one[path]}" in text or first.stat().st_size == 0
         tried += 1
     assert tried
     swap(home.path / str(newest.shards[0].path), home.path / str(newest.shards[1].path))
     code, text = verified(home)
-    assert (code, "That is the content of" in text) == (4, True)
+    assert (code, "It has the content of" in text) == (4, True)
     swap(home.path / str(newest.shards[0].path), home.path / str(newest.shards[1].path))
 
 
@@ -162,7 +162,7 @@ def test_a_link_anywhere_on_the_way_is_refused(
             assert found.exit_code == examine_root(home.name).exit_code == 4
             assert behind
             assert all(any(name in why for why in said(found)) for name in behind)
-            with pytest.raises(CorruptionError, match=f"{way} is a symbolic link, to"):
+            with pytest.raises(CorruptionError, match=f"{way} is a symbolic link to"):
                 home.fetch(shard, tmp_path / "copy")
             shutil.rmtree(tmp_path / "copy")
             with pytest.raises(CorruptionError, match="is a symbolic link"), reader.open(shard):
@@ -222,9 +222,9 @@ def test_what_failed_jobs_leave_is_a_note(home: Root, tmp_path: Path) -> None:
     held = check_files(home)
     assert said(held) == []
     notes = "\n".join(finding.why for finding in held.findings)
-    assert "attempts/running has files of no version, 2 of 5 bytes together" in notes
-    assert "README is of no version" in notes
-    assert ".3.json-1.tmp is no manifest" in notes
+    assert "attempts/running has 2 files of no version, 5 bytes" in notes
+    assert "README belongs to no version" in notes
+    assert ".3.json-1.tmp is not a manifest" in notes
     home.discard("running")
 
 
@@ -244,7 +244,7 @@ def test_a_file_beside_those_of_a_version_is_told(home: Root) -> None:
     held = check_files(home)
     assert [one.severity for one in held.findings if one.severity != "note"] == ["corrupt"]
     assert held.damaged == {1}
-    with pytest.raises(CorruptionError, match="link is a symbolic link, to /etc"):
+    with pytest.raises(CorruptionError, match="link is a symbolic link to /etc"):
         home.local_shard(home.load().shards[1]).__enter__()
 
 
@@ -308,7 +308,7 @@ def test_a_root_whose_versions_keep_going_is_an_error(
 
     if home.load().engine == "rocksdb":
         monkeypatch.setattr(kstore_core.maintenance.verify, "verify", look)
-        with pytest.raises(StateError, match="was changed 10 times while it was read"):
+        with pytest.raises(StateError, match="changed during 10 reads"):
             verify_root(home.path)
 
 
@@ -377,7 +377,7 @@ def test_a_manifest_of_a_newer_kstore_is_no_damage(home: Root) -> None:
 
 def test_no_version_is_an_error(root: Path) -> None:
     root.mkdir()
-    with pytest.raises(StateError, match="holds no store"):
+    with pytest.raises(StateError, match="has no store"):
         verify_root(root)
 
 

@@ -135,7 +135,7 @@ def test_overwriting_starts_from_nothing(spark: SparkSession, root: Path) -> Non
 def test_error_and_ignore_are_sparks(spark: SparkSession, root: Path) -> None:
     df = log_frame(spark, make_log(10, 20, SHARDS))
     first = write_store(df, root, SPEC, partitions=SHARDS, mode="error")
-    with pytest.raises(StateError, match="holds version 1 of the store 'rates'"):
+    with pytest.raises(StateError, match="has version 1 of the store 'rates'"):
         write_store(df, root, SPEC, partitions=SHARDS, mode="error")
     assert write_store(df, root, SPEC, partitions=SHARDS, mode="ignore") == first
     assert Root.at(root).versions() == [1]

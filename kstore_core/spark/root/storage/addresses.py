@@ -1,4 +1,4 @@
-"""Paths and addresses of roots, and the storage at each."""
+"""The storage at a path or an address of a root."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def storage_at(
 ) -> Storage:
     """The storage at a local path, a ``file:`` or an ``s3:`` address.
 
-    UnsupportedError for another scheme, SpecError for unknown ``storage_options``, ValueError for
-    an empty path.
+    An UnsupportedError for another scheme; a SpecError for unknown ``storage_options``; a
+    ValueError for an empty path.
     """
     text = os.fspath(where)
     if not text:
-        raise ValueError("the root of a store is a path, not an empty string")
+        raise ValueError("the root of a store must be a path, not an empty string")
     if "\0" in text:
-        raise ValueError(f"the root {text!r} has a NUL in it, which no path has")
+        raise ValueError(f"the root {text!r} contains a NUL, which no path can contain")
     scheme = _scheme(text)
     if scheme in ("s3", "s3a"):
         from kstore_core.spark.root.storage.objects import ObjectStore
@@ -41,8 +41,8 @@ def storage_at(
         raise UnsupportedError(_unsupported(text, scheme))
     if storage_options:
         raise SpecError(
-            f"storage_options={sorted(storage_options)} for {text!r}, which is a directory of this "
-            "machine and has none; they are for s3:// addresses"
+            f"storage_options={sorted(storage_options)} are for s3:// addresses, and {text!r} is a "
+            "directory of this machine; leave them out"
         )
     from kstore_core.spark.root.storage.local import LocalFiles
 
@@ -56,7 +56,7 @@ def is_relative(where: str | os.PathLike[str]) -> bool:
 
 
 def local_path(text: str) -> str | None:
-    """The path of a text that is a path or a ``file:`` address of this machine, else None.
+    """The path in a path or a ``file:`` address of this machine, else None.
 
     ``#`` and ``?`` are parts of the path.
     """
@@ -78,12 +78,12 @@ def _unsupported(text: str, scheme: str) -> str:
         return f"{text!r} names another machine; mount its directory, and pass the path"
     if scheme in ("hdfs", "webhdfs", "webdav", "dav", "davs"):
         return (
-            f"{text!r}: {scheme} cannot put a file only where there is none, which publishing a "
-            f"version needs. Keep the store at {known} (HDFS can be mounted over NFS or FUSE)"
+            f"{text!r}: {scheme} has no create-only write, which the publication of a version "
+            f"needs. Write the store to {known} (HDFS can be mounted over NFS or FUSE)"
         )
     if scheme in ("gs", "gcs", "abfs", "abfss", "az", "wasb", "wasbs"):
         return (
-            f"{text!r}: no storage for {scheme}: is known. Keep the store at {known} (Google Cloud "
-            "Storage speaks S3 too: storage_options={'endpoint_url': ...})"
+            f"{text!r}: {scheme}: is not supported. Write the store to {known} (Google Cloud "
+            "Storage supports the S3 API: storage_options={'endpoint_url': ...})"
         )
-    return f"{text!r}: no storage for {scheme}: is known; stores are kept at {known}"
+    return f"{text!r}: {scheme}: is not supported; write the store to {known}"

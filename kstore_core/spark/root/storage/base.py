@@ -1,7 +1,7 @@
-"""The interface that a root needs of a file system or an object store.
+"""The interface of a root to a file system or an object store.
 
 Names are relative to the root, with forward slashes. A file is written once, whole, and never
-changed; so beside reading a storage needs only to write a file that does not exist yet.
+changes. So the only kind of write is the creation of a new file.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ class Entry:
     name: str
     bytes: int
     modified_ms: int  # of the last write, since the epoch, by the storage's clock
-    is_link: bool = False  # a symbolic link, which is not followed; no root has one
-    inode: tuple[int, int] | None = None  # equal for all names of one file; None: it has one only
+    is_link: bool = False  # a symbolic link, which is not followed and not valid in a root
+    inode: tuple[int, int] | None = None  # equal for all names of one file; None: one name only
 
 
 class Storage(Protocol):
-    """A tree of files. Implementations are frozen and travel to the workers of a cluster.
+    """A tree of files. Implementations are frozen and pickled for the workers of a cluster.
 
-    Unless a method says otherwise, a missing file is a ``FileNotFoundError``, a full disk a
-    ``StorageFullError``, a service that does not answer a ``StorageUnavailableError``, and a
-    symbolic link below the root a ``CorruptionError``.
+    By default methods raise a ``FileNotFoundError`` for a missing file, a ``StorageFullError`` for
+    a full disk, a ``StorageUnavailableError`` for a service that does not answer, and a
+    ``CorruptionError`` for a symbolic link below the root.
     """
 
     @property
@@ -42,10 +42,10 @@ class Storage(Protocol):
 
     @property
     def path(self) -> Path | None:
-        """The root's directory; None if this machine has none."""
+        """The root's directory; None on an object store."""
 
     def names(self, directory: str) -> list[str]:
-        """List the last parts of a directory's entries, sorted; a StateError if it is a file."""
+        """List the names of a directory's entries, sorted; a StateError if it is a file."""
 
     def files(self, directory: str) -> list[Entry]:
         """List every file at any depth below a directory."""
@@ -54,10 +54,10 @@ class Storage(Protocol):
         """The size of a file, bytes."""
 
     def read(self, name: str) -> bytes:
-        """The content of a file; an InconsistentStateError if it is no regular one."""
+        """The content of a file; an InconsistentStateError if it is not a regular file."""
 
     def digest(self, name: str) -> tuple[int, str]:
-        """The size and the hexadecimal SHA-256 of a regular file, all of which is read."""
+        """The size and the hexadecimal SHA-256 of a regular file, from a read of all its bytes."""
 
     def put_new(self, name: str, data: bytes) -> None:
         """Write a file, whole and durable; a FileExistsError if it exists already."""
@@ -66,10 +66,10 @@ class Storage(Protocol):
         """Copy local files to new names; :meth:`settle` makes them durable."""
 
     def reuse(self, old: str, new: str) -> str:
-        """Make the content of ``old`` available for ``new``; return the name that has it."""
+        """Make the content of ``old`` available for ``new``; return the name of the content."""
 
     def download(self, files: Mapping[str, Path], *, linked: bool = False) -> None:
-        """Copy files to new local paths; ``linked`` files are never written to."""
+        """Copy files to new local paths; ``linked`` files may be links, and must not change."""
 
     def settle(self, directory: str) -> None:
         """Make a directory and the names below it survive a power cut."""

@@ -46,8 +46,8 @@ class LocalFiles:
         except NotADirectoryError:
             file = next(above for above in (place, *place.parents) if above.exists())
             raise StateError(
-                f"{file} is a file, where a store has a directory; pass a root that is a "
-                "directory, or one that does not exist yet"
+                f"{file} is a file, and must be a directory; pass a root that is a directory, or "
+                "one that does not exist yet"
             ) from None
 
     def files(self, directory: str) -> list[Entry]:
@@ -93,9 +93,8 @@ class LocalFiles:
                 make_directory(target.parent, synced=True)
             except FileExistsError:
                 raise StateError(
-                    f"{target.parent} cannot be made: there is a file in its way, or a link that "
-                    "leads nowhere, as to a disk that is not mounted; remove it, or pass another "
-                    "root"
+                    f"{target.parent} cannot be made: its path contains a file or a broken link, "
+                    "such as to a disk that is not mounted; remove it, or pass another root"
                 ) from None
             try:
                 _write_new(scratch, data)
@@ -103,7 +102,7 @@ class LocalFiles:
                     os.link(scratch, target)
                 except FileExistsError:
                     raise
-                except OSError:  # no hard links here: a reader may see the first half for a moment
+                except OSError:  # no hard links here: a reader may see an incomplete file
                     _write_new(target, data)
             finally:
                 scratch.unlink(missing_ok=True)
@@ -168,26 +167,25 @@ class LocalFiles:
             self._prune(place)
 
     def _place(self, name: str, *, itself: bool = True) -> Path:
-        """The path of a name; a symbolic link below the root is a CorruptionError.
+        """The path of a name; a CorruptionError for a symbolic link below the root.
 
-        ``itself=False`` permits one as the last part.
+        ``itself=False`` permits a link as the last part.
         """
         parts = PurePosixPath(name).parts
         here = self.path
         for part in parts if itself else parts[:-1]:
             here /= part
             with _translating_os_errors(here):
-                leads = here.readlink() if here.is_symlink() else None
-            if leads is not None:
+                target = here.readlink() if here.is_symlink() else None
+            if target is not None:
                 raise CorruptionError(
-                    f"{here} is a symbolic link, to {leads}; every file and directory of a root "
-                    "has to lie in the root itself. Put what it leads to in the place of the link, "
-                    "or read another root"
+                    f"{here} is a symbolic link to {target}; every file and directory of a root "
+                    "must be in the root. Replace the link with its target, or read another root"
                 )
         return self.path / name
 
     def _prune(self, place: Path) -> None:
-        """Remove the directories above ``place`` that are empty now."""
+        """Remove the empty directories above ``place``."""
         for folder in place.parents:
             if folder == self.path or not folder.is_relative_to(self.path):
                 return
@@ -207,25 +205,27 @@ def _translating_os_errors(place: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in DISK_FULL:
             raise StorageFullError(
-                f"no space left for {place}: {error.strerror}. Make room there and run the job "
+                f"no space left for {place}: {error.strerror}. Free some space and run the job "
                 "again; published versions are intact"
             ) from error
         raise StorageUnavailableError(
-            f"{place} cannot be used by this process (user {os.getuid()}): {error.strerror}. Fix "
-            "that on the driver and every worker, or pass another root; published versions are "
-            "intact"
+            f"{place} cannot be used by this process (user {os.getuid()}): {error.strerror}. "
+            "Correct the cause on the driver and every worker, or pass another root; published "
+            "versions are intact"
         ) from error
 
 
 @contextlib.contextmanager
 def _open_regular(place: Path) -> Iterator[BufferedReader]:
-    """Open a regular file for reading, without waiting for the writer of a pipe."""
+    """Open a regular file for reading; do not wait for the writer of a pipe."""
     descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
-            what = "a directory" if stat.S_ISDIR(mode) else "no regular file"
-            raise InconsistentStateError(f"{place} is {what}, where a file should be; move it away")
+            kind = "a directory" if stat.S_ISDIR(mode) else "a special file"
+            raise InconsistentStateError(
+                f"{place} is {kind}, and must be a regular file; move it out of the root"
+            )
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             yield file
     finally:

@@ -1,8 +1,8 @@
 """Roots on S3 and compatible object stores, through s3fs.
 
-An object appears whole or not at all, so nothing has to be settled. A manifest is put on the
-condition that there is none (``If-None-Match: *``), which the server checks. Listings are not
-cached: another writer may have published since.
+An object appears whole or not at all, and is durable at once. A manifest is put with the condition
+``If-None-Match: *``: the server refuses to overwrite another one. Listings are not cached: another
+writer may have published since.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ class ObjectStore:
     """The objects of a bucket under one prefix."""
 
     address: str  # s3://bucket/prefix, without a trailing slash
-    # Of s3fs.S3FileSystem; hidden in reprs, since they may contain secrets.
+    # Options of s3fs.S3FileSystem; hidden in reprs, since they may contain secrets.
     options: Mapping[str, Any] = field(repr=False, compare=False, default_factory=dict)
 
     @classmethod
     def at(cls, address: str, options: Mapping[str, Any]) -> ObjectStore:
         """The objects at an address.
 
-        EngineUnavailableError if s3fs is not installed; SpecError for an unknown option, a value
-        that is not JSON, or an address without a bucket.
+        An EngineUnavailableError if s3fs is not installed; a SpecError for an unknown option, a
+        value that is not JSON, or an address without a bucket.
         """
         unknown = sorted({*options} - _parameters())
         if unknown:
             raise SpecError(
-                f"storage_options has {unknown[0]!r}, which S3 does not have; there are: "
+                f"storage_options has {unknown[0]!r}, which is not an option of S3; there are: "
                 f"{', '.join(sorted(_parameters()))}"
             )
         bucket, _, prefix = address.partition("://")[2].partition("/")
         if not bucket:
-            raise SpecError(f"{address!r} names no bucket; an address is s3://bucket/prefix")
+            raise SpecError(f"{address!r} names no bucket; pass s3://bucket/prefix")
         parts = [part for part in prefix.split("/") if part]
         return cls(
             "/".join([f"s3://{bucket}", *parts]),
@@ -81,7 +81,7 @@ class ObjectStore:
             found = [entry.rstrip("/") for entry in self._files().ls(place, detail=False)]
             if place in found:
                 raise StateError(
-                    f"s3://{place} is an object, where a store has a directory; pass another root"
+                    f"s3://{place} is an object, and must be a directory; pass another root"
                 )
             return sorted(entry.rpartition("/")[2] for entry in found)
         return []
@@ -118,11 +118,11 @@ class ObjectStore:
                 with self._translating_errors():
                     self._files().pipe_file(self._place(name), data, mode="create")
                 return
-            except BlockingIOError:  # another put of the same object is being decided just now
+            except BlockingIOError:  # the server is processing another put of the same object
                 if again == _TRIES - 1:
                     raise StorageUnavailableError(
-                        f"{self.address}/{name}: other writers put it at the same time, again and "
-                        "again; run the job again"
+                        f"{self.address}/{name}: other writers put it at the same time, in each of "
+                        f"{_TRIES} tries; run the job again"
                     ) from None
                 time.sleep(0.1 * 2**again)
 
@@ -180,12 +180,12 @@ class ObjectStore:
             raise self._translated(error) from error
 
     def _translated(self, error: Exception) -> Exception:
-        """The error of `Storage` that an error of s3fs or botocore stands for."""
+        """The error of `Storage` for an error of s3fs or botocore."""
         if isinstance(error, OSError) and error.errno in DISK_FULL:
             return StorageFullError(
-                f"no space left on this machine for what comes from {self.address}: "
-                f"{error.strerror}. Make room in the directory for temporary files and in "
-                "KSTORE_SHARD_CACHE, and run the job again"
+                f"no space left on this machine for files from {self.address}: {error.strerror}. "
+                "Free some space in the directory for temporary files and in KSTORE_SHARD_CACHE, "
+                "and run the job again"
             )
         cause = error if hasattr(error, "response") else error.__cause__
         response = getattr(cause, "response", None) or {}
@@ -203,9 +203,9 @@ class ObjectStore:
             return error
         if isinstance(error, PermissionError) or "Credentials" in type(error).__name__:
             return StorageUnavailableError(
-                f"{self.address}: access is denied ({type(error).__name__}: {error}). Give "
+                f"{self.address}: access is denied ({type(error).__name__}: {error}). Pass "
                 "storage_options={'key': ..., 'secret': ...}, or set AWS_ACCESS_KEY_ID and "
-                "AWS_SECRET_ACCESS_KEY for the driver and every worker; they need to list, read, "
+                "AWS_SECRET_ACCESS_KEY for the driver and every worker; permit them to list, read, "
                 f"put and delete in {bucket!r}"
             )
         return StorageUnavailableError(
@@ -216,14 +216,14 @@ class ObjectStore:
 
 
 def _value(name: str, value: Any) -> Any:
-    """The value of an option; where S3 takes no text, a str is JSON."""
+    """The value of an option; a str is parsed as JSON, unless the option takes text."""
     if not isinstance(value, str) or name in _TEXT:
         return value
     try:
         return json.loads(value)
     except ValueError:
         raise SpecError(
-            f"the storage option {name!r} is {value!r}; as text it is JSON: true, 8, "
+            f"the storage option {name!r} is {value!r}, not JSON such as true, 8 or "
             '{"region_name": "x"}'
         ) from None
 
@@ -236,4 +236,4 @@ def _parameters() -> set[str]:
             f"s3:// addresses need s3fs, which is not installed here: {install_module('s3fs')}"
         ) from error
     signature = inspect.signature(S3FileSystem.__init__).parameters
-    return {*signature, "profile"} - _NOT_OPTIONS  # a profile is of the session that s3fs makes
+    return {*signature, "profile"} - _NOT_OPTIONS  # s3fs passes the profile to its session

@@ -6,19 +6,13 @@ from pathlib import Path
 
 from kstore_core.engine import Rows
 from kstore_core.errors import UnsupportedError
-from kstore_core.testing.engine_suite.base import (
-    EnginePart,
-    numbered,
-    path_under,
-    put,
-    read,
-    refuses,
-)
+from kstore_core.testing.engine_suite.base import EnginePart, numbered, path_under, put, read
 from kstore_core.testing.explaining import same
+from kstore_core.testing.suite import refuses
 
 
 class CheckpointPromises(EnginePart):
-    """``checkpoint``. An engine that says that it makes none refuses with UnsupportedError."""
+    """``checkpoint``. Without ``capabilities.checkpoint`` it raises UnsupportedError."""
 
     @property
     def copies(self) -> Path:
@@ -38,26 +32,26 @@ class CheckpointPromises(EnginePart):
                 lambda: database.checkpoint(target),
                 "checkpoint without capabilities.checkpoint",
             )
-            assert not target.exists(), "nothing was made"
+            assert not target.exists(), "a refused checkpoint makes no files"
             return
         database.checkpoint(target)
         put(database, {b"%08d" % 0: b"changed", b"zz": b"later"})
         copy = self.open(root=self.copies, read_only=True)
-        same(
-            read(copy.namespace("default")),
-            list(rows.items()),
-            "a checkpoint has the rows of its moment",
-        )
+        same(read(copy), list(rows.items()), "a checkpoint has the rows as of its call")
         assert sorted(copy.namespaces()) == ["default", "empty", "offsets", "other"], (
             "a checkpoint has every namespace"
         )
-        assert copy.namespace("offsets").get(b"n") == b"offsets", "with its rows"
+        assert copy.namespace("offsets").get(b"n") == b"offsets", (
+            "a checkpoint has the rows of every namespace"
+        )
         copy.close()
         copy = self.open(root=self.copies)
         copy.write({"default": Rows([b"its own"], [b"row"], [(b"", None)])})
-        assert len(read(database.namespace("default"))) == 3001, "the source does not see the copy"
+        assert len(read(database)) == 3001, "a write to the copy does not change the source"
         database.write({"default": Rows(deleted_ranges=[(b"", None)])})
-        assert read(copy.namespace("default")) == [(b"its own", b"row")], "nor the copy the source"
+        assert read(copy) == [(b"its own", b"row")], (
+            "a write to the source does not change the copy"
+        )
 
     def test_an_existing_target_is_left_alone(self) -> None:
         database = self.filled(numbered(10))
@@ -73,7 +67,7 @@ class CheckpointPromises(EnginePart):
             target.name,
         )
         copy = self.open(root=self.copies, read_only=True)
-        assert len(read(copy.namespace("default"))) == 10, "the target is left as it was"
+        assert len(read(copy)) == 10, "a refused checkpoint leaves its target unchanged"
 
     def test_an_existing_directory_is_left_alone(self) -> None:
         database = self.filled(numbered(10))
@@ -87,4 +81,6 @@ class CheckpointPromises(EnginePart):
                 "checkpoint to a directory that exists",
                 "exists",
             )
-        assert [file.name for file in target.iterdir()] == ["file"], "it is left as it was"
+        assert [file.name for file in target.iterdir()] == ["file"], (
+            "a refused checkpoint leaves its target unchanged"
+        )

@@ -14,7 +14,7 @@ STORE = "windows"
 
 
 class ChildPromises(EnginePart):
-    """``children`` and its kin; without ``capabilities.children`` they are refused."""
+    """The methods for children; without ``capabilities.children`` they are refused."""
 
     def child(self, name: str, rows: dict[bytes, bytes] | None = None, **how: Any) -> Database:
         database = self.engine.open_child(self.root, STORE, name, **how)
@@ -26,8 +26,12 @@ class ChildPromises(EnginePart):
     def test_an_engine_without_children_says_so(self) -> None:
         if self.able.children:
             return
-        assert self.engine.children(self.root, STORE) == [], "there are none"
-        assert self.engine.parents(self.root) == [], "and no store has any"
+        assert self.engine.children(self.root, STORE) == [], (
+            "children() is empty without capabilities.children"
+        )
+        assert self.engine.parents(self.root) == [], (
+            "parents() is empty without capabilities.children"
+        )
         uses: dict[str, Callable[[], object]] = {
             "open_child": lambda: self.engine.open_child(self.root, STORE, "w.1"),
             "drop_child": lambda: self.engine.drop_child(self.root, STORE, "w.1"),
@@ -39,43 +43,59 @@ class ChildPromises(EnginePart):
     def test_children_are_independent(self) -> None:
         if not self.able.children:
             return
-        assert self.engine.children(self.root, STORE) == [], "a store that is missing has none"
-        assert self.engine.parents(self.root) == [], "no store has any"
+        assert self.engine.children(self.root, STORE) == [], "a missing store has no children"
+        assert self.engine.parents(self.root) == [], "parents() of a missing directory is empty"
         assert not self.root.exists(), "children() and parents() make nothing"
         same_name = self.open(STORE)
         put(same_name, {b"k": b"the store of that name"})
         first, second = self.child("w.20", {b"k": b"20"}), self.child("w.10", {b"k": b"10"})
         put(first, {b"n": b"1"}, "offsets")
-        assert self.engine.children(self.root, STORE) == ["w.10", "w.20"], "names, sorted"
-        assert self.engine.stores(self.root) == [STORE], "children are no stores"
+        assert self.engine.children(self.root, STORE) == ["w.10", "w.20"], (
+            "children() returns sorted names"
+        )
+        assert self.engine.stores(self.root) == [STORE], "stores() does not list children"
         self.open("apart")
-        assert self.engine.parents(self.root) == [STORE], "parents() names who has children"
-        assert self.engine.children(self.root, "other") == [], "they belong to their store"
+        assert self.engine.parents(self.root) == [STORE], "parents() lists the stores with children"
+        assert self.engine.children(self.root, "other") == [], (
+            "children() lists the children of one store only"
+        )
         first.write({"default": Rows(deleted_ranges=[(b"", None)])})
-        assert read(second.namespace("default")) == [(b"k", b"10")], "children are apart"
-        assert read(same_name.namespace("default")) == [(b"k", b"the store of that name")], (
-            "and apart from the database of their store's name"
+        assert read(second) == [(b"k", b"10")], "children do not share rows"
+        assert read(same_name) == [(b"k", b"the store of that name")], (
+            "a child and the database of its store's name do not share rows"
         )
         first.close()
-        assert self.child("w.20").namespace("offsets").get(b"n") == b"1", "they persist"
+        assert self.child("w.20").namespace("offsets").get(b"n") == b"1", (
+            "rows of a child are there after a reopen"
+        )
 
     def test_a_parent_is_known_before_its_first_child(self) -> None:
         if not self.able.children:
             return
         for level in DURABILITY_LEVELS:
             made = self.engine.make_parent(self.root, STORE, durability=level)
-            assert made, "make_parent() tells that the store is new"
-            assert self.new_engine().parents(self.root) == [STORE], "it has no child and is named"
-            assert self.engine.children(self.root, STORE) == [], "it has no child"
+            assert made, "make_parent() returns True for a new store"
+            assert self.new_engine().parents(self.root) == [STORE], (
+                "parents() lists a store without a child"
+            )
+            assert self.engine.children(self.root, STORE) == [], "make_parent() makes no child"
             assert self.engine.stores(self.root) == []
-            assert not self.engine.make_parent(self.root, STORE), "it is not new any more"
-            assert self.engine.drop_parent(self.root, STORE), "drop_parent() tells what it has done"
-            assert self.engine.parents(self.root) == [], "make_parent() is undone"
-            assert not self.engine.drop_parent(self.root, STORE), "nothing is left to be undone"
+            assert not self.engine.make_parent(self.root, STORE), (
+                "make_parent() returns False for a known store"
+            )
+            assert self.engine.drop_parent(self.root, STORE), (
+                "drop_parent() returns True for a store without children"
+            )
+            assert self.engine.parents(self.root) == [], "drop_parent() undoes make_parent()"
+            assert not self.engine.drop_parent(self.root, STORE), (
+                "drop_parent() returns False for a missing store"
+            )
         self.engine.make_parent(self.root, STORE)
         self.child("w.10", {b"k": b"v"}).close()
-        assert not self.engine.drop_parent(self.root, STORE), "a store with children stays"
-        assert read(self.child("w.10").namespace("default")) == [(b"k", b"v")]
+        assert not self.engine.drop_parent(self.root, STORE), (
+            "drop_parent() does not drop a store with children"
+        )
+        assert read(self.child("w.10")) == [(b"k", b"v")]
         assert self.engine.parents(self.root) == [STORE]
 
     def test_a_child_opens_as_a_store_does(self) -> None:
@@ -87,11 +107,13 @@ class ChildPromises(EnginePart):
             "a read-only open of a child that is missing",
             "w.10",
         )
-        assert self.engine.children(self.root, STORE) == [], "none was made"
+        assert self.engine.children(self.root, STORE) == [], (
+            "a refused read-only open makes no child"
+        )
         writer = self.child("w.10", {b"k": b"v"})
         refuses(EngineLockedError, lambda: self.child("w.10"), "a second writer of a child", "w.10")
         reader = self.child("w.10", read_only=True)
-        assert read(reader.namespace("default")) == [(b"k", b"v")]
+        assert read(reader) == [(b"k", b"v")]
         refuses(
             UnsupportedError,
             lambda: reader.write({"default": Rows([b"k"], [None])}),
@@ -103,7 +125,7 @@ class ChildPromises(EnginePart):
         assert self.engine.children(self.root, STORE) == ["w.10"]
         assert trace(self.root) == before, "children() writes nothing"
         assert self.engine.parents(self.root) == [STORE]
-        assert trace(self.root) == before, "nor does parents()"
+        assert trace(self.root) == before, "parents() writes nothing"
 
     def test_a_child_is_dropped_when_it_is_closed(self) -> None:
         if not self.able.children:
@@ -118,10 +140,12 @@ class ChildPromises(EnginePart):
         )
         database.close()
         self.engine.drop_child(self.root, STORE, "w.10")
-        assert self.engine.children(self.root, STORE) == ["w.20"], "it is gone, its sibling is not"
+        assert self.engine.children(self.root, STORE) == ["w.20"], (
+            "drop_child() drops one child only"
+        )
         refuses(KeyError, lambda: self.engine.drop_child(self.root, STORE, "w.10"), "a second drop")
-        assert read(self.child("w.10").namespace("default")) == [], "made again it is empty"
-        assert read(self.child("w.20").namespace("default")) == [(b"k", b"kept")]
+        assert read(self.child("w.10")) == [], "a dropped child is empty when it is made again"
+        assert read(self.child("w.20")) == [(b"k", b"kept")]
 
     def test_a_child_is_renamed_unless_the_name_is_taken(self) -> None:
         if not self.able.children:
@@ -137,7 +161,7 @@ class ChildPromises(EnginePart):
         self.engine.rename_child(self.root, STORE, "w.10", "w.30")
         assert self.engine.children(self.root, STORE) == ["w.20", "w.30"]
         database = self.child("w.30")
-        assert read(database.namespace("default")) == [(b"k", b"w.10")], "rows move with the name"
+        assert read(database) == [(b"k", b"w.10")], "a renamed child has its rows"
         refuses(
             EngineLockedError,
             lambda: self.engine.rename_child(self.root, STORE, "w.30", "w.40"),

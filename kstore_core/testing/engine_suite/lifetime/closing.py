@@ -1,4 +1,4 @@
-"""Closing: everything ends, says so, and holds nothing."""
+"""Closing: later uses are refused, and no lock is left."""
 
 from __future__ import annotations
 
@@ -27,29 +27,31 @@ class ClosePromises(EnginePart):
         database.close()
         for name, use in uses.items():
             refuses(StoreClosedError, use, f"{name} after Database.close", STORE)
-        assert not target.exists(), "a checkpoint that is refused makes nothing"
+        assert not target.exists(), "a refused checkpoint makes no files"
         database = self.open()
-        assert len(read(database.namespace("default"))) == 5000, "close loses nothing"
-        assert sorted(database.namespaces()) == ["default", "offsets"], "nor makes anything"
+        assert len(read(database)) == 5000, "every row is there after a close"
+        assert sorted(database.namespaces()) == ["default", "offsets"], (
+            "a use after a close makes no namespace"
+        )
 
     def test_close_frees_the_store_under_open_scans_and_snapshots(self) -> None:
         database = self.filled(numbered(5000))
         namespace = database.namespace("default")
         snapshot = database.snapshot()
-        scan, moment = namespace.scan(), snapshot.namespace("default").scan()
-        next(scan), next(moment)
+        scan, of_snapshot = namespace.scan(), snapshot.namespace("default").scan()
+        next(scan), next(of_snapshot)
         second = self.reopen(database)
         put(second, {b"z": b"1"})
-        for held in (scan, moment):
-            refuses(StoreClosedError, lambda held=held: read(held), "a scan", STORE)  # type: ignore[misc]
+        for one in (scan, of_snapshot):
+            refuses(StoreClosedError, lambda one=one: read(one), "a scan", STORE)  # type: ignore[misc]
         snapshot.close()
-        assert len(read(second.namespace("default"))) == 5001, (
-            "the store can be opened again though scans of the closed handle are still referred to"
+        assert len(read(second)) == 5001, (
+            "a store can be opened again while scans of the closed handle exist"
         )
 
-    def test_close_frees_the_store_under_errors_that_are_kept(self) -> None:
+    def test_close_frees_the_store_while_errors_are_referred_to(self) -> None:
         database = self.filled({b"k": b"v"})
-        kept = []
+        errors = []
         for use in (
             lambda: database.drop_namespace("default"),
             lambda: database.drop_namespace("nowhere"),
@@ -59,10 +61,10 @@ class ClosePromises(EnginePart):
         ):
             with pytest.raises((KStoreError, KeyError, TypeError, ValueError)) as caught:
                 use()
-            kept.append(caught)  # a traceback keeps frames, and those what they refer to
+            errors.append(caught)  # a traceback refers to frames, and these to their variables
         database = self.reopen(database)
         assert database.namespace("default").get(b"k") == b"v"
-        assert len(kept) == 5
+        assert len(errors) == 5
 
     def test_handles_that_are_dropped_after_close_are_quiet(self) -> None:
         database = self.filled(numbered(100))
@@ -71,4 +73,4 @@ class ClosePromises(EnginePart):
         database.close()
         handles.clear()
         gc.collect()  # a warning or an error in a destructor fails the test
-        assert len(read(self.open().namespace("default"))) == 100
+        assert len(read(self.open())) == 100

@@ -1,4 +1,4 @@
-"""Opening: what is found again, by whom, and what is refused."""
+"""Opening: stored rows, locks, read-only databases, and refusals."""
 
 from __future__ import annotations
 
@@ -11,37 +11,38 @@ import pytest
 
 from kstore_core.engine import DURABILITY_LEVELS, Capabilities, Durability, Engine, Rows
 from kstore_core.errors import EngineLockedError, SpecError, UnsupportedError
-from kstore_core.testing.engine_suite.base import (
-    STORE,
-    EnginePart,
-    numbered,
-    put,
-    read,
-    refuses,
-)
+from kstore_core.testing.engine_suite.base import STORE, EnginePart, numbered, put, read, refuses
 from kstore_core.testing.explaining import same
 
 
 class OpenPromises(EnginePart):
-    """``Engine``: ``stores``, ``open``, options and what an engine says of itself."""
+    """``Engine``: ``stores``, ``open``, options, name and capabilities."""
 
-    def test_an_engine_says_what_it_is(self) -> None:
+    def test_an_engine_has_a_name_and_capabilities(self) -> None:
         kind = type(self.engine)
         assert isinstance(self.engine, Engine), "an engine is a kstore_core.engine.Engine"
         assert type(kind.name) is str, "an engine has a name"
         assert kind.name, "an engine has a name"
-        assert isinstance(kind.capabilities, Capabilities), "the class says what it can do"
-        assert isinstance(self.able, Capabilities), "so does an object"
-        assert set(self.able.durability) <= set(DURABILITY_LEVELS), "levels are those of the SPI"
-        assert kind.__name__ in repr(self.engine), "repr tells class and options"
+        assert isinstance(kind.capabilities, Capabilities), (
+            "the capabilities of an engine class are Capabilities"
+        )
+        assert isinstance(self.able, Capabilities), (
+            "the capabilities of an engine object are Capabilities"
+        )
+        assert set(self.able.durability) <= set(DURABILITY_LEVELS), (
+            "durability lists levels of the SPI"
+        )
+        assert kind.__name__ in repr(self.engine), "repr has the class name"
         longest = self.able.max_key_bytes
-        assert longest is None or longest >= 64, "a key of 64 bytes is held by every engine"
+        assert longest is None or longest >= 64, "max_key_bytes is None or at least 64"
 
     def test_unknown_options_are_refused(self) -> None:
         kind = type(self.engine)
         refuses(SpecError, lambda: kind({"no_such_option": 1}), "an unknown option", "no_such")
         assert kind({}).options == kind(None).options == kind().options, "every field has a default"
-        assert kind(self.engine.options).options == self.engine.options, "options are taken back"
+        assert kind(self.engine.options).options == self.engine.options, (
+            "an engine accepts its own options"
+        )
 
     def test_an_engine_is_cheap_until_it_opens(self) -> None:
         for _ in range(100):
@@ -52,8 +53,10 @@ class OpenPromises(EnginePart):
         if not self.able.persistent:
             return
         twin = pickle.loads(pickle.dumps(self.engine))
-        assert type(twin) is type(self.engine), "an engine pickles, for Spark sends it to workers"
-        assert twin.options == self.engine.options, "with its options"
+        assert type(twin) is type(self.engine), (
+            "an engine can be pickled; Spark sends it to workers"
+        )
+        assert twin.options == self.engine.options, "an unpickled engine has the same options"
 
     def test_rows_are_there_again_after_a_reopen(self) -> None:
         database = self.open()
@@ -62,12 +65,10 @@ class OpenPromises(EnginePart):
         put(database, {b"n": b"1"}, "offsets")
         for number in range(3):
             database = self.reopen(database)
-            same(
-                read(database.namespace("default")),
-                list(rows.items()),
-                "what was written is there after a reopen",
+            same(read(database), list(rows.items()), "written rows are there after a reopen")
+            assert database.namespace("offsets").get(b"n") == b"1", (
+                "written rows are there after a reopen, in every namespace"
             )
-            assert database.namespace("offsets").get(b"n") == b"1", "in every namespace"
             key = b"%08d" % number
             database.write({"default": Rows([key], [None]), "offsets": Rows([b"n"], [b"1"])})
             del rows[key]
@@ -78,7 +79,7 @@ class OpenPromises(EnginePart):
             put(database, {b"n": b"%d" % number})
             database = self.reopen(database)
             assert database.namespace("default").get(b"n") == b"%d" % number, (
-                "the last batch before a close is there after it"
+                "the last batch before a close is there after a reopen"
             )
 
     @pytest.mark.parametrize("level", DURABILITY_LEVELS)
@@ -86,13 +87,13 @@ class OpenPromises(EnginePart):
         database = self.filled(numbered(100), durability=level)
         database.sync()
         put(database, {b"z": b"after"})
-        assert len(read(self.reopen(database).namespace("default"))) == 101, (
+        assert len(read(self.reopen(database))) == 101, (
             f"a clean close loses nothing at durability={level!r}; what an engine does not tell "
             "apart it treats as 'process'"
         )
 
     def test_stores_are_named_and_not_made(self) -> None:
-        assert self.engine.stores(self.root) == [], "there is no store where nothing was opened"
+        assert self.engine.stores(self.root) == [], "stores() of a missing directory is empty"
         assert not self.root.exists(), "stores() makes nothing"
         for name in ("b", "a", "c"):
             self.open(name).close()
@@ -103,7 +104,9 @@ class OpenPromises(EnginePart):
         if not self.able.persistent:
             return
         before = trace(self.root)
-        assert self.new_engine().stores(self.root) == ["a", "b", "c"], "another object finds them"
+        assert self.new_engine().stores(self.root) == ["a", "b", "c"], (
+            "another engine object lists the stores"
+        )
         assert self.engine.stores(self.root / "deeper") == [], "stores belong to their root"
         assert trace(self.root) == before, "stores() writes nothing"
 
@@ -114,10 +117,10 @@ class OpenPromises(EnginePart):
         for number, database in enumerate((first, second, third)):
             put(database, {b"k": b"%d" % number})
         first.write({"default": Rows(deleted_ranges=[(b"", None)])})
-        assert read(first.namespace("default")) == []
-        assert read(second.namespace("default")) == [(b"k", b"1")], "stores of a root are apart"
-        assert read(third.namespace("default")) == [(b"k", b"2")], "and so are roots"
-        assert len({first.path, second.path, third.path}) == 3, "each has its path"
+        assert read(first) == []
+        assert read(second) == [(b"k", b"1")], "stores of one root do not share rows"
+        assert read(third) == [(b"k", b"2")], "stores of two roots do not share rows"
+        assert len({first.path, second.path, third.path}) == 3, "each database has its own path"
         assert self.engine.stores(other) == ["first"]
 
     def test_one_writer_at_a_time(self) -> None:
@@ -134,13 +137,13 @@ class OpenPromises(EnginePart):
                 same = pickle.loads(pickle.dumps(error))
                 assert (type(same), str(same)) == (EngineLockedError, str(error)), "errors pickle"
         put(database, {b"l": b"w"})
-        assert len(read(database.namespace("default"))) == 2, "the first writer goes on"
+        assert len(read(database)) == 2, "the first writer can write after a refused open"
         database.close()
         second = self.open()
         database.close()
         refuses(EngineLockedError, lambda: self.engine.open(self.root, STORE), "a third open")
-        assert len(read(second.namespace("default"))) == 2, (
-            "closing a handle twice does not let a third one in"
+        assert len(read(second)) == 2, (
+            "a second close of the first handle does not unlock the second"
         )
 
 
@@ -155,8 +158,8 @@ class ReadOnlyPromises(EnginePart):
                 "a read-only open of a store that is missing",
                 STORE,
             )
-        assert self.engine.stores(self.root) == [], "none was made"
-        assert not self.root.exists(), "nor a directory for it"
+        assert self.engine.stores(self.root) == [], "a refused read-only open makes no store"
+        assert not self.root.exists(), "a refused read-only open makes no directory"
         self.open("another").close()
         before = trace(self.root)
         refuses(
@@ -174,12 +177,12 @@ class ReadOnlyPromises(EnginePart):
         database.close()
         before = trace(self.root)
         reader = self.open(read_only=True)
-        same(read(reader.namespace("default")), list(rows.items()), "it reads what there is")
+        same(read(reader), list(rows.items()), "a read-only database reads all rows")
         assert reader.namespace("offsets").get(b"n") == b"1"
         assert sorted(reader.namespaces()) == ["default", "offsets"]
         assert reader.namespace("default").approximate_count() >= 0
         with reader.snapshot() as snapshot:
-            assert len(read(snapshot.namespace("default"))) == 2000
+            assert len(read(snapshot)) == 2000
         reader.sync()
         reader.close()
         assert trace(self.root) == before, "reading changes no file"
@@ -197,8 +200,10 @@ class ReadOnlyPromises(EnginePart):
         }
         for name, use in uses.items():
             refuses(UnsupportedError, use, f"{name} of a read-only database", STORE)
-        assert read(reader.namespace("default")) == [(b"k", b"v")], "nothing was written"
-        assert sorted(reader.namespaces()) == ["default", "offsets"], "nothing was dropped"
+        assert read(reader) == [(b"k", b"v")], "a read-only database refuses writes"
+        assert sorted(reader.namespaces()) == ["default", "offsets"], (
+            "a read-only database refuses drops"
+        )
 
     def test_readers_beside_a_writer(self) -> None:
         rows = numbered(2000)
@@ -207,13 +212,13 @@ class ReadOnlyPromises(EnginePart):
         readers = [self.open(read_only=True) for _ in range(2)]
         for reader in readers:
             same(
-                read(reader.namespace("default")),
+                read(reader),
                 list(rows.items()),
-                "a reader beside a writer sees what was written before it was opened",
+                "a reader beside a writer sees the rows that were written before its open",
             )
         put(writer, {b"later": b"row"})
         readers[0].close()
-        assert len(read(writer.namespace("default"))) == 2001, "the writer goes on"
+        assert len(read(writer)) == 2001, "the writer sees its rows after a reader was closed"
         refuses(
             EngineLockedError,
             lambda: self.engine.open(self.root, STORE),
@@ -221,15 +226,15 @@ class ReadOnlyPromises(EnginePart):
         )
         put(writer, dict.fromkeys(rows))
         assert len(read(readers[1].namespace("default"))) in (2000, 2001, 1), (
-            "the other reader sees its moment, or a later one, never half of a batch"
+            "a reader sees the rows as of its open or later, and whole batches only"
         )
-        assert read(self.open(read_only=True).namespace("default")) == [(b"later", b"row")], (
-            "a reader that is opened later sees what was written by then"
+        assert read(self.open(read_only=True)) == [(b"later", b"row")], (
+            "a reader sees every row that was written before its open"
         )
 
 
 def trace(root: Path) -> dict[str, Any]:
-    """Every file below ``root``: its size, its bytes, when it was written. Locks are left out."""
+    """Size, time and bytes of every file below ``root``, except for lock files."""
     found: dict[str, Any] = {}
     for path in sorted(root.rglob("*")) if root.exists() else []:
         name = str(path.relative_to(root))

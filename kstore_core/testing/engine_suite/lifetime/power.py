@@ -1,4 +1,4 @@
-"""Power cuts: calls that have to sync, made by a child process while no sync succeeds."""
+"""Power cuts: a child process makes calls that must sync, while every sync fails."""
 
 from __future__ import annotations
 
@@ -28,9 +28,8 @@ class PowerPromises(EnginePart):
             return
         answer = unsynced_writer(self.engine, self.root, STORE, child, level, call)
         if answer.startswith("skipped"):
-            pytest.skip(f"{what} is not looked at here: {answer.removeprefix('skipped ')}")
+            pytest.skip(f"{what} cannot be tested here: {answer.removeprefix('skipped ')}")
         assert answer == "failed", (
-            f"{what} returns when it would survive a power cut, and fails where the disk does not "
-            "sync; it returned without any fsync, fdatasync, msync or synchronous write that "
-            "succeeded"
+            f"{what} returns only if it survives a power cut, and fails if the disk does not sync; "
+            "it returned without a successful fsync, fdatasync, msync or synchronous write"
         )

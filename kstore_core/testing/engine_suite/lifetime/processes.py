@@ -1,4 +1,4 @@
-"""Processes: what a kill leaves, who may write, and what a fork may not do."""
+"""Processes: rows after a kill, and refusals in a fork."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class ProcessPromises(EnginePart):
         for writes in (1, 200):
             last = killed_writer(self.engine, self.root, STORE, level, writes)
             database = self.open(durability=level)
-            rows = read(database.namespace("default"))
+            rows = read(database)
             written = [(b"%09d" % number, b"%09d" % number * 9) for number in range(len(rows))]
-            assert rows == written, "what a killed writer left are whole rows, none missing between"
+            assert rows == written, "a killed writer leaves whole rows without a gap"
             assert len(rows) > last, (
                 f"at durability={level!r} a write that returned survives SIGKILL: {last} was "
                 f"reported and {len(rows)} rows are there"
             )
             assert int(database.namespace("offsets").get(b"n") or -1) == len(rows) - 1, (
-                "a batch over several namespaces is there whole or not at all"
+                "a batch over several namespaces is written completely or not at all"
             )
             database.close()
 
@@ -52,10 +52,10 @@ class ProcessPromises(EnginePart):
             database.close()
 
         in_fork(child)
-        assert not target.exists(), "a checkpoint that is refused makes nothing"
-        assert len(seen + read(scan)) == 5000, "scans of the parent go on"
+        assert not target.exists(), "a refused checkpoint makes no files"
+        assert len(seen + read(scan)) == 5000, "a scan of the parent continues"
         put(database, {b"z": b"later"})
-        assert len(read(database.namespace("default"))) == 5001, "the parent goes on writing"
+        assert len(read(database)) == 5001, "the parent can write after a fork"
         uses.clear()
         database = self.reopen(database)
-        assert len(read(database.namespace("default"))) == 5001, "a child's close changes nothing"
+        assert len(read(database)) == 5001, "a close in the child changes nothing in the parent"

@@ -1,4 +1,4 @@
-"""Recognition: the directories that an engine wrote, told from those of the others."""
+"""Recognition: an engine recognises its own directories, and not those of other engines."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class RecognitionPromises(EnginePart):
     """``Engine.recognises``."""
 
     def test_an_engine_recognises_what_it_wrote(self) -> None:
-        assert not self.engine.recognises(self.root), "a directory that is missing is nobody's"
+        assert not self.engine.recognises(self.root), "no engine recognises a missing directory"
         assert not self.root.exists(), "recognises() makes nothing"
         self.root.mkdir(parents=True)
         (self.root / STORE).mkdir()
-        assert not self.engine.recognises(self.root), "an empty directory is nobody's"
+        assert not self.engine.recognises(self.root), "no engine recognises an empty directory"
         (self.root / STORE).rmdir()
         database = self.open("first")
         assert self.engine.recognises(self.root), "recognises() locks nothing"
@@ -30,17 +30,25 @@ class RecognitionPromises(EnginePart):
         assert self.engine.recognises(self.root), "an engine recognises what it wrote"
         if not self.able.persistent:
             return
-        assert self.new_engine().recognises(self.root), "another object recognises it"
-        assert not self.engine.recognises(self.root.parent), "a store belongs to its root"
+        assert self.new_engine().recognises(self.root), (
+            "another engine object recognises the directory"
+        )
+        assert not self.engine.recognises(self.root.parent), (
+            "an engine does not recognise the parent of a state directory"
+        )
         assert trace(self.root) == before, "recognises() writes nothing"
 
     def test_an_engine_recognises_children(self) -> None:
         if not self.able.children:
             return
         self.engine.open_child(self.root, STORE, f"{STORE}.10").close()
-        assert self.new_engine().recognises(self.root), "a store of children is recognised, too"
+        assert self.new_engine().recognises(self.root), (
+            "an engine recognises a store that has children only"
+        )
         self.engine.drop_child(self.root, STORE, f"{STORE}.10")
-        assert not self.engine.recognises(self.root), "what is left of it is an empty directory"
+        assert not self.engine.recognises(self.root), (
+            "an engine does not recognise a directory after its last drop"
+        )
 
     def test_nobody_recognises_what_another_engine_wrote(self) -> None:
         self.open().close()

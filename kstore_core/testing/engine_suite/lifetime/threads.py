@@ -14,11 +14,11 @@ KEYS = list(numbered(200))
 SECONDS = 0.4
 MOST_SECONDS = 20.0
 LOOKS = 3
-"""The writer goes on until every reader has looked this often, also on a busy machine."""
+"""The least number of reads of each reader, also on a busy machine."""
 
 
 class ThreadPromises(EnginePart):
-    """A database is used from several threads at once: readers, and one that writes."""
+    """A database in several threads at once: readers and one writer."""
 
     def test_readers_beside_a_writer_see_whole_batches(self) -> None:
         database = self.open()
@@ -26,7 +26,7 @@ class ThreadPromises(EnginePart):
             put(database, dict.fromkeys(KEYS, b"0"), name)
         failures: list[BaseException] = []
         done = threading.Event()
-        kinds: tuple[Callable[[Database], None], ...] = (_scan, _starts, _look, _moment)
+        kinds: tuple[Callable[[Database], None], ...] = (_scan, _starts, _look_up, _snapshot)
         looks = dict.fromkeys(kinds, 0)
 
         def read_on(look: Callable[[Database], None]) -> None:
@@ -34,7 +34,7 @@ class ThreadPromises(EnginePart):
                 while not done.is_set():
                     look(database)
                     looks[look] += 1
-            except BaseException as error:  # noqa: BLE001 - told below
+            except BaseException as error:  # noqa: BLE001 - reported below
                 failures.append(error)
 
         threads = [threading.Thread(target=read_on, args=(look,)) for look in looks]
@@ -53,7 +53,7 @@ class ThreadPromises(EnginePart):
             done.set()
             for thread in threads:
                 thread.join(60)
-        assert not [thread for thread in threads if thread.is_alive()], "a reader hangs"
+        assert not [thread for thread in threads if thread.is_alive()], "every reader ends"
         if failures:
             raise failures[0]
         assert read(database.namespace("other")) == [(key, b"%d" % number) for key in KEYS]
@@ -70,7 +70,7 @@ class ThreadPromises(EnginePart):
                 while True:
                     assert len(read(namespace.scan(reverse=reverse))) == 5000
                     namespace.get_many(list(numbered(50)))
-            except BaseException as error:  # noqa: BLE001 - told below
+            except BaseException as error:  # noqa: BLE001 - reported below
                 ends.append(f"{type(error).__name__}: {error}")
 
         threads = [threading.Thread(target=read_on, args=(number % 2 == 0,)) for number in range(3)]
@@ -82,19 +82,19 @@ class ThreadPromises(EnginePart):
         for thread in threads:
             thread.join(60)
         assert not [thread for thread in threads if thread.is_alive()], (
-            "close leaves a thread hanging"
+            "every thread ends when the database is closed"
         )
         others = [end for end in ends if not end.startswith(StoreClosedError.__name__)]
-        assert not others, (
-            f"a read that is under way at a close ends with StoreClosedError: {others}"
-        )
-        assert len(read(self.open().namespace("default"))) == 5000
+        assert not others, f"a read during a close ends with StoreClosedError, not: {others}"
+        assert len(read(self.open())) == 5000
 
 
 def _scan(database: Database) -> None:
     for reverse in (False, True):
         rows = read(database.namespace("default").scan(reverse=reverse))
-        assert [key for key, _ in rows] == (KEYS[::-1] if reverse else KEYS), "a row is missing"
+        assert [key for key, _ in rows] == (KEYS[::-1] if reverse else KEYS), (
+            "a read beside a writer finds every row"
+        )
         assert len({value for _, value in rows}) == 1, "a scan sees a batch whole or not at all"
 
 
@@ -102,11 +102,11 @@ def _starts(database: Database) -> None:
     ranges = [(key, key + b"\0") for key in KEYS[::25]]
     begun = database.namespace("default").starts(ranges)
     chunks = [chunk for chunk, _ in begun or () if chunk is not None]
-    assert begun is None or len(chunks) == len(ranges), "a row is missing"
-    assert len({value for _, value in read(chunks)}) <= 1, "starts are all of one moment"
+    assert begun is None or len(chunks) == len(ranges), "a read beside a writer finds every row"
+    assert len({value for _, value in read(chunks)}) <= 1, "all starts show one batch"
 
 
-def _look(database: Database) -> None:
+def _look_up(database: Database) -> None:
     namespace = database.namespace("other")
     assert namespace.get(KEYS[7]) is not None, "a row that is written again is never missing"
     assert None not in namespace.get_many(KEYS[::20]), (
@@ -114,9 +114,9 @@ def _look(database: Database) -> None:
     )
 
 
-def _moment(database: Database) -> None:
+def _snapshot(database: Database) -> None:
     with database.snapshot() as snapshot:
         values = {
             value for name in ("default", "other") for _, value in read(snapshot.namespace(name))
         }
-        assert len(values) == 1, "a snapshot is one moment of all namespaces"
+        assert len(values) == 1, "a snapshot shows one batch in all namespaces"

@@ -1,1 +1,1 @@
-"""Tests of what is in a database: batches, scans, lookups, snapshots, namespaces."""
+"""Tests of rows: batches, scans, lookups, snapshots, namespaces."""

@@ -13,7 +13,7 @@ LONG = 4096
 
 
 class LimitPromises(EnginePart):
-    """What ``capabilities`` says of keys, and what every engine holds."""
+    """The limits in ``capabilities``, and sizes that every engine stores."""
 
     def test_keys_up_to_the_limit_are_held(self) -> None:
         longest = self.able.max_key_bytes or LONG
@@ -49,7 +49,7 @@ class LimitPromises(EnginePart):
                     f"a key of {len(long)} bytes",
                     str(self.able.max_key_bytes),
                 )
-                assert read(database.namespace("default")) == [(b"a", b"1")], (
+                assert read(database) == [(b"a", b"1")], (
                     "of a batch with a key that is too long nothing is written"
                 )
                 assert read(database.namespace("other")) == []
@@ -65,7 +65,9 @@ class LimitPromises(EnginePart):
         database = self.filled({b"a": b"1", b"m" * 20: b"2", b"z": b"3"})
         namespace = database.namespace("default")
         assert namespace.get(long) is None, "get of a key that cannot be stored gives None"
-        assert namespace.get_many([b"a", long, b"z"]) == [b"1", None, b"3"], "so does get_many"
+        assert namespace.get_many([b"a", long, b"z"]) == [b"1", None, b"3"], (
+            "get_many gives None for a key that cannot be stored"
+        )
         database.write({"default": Rows(deleted_ranges=[(long, b"z" * len(long))])})
         assert read(namespace) == [(b"a", b"1"), (b"m" * 20, b"2")], (
             "the ends of a deleted range may be longer than any key"
@@ -103,16 +105,24 @@ class LimitPromises(EnginePart):
         assert namespace.get(b"") == b"0", "the empty key is a key"
         assert namespace.fast_get(b"a") == b"1"
         assert namespace.get_many([b"a", b"", b"no", b""]) == [b"1", b"0", None, b"0"]
-        assert read(database.namespace("loaded")) == [(b"", b"0"), (b"a", b"1")], "for a load too"
+        assert read(database.namespace("loaded")) == [(b"", b"0"), (b"a", b"1")], (
+            "a load stores the empty key"
+        )
         with database.snapshot() as snapshot:
             database.write({"default": Rows([b""], [None])})
-            assert snapshot.namespace("default").get(b"") == b"0", "for a snapshot too"
-        assert namespace.get(b"") is None, "it is deleted like any other"
+            assert snapshot.namespace("default").get(b"") == b"0", (
+                "a snapshot has the row of the empty key"
+            )
+        assert namespace.get(b"") is None, "the empty key can be deleted"
         put(database, {b"": b"again"})
         database.write({"default": Rows(deleted_ranges=[(b"", b"\x00")])})
-        assert read(namespace) == [(b"\x00", b""), (b"a", b"1")], "a range deletes it too"
+        assert read(namespace) == [(b"\x00", b""), (b"a", b"1")], (
+            "a deleted range contains the empty key"
+        )
         database.drop_namespace("loaded")
-        assert read(database.namespace("loaded")) == [], "and it goes with its namespace"
+        assert read(database.namespace("loaded")) == [], (
+            "a drop of the namespace drops the empty key"
+        )
 
     def test_large_values(self) -> None:
         generator = random.Random(1)
@@ -122,8 +132,10 @@ class LimitPromises(EnginePart):
         database = self.reopen(database)
         for name in ("default", "loaded"):
             namespace = database.namespace(name)
-            same(read(namespace), within(rows, None, None), "a value of 4 MiB is held")
-            assert all(namespace.get(key) == value for key, value in rows.items()), "for get too"
+            same(read(namespace), within(rows, None, None), "a value of 4 MiB is stored")
+            assert all(namespace.get(key) == value for key, value in rows.items()), (
+                "get returns large values"
+            )
         put(database, {b"%d" % (4 << 20): b"small"})
         assert database.namespace("default").get(b"%d" % (4 << 20)) == b"small"
 
@@ -142,6 +154,6 @@ class LimitPromises(EnginePart):
             )
         assert namespace.get_many(keys[::97]) == [b"v"] * len(keys[::97])
         database.write({"default": Rows(keys[1::2], [None] * 50_000)})
-        assert read(self.reopen(database).namespace("default")) == [
-            (key, b"v") for key in keys[::2]
-        ], "what was deleted is not there after a reopen, the rest is"
+        assert read(self.reopen(database)) == [(key, b"v") for key in keys[::2]], (
+            "after a reopen exactly the deleted rows are missing"
+        )

@@ -1,4 +1,4 @@
-"""Bulk loads: ascending rows, many of them, over what is there."""
+"""Bulk loads of ascending rows, into empty and filled namespaces."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ class LoadPromises(EnginePart):
         database = self.open()
         rows = numbered(300 if size < 10 else 30_000)
         assert database.load("default", chunks(rows, size)) == len(rows), (
-            "load returns how many rows it loaded"
+            "load returns the number of loaded rows"
         )
         namespace = database.namespace("default")
-        same(read(namespace), list(rows.items()), "every row that was loaded is there")
-        same(namespace.get_many(list(rows)), list(rows.values()), "for lookups too")
+        same(read(namespace), list(rows.items()), "a scan shows every loaded row")
+        same(namespace.get_many(list(rows)), list(rows.values()), "get_many finds every loaded row")
         same(
-            read(self.reopen(database).namespace("default")),
+            read(self.reopen(database)),
             list(rows.items()),
-            "and after a reopen",
+            "every loaded row is there after a reopen",
         )
 
     def test_existing_rows_are_replaced(self) -> None:
@@ -56,12 +56,12 @@ class LoadPromises(EnginePart):
         with database.snapshot() as snapshot:
             assert database.load("default", chunks(new, 100)) == 2000
             same(
-                read(snapshot.namespace("default")),
+                read(snapshot),
                 within(old, None, None),
                 "a snapshot does not see what is loaded later",
             )
         same(
-            read(database.namespace("default")),
+            read(database),
             within(old | new, None, None),
             "a load replaces the rows of the same keys and leaves the others",
         )
@@ -74,27 +74,29 @@ class LoadPromises(EnginePart):
         database = self.filled({b"m": b"here"})
         assert database.load("default", [([b"a", b"b"], [b"1", b"2"])]) == 2
         assert database.load("default", [([b"x", b"y"], [b"3", b"4"])]) == 2
-        assert [key for key, _ in read(database.namespace("default"))] == [
+        assert [key for key, _ in read(database)] == [
             b"a", b"b", b"m", b"x", b"y"
-        ], "a load may lie anywhere"  # fmt: skip
+        ], "the keys of a load may lie before and after the stored ones"  # fmt: skip
 
     def test_a_load_makes_its_namespace_and_touches_no_other(self) -> None:
         database = self.filled({b"k": b"v"})
         assert database.load("new", chunks(numbered(100), 10)) == 100
         assert "new" in database.namespaces(), "load makes the namespace where it is missing"
         assert len(read(database.namespace("new"))) == 100
-        assert read(database.namespace("default")) == [(b"k", b"v")], "others are as they were"
+        assert read(database) == [(b"k", b"v")], "a load changes no other namespace"
 
     def test_nothing_to_load(self) -> None:
         database = self.filled({b"k": b"v"})
-        assert database.load("default", []) == 0, "no chunks are no rows"
-        assert database.load("default", [([], []), ([], [])]) == 0, "nor are empty chunks"
-        assert read(database.namespace("default")) == [(b"k", b"v")]
+        assert database.load("default", []) == 0, "a load without chunks loads 0 rows"
+        assert database.load("default", [([], []), ([], [])]) == 0, (
+            "a load of empty chunks loads 0 rows"
+        )
+        assert read(database) == [(b"k", b"v")]
 
     def test_empty_values_are_loaded(self) -> None:
         database = self.open()
         database.load("default", [((b"a", b"b"), (b"", b"2")), ([], []), ([b"c"], [b""])])
-        assert read(database.namespace("default")) == [(b"a", b""), (b"b", b"2"), (b"c", b"")], (
+        assert read(database) == [(b"a", b""), (b"b", b"2"), (b"c", b"")], (
             "chunks are any sequences; an empty value is a value"
         )
 
@@ -103,19 +105,21 @@ class LoadPromises(EnginePart):
         database = self.filled({b"old": b"row"})
         with pytest.raises(ValueError):  # noqa: PT011 - the message is the engine's
             database.load("default", bad)
-        left = dict(read(database.namespace("default")))
-        assert left.pop(b"old", None) == b"row", "a load that is refused loses nothing"
-        assert left.keys() <= {key for keys, _ in bad for key in keys}, "nor makes anything up"
-        assert database.load("default", [([b"z"], [b"1"])]) == 1, "and the next one is loaded"
+        left = dict(read(database))
+        assert left.pop(b"old", None) == b"row", "a refused load removes no row"
+        assert left.keys() <= {key for keys, _ in bad for key in keys}, (
+            "a refused load adds only rows that were given"
+        )
+        assert database.load("default", [([b"z"], [b"1"])]) == 1, (
+            "a load after a refused one succeeds"
+        )
 
     @pytest.mark.parametrize("bad", NOT_BYTES.values(), ids=NOT_BYTES)
     def test_only_bytes_are_loaded(self, bad: Any) -> None:
         database = self.open()
         with pytest.raises(TypeError):
             database.load("default", [([b"a"], [b"1"]), bad])
-        assert dict(read(database.namespace("default"))).keys() <= {b"a"}, (
-            "what is not bytes is not loaded"
-        )
+        assert dict(read(database)).keys() <= {b"a"}, "what is not bytes is not loaded"
 
     def test_an_error_of_the_caller_comes_through(self) -> None:
         database = self.filled({b"old": b"row"})
@@ -126,9 +130,11 @@ class LoadPromises(EnginePart):
 
         with pytest.raises(LookupError, match="the topic is gone"):
             database.load("default", broken())
-        assert database.namespace("default").get(b"old") == b"row", "nothing is lost"
+        assert database.namespace("default").get(b"old") == b"row", "a failed load removes no row"
         put(database, {b"z": b"after"})
-        assert database.namespace("default").get(b"z") == b"after", "and the database goes on"
+        assert database.namespace("default").get(b"z") == b"after", (
+            "a write after a failed load succeeds"
+        )
 
 
 def chunks(rows: dict[bytes, bytes], size: int) -> Chunks:

@@ -26,7 +26,9 @@ class LookupPromises(EnginePart):
         assert namespace.get(b"k") == b"", "an empty value is not None"
         assert namespace.get_many([b"k"]) == [b""], "an empty value is not None"
         assert read(namespace) == [(b"k", b"")], "a row with an empty value is scanned"
-        assert self.reopen(database).namespace("default").get(b"k") == b"", "also after a reopen"
+        assert self.reopen(database).namespace("default").get(b"k") == b"", (
+            "an empty value is there after a reopen"
+        )
 
     def test_fast_get_is_get(self) -> None:
         database = self.filled(ROWS)
@@ -41,7 +43,7 @@ class LookupPromises(EnginePart):
         for value in (b"1", None, b"2", b"3", None):
             database.write({"default": Rows([b"k"], [value])})
             assert namespace.get(b"k") == value, "get sees what was written just before"
-            assert get(b"k") == value, "a get that was bound before the write sees it too"
+            assert get(b"k") == value, "a get that was bound before the write sees it"
             assert namespace.fast_get(b"k") == value, "fast_get sees what was written"
             assert fast_get(b"k") == value, "a fast_get that was bound before the write sees it"
             assert namespace.get_many([b"k"]) == [value], "get_many sees what was written"

@@ -1,4 +1,4 @@
-"""Namespaces: made when asked for, listed, dropped, and there again after a reopen."""
+"""Namespaces: made on request, listed, dropped, and there after a reopen."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class NamespacePromises(EnginePart):
     def test_a_new_database_has_the_default_namespace(self) -> None:
         database = self.open()
         assert list(database.namespaces()) == ["default"], 'a new database has "default"'
-        assert read(database.namespace("default")) == [], "and it is empty"
+        assert read(database) == [], "the default namespace of a new database is empty"
 
     def test_namespaces_are_made_when_asked_for(self) -> None:
         database = self.open()
@@ -32,13 +32,15 @@ class NamespacePromises(EnginePart):
             "namespaces are there again after a reopen"
         )
         for name in NAMES:
-            assert read(database.namespace(name)) == [(b"k", name.encode())], "with their rows"
+            assert read(database.namespace(name)) == [(b"k", name.encode())], (
+                "namespaces have their rows after a reopen"
+            )
 
     def test_an_empty_namespace_is_remembered(self) -> None:
         database = self.open()
         database.namespace("empty")
         assert sorted(self.reopen(database).namespaces()) == ["default", "empty"], (
-            "a namespace exists from when it was asked for, rows or not"
+            "namespace() makes the namespace, also without rows"
         )
 
     def test_a_dropped_namespace_is_gone_with_its_rows(self) -> None:
@@ -47,16 +49,24 @@ class NamespacePromises(EnginePart):
         for name in ("kept", "gone"):
             put(database, {b"k": name.encode()}, name)
         database.drop_namespace("gone")
-        assert sorted(database.namespaces()) == ["default", "kept"], "it is listed no longer"
+        assert sorted(database.namespaces()) == ["default", "kept"], (
+            "a dropped namespace is not listed"
+        )
         with pytest.raises(KeyError):
             database.write({"gone": Rows([b"k"], [b"v"])})
         with pytest.raises(KeyError):
             database.drop_namespace("gone")
         database = self.reopen(database)
-        assert sorted(database.namespaces()) == ["default", "kept"], "nor after a reopen"
-        assert read(database.namespace("gone")) == [], "made again it is empty"
-        assert read(database.namespace("kept")) == [(b"k", b"kept")], "others keep their rows"
-        assert read(database.namespace("default")) == [(b"k", b"v")], "others keep their rows"
+        assert sorted(database.namespaces()) == ["default", "kept"], (
+            "a dropped namespace is not listed after a reopen"
+        )
+        assert read(database.namespace("gone")) == [], (
+            "a dropped namespace is empty when it is made again"
+        )
+        assert read(database.namespace("kept")) == [(b"k", b"kept")], (
+            "a drop leaves the rows of other namespaces"
+        )
+        assert read(database) == [(b"k", b"v")], "a drop leaves the rows of other namespaces"
 
     def test_a_namespace_dropped_and_made_again_is_new(self) -> None:
         database = self.open()
@@ -82,7 +92,9 @@ class NamespacePromises(EnginePart):
                 found = use()
             except StoreClosedError:
                 continue
-            assert found is None, "a handle of a dropped namespace is empty or StoreClosedError"
+            assert found is None, (
+                "a handle of a dropped namespace finds nothing or raises StoreClosedError"
+            )
 
     def test_the_default_namespace_cannot_be_dropped(self) -> None:
         database = self.filled({b"k": b"v"})
@@ -94,11 +106,11 @@ class NamespacePromises(EnginePart):
         )
         with pytest.raises(KeyError):
             database.drop_namespace("nowhere")
-        assert read(database.namespace("default")) == [(b"k", b"v")], "nothing was dropped"
+        assert read(database) == [(b"k", b"v")], "a refused drop drops nothing"
 
     def test_a_read_only_database_makes_no_namespace(self) -> None:
         self.filled({b"k": b"v"}).close()
         database = self.open(read_only=True)
         with pytest.raises(KeyError):
             database.namespace("nowhere")
-        assert list(database.namespaces()) == ["default"], "none was made"
+        assert list(database.namespaces()) == ["default"], "a read-only database makes no namespace"

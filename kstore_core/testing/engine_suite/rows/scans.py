@@ -1,4 +1,4 @@
-"""Scans: their order, their ends, the moment that they are of."""
+"""Scans: their order, their bounds, and the rows as of their call."""
 
 from __future__ import annotations
 
@@ -48,9 +48,15 @@ class ScanPromises(EnginePart):
                 f"scan({lo!r}, {hi!r}, reverse={reverse}) gives lo <= key < hi, None being open"
             )
             same(read(namespace.scan(lo, hi, reverse=reverse)), wanted, promise)
-            same(started(namespace, lo, hi, reverse), wanted, f"and so does start: {promise}")
+            same(
+                started(namespace, lo, hi, reverse),
+                wanted,
+                f"start returns the rows of the scan: {promise}",
+            )
             first = namespace.first(lo, hi, reverse=reverse)
-            assert first == (wanted[0] if wanted else None), f"first is the first of it: {promise}"
+            assert first == (wanted[0] if wanted else None), (
+                f"first returns the first row of the scan: {promise}"
+            )
 
     @BOTH_WAYS
     def test_bounds_that_are_stored_keys(self, reverse: bool) -> None:
@@ -58,17 +64,27 @@ class ScanPromises(EnginePart):
         namespace = self.filled(rows).namespace("default")
         for lo, hi in product(list(rows)[::7], list(rows)[::5]):
             wanted = within(rows, lo, hi, reverse=reverse)
-            promise = f"scan({lo!r}, {hi!r}, reverse={reverse}) has its lo and has not its hi"
+            promise = f"scan({lo!r}, {hi!r}, reverse={reverse}) includes lo and excludes hi"
             same(read(namespace.scan(lo, hi, reverse=reverse)), wanted, promise)
-            same(started(namespace, lo, hi, reverse), wanted, f"and so does start: {promise}")
+            same(
+                started(namespace, lo, hi, reverse),
+                wanted,
+                f"start returns the rows of the scan: {promise}",
+            )
 
     @BOTH_WAYS
     def test_an_empty_namespace(self, reverse: bool) -> None:
         namespace = self.open().namespace("default")
         for lo, hi in product([None, b"", b"a"], [None, b"", b"b"]):
-            assert read(namespace.scan(lo, hi, reverse=reverse)) == [], "nothing is scanned"
-            assert namespace.first(lo, hi, reverse=reverse) is None, "first is None"
-            assert namespace.start(lo, hi, reverse=reverse) == (None, None), "start is nothing"
+            assert read(namespace.scan(lo, hi, reverse=reverse)) == [], (
+                "a scan of an empty namespace returns nothing"
+            )
+            assert namespace.first(lo, hi, reverse=reverse) is None, (
+                "first of an empty namespace is None"
+            )
+            assert namespace.start(lo, hi, reverse=reverse) == (None, None), (
+                "start of an empty namespace is (None, None)"
+            )
 
     @BOTH_WAYS
     def test_long_bounds(self, reverse: bool) -> None:
@@ -82,7 +98,7 @@ class ScanPromises(EnginePart):
                 same(
                     read(namespace.scan(lo, hi, reverse=reverse)),
                     within(rows, lo, hi, reverse=reverse),
-                    "a bound may be longer than max_key_bytes; keys compare with it as with any",
+                    "a bound may be longer than max_key_bytes",
                 )
 
     @BOTH_WAYS
@@ -91,8 +107,8 @@ class ScanPromises(EnginePart):
         chunks = list(self.filled(rows).namespace("default").scan(reverse=reverse))
         sizes = [len(keys) for keys, _ in chunks]
         same(read(chunks), within(rows, None, None, reverse=reverse), "a scan reads everything")
-        assert sizes[0] < 1000, f"a reader who wants one row pays for {sizes[0]}"
-        assert max(sizes) >= 64, "chunks grow: a long scan does not pay for each row"
+        assert sizes[0] < 1000, f"the first chunk has less than 1000 rows, not {sizes[0]}"
+        assert max(sizes) >= 64, "later chunks are larger: one has 64 rows or more"
 
     @BOTH_WAYS
     def test_a_scan_is_as_of_its_call(self, reverse: bool) -> None:
@@ -109,13 +125,13 @@ class ScanPromises(EnginePart):
         database.namespace("made meanwhile")
         database.sync()
         wanted = within(rows, None, None, reverse=reverse)
-        promise = "a scan is as of the call that made it, whatever is written later"
+        promise = "a scan shows the rows as of its call, without later writes"
         same(seen + read(begun), wanted, promise)
         same(read(untouched), wanted, f"{promise}, even before its first chunk was read")
         same(
             read(joined(start)),
             within(rows, *bounds, reverse=reverse),
-            f"{promise}; so is what follows a start",
+            f"{promise}; the rest of a start, too",
         )
         assert len(read(namespace)) == 1999, "a later scan sees what was written"
 
@@ -128,10 +144,10 @@ class ScanPromises(EnginePart):
         bounds += product(filter(None, BOUNDS), filter(None, BOUNDS))
         begun = namespace.starts(bounds, reverse=reverse)
         if begun is None:
-            return  # nothing is saved by it
+            return  # the engine has no faster way than start
         database.write({"default": Rows(deleted_ranges=[(b"", None)])})
         put(database, dict.fromkeys(rows, b"changed"))
-        assert len(begun) == len(bounds), "a start for each range"
+        assert len(begun) == len(bounds), "starts returns one start for each range"
         for (lo, hi), start in zip(bounds, begun, strict=True):
             same(
                 read(joined(start)),
@@ -149,7 +165,7 @@ class ScanPromises(EnginePart):
         same(
             read(scan),
             within(rows, None, None, reverse=reverse),
-            "a scan is as of its call, whatever is loaded later",
+            "a scan shows the rows as of its call, without later loads",
         )
 
     def test_a_scan_of_a_namespace_that_is_dropped_does_not_end_early(self) -> None:
@@ -167,7 +183,7 @@ class ScanPromises(EnginePart):
         same(
             seen,
             within(rows, None, None),
-            "a scan whose namespace is dropped goes on, or raises StoreClosedError",
+            "a scan of a dropped namespace continues, or raises StoreClosedError",
         )
 
     def test_scans_do_not_disturb_each_other(self) -> None:
@@ -199,7 +215,7 @@ class ScanPromises(EnginePart):
         scan = namespace.scan(reverse=reverse)
         assert len(read(scan)) == 40
         for _ in range(3):
-            assert next(scan, None) is None, "an iterator that ended does not begin again"
+            assert next(scan, None) is None, "a scan that has ended does not start again"
 
     def test_dropped_and_closed_scans_free_what_they_hold(self) -> None:
         rows = numbered(2000)
@@ -212,11 +228,11 @@ class ScanPromises(EnginePart):
             if number % 5 == 0 and (close := getattr(scan, "close", None)):
                 close()
                 close()
-                assert list(scan) == [], "a scan that was closed is at its end"
+                assert list(scan) == [], "a closed scan returns no more rows"
             del scan
         gc.collect()
         put(database, {b"z": b"written"})
-        assert len(read(self.reopen(database).namespace("default"))) == 2001, (
+        assert len(read(self.reopen(database))) == 2001, (
             "scans that were dropped hold nothing, neither readers nor locks"
         )
 
@@ -224,11 +240,11 @@ class ScanPromises(EnginePart):
 def started(
     namespace: Namespace, lo: bytes | None, hi: bytes | None, reverse: bool
 ) -> list[tuple[bytes, bytes]]:
-    """The rows of a start and of what follows it."""
+    """All rows of a start."""
     return read(joined(namespace.start(lo, hi, reverse=reverse)))
 
 
 def joined(start: tuple[Chunk | None, Iterator[Chunk] | None]) -> Iterator[Chunk]:
-    """A start's chunk and what follows it."""
+    """The first chunk of a start, and the rest."""
     chunk, rest = start
     return chain(() if chunk is None else (chunk,), rest or ())

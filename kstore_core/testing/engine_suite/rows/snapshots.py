@@ -1,4 +1,4 @@
-"""Snapshots: one moment of all namespaces together."""
+"""Snapshots: the rows of all namespaces as of one call."""
 
 from __future__ import annotations
 
@@ -8,22 +8,15 @@ import pytest
 
 from kstore_core.engine import Rows
 from kstore_core.errors import StoreClosedError
-from kstore_core.testing.engine_suite.base import (
-    STORE,
-    EnginePart,
-    numbered,
-    put,
-    read,
-    refuses,
-    within,
-)
+from kstore_core.testing.engine_suite.base import STORE, EnginePart, numbered, put, read, within
 from kstore_core.testing.explaining import same
+from kstore_core.testing.suite import refuses
 
 NAMES = ["default", "offsets", "other"]
 
 
 class SnapshotPromises(EnginePart):
-    """``snapshot`` and what it gives."""
+    """``Database.snapshot`` and ``Snapshot``."""
 
     def test_a_snapshot_does_not_move(self) -> None:
         rows = numbered(3000)
@@ -39,7 +32,7 @@ class SnapshotPromises(EnginePart):
             keys = list(rows)
             for name in NAMES:
                 then = snapshot.namespace(name)
-                promise = f"the namespace {name!r} of a snapshot is as it was when it was taken"
+                promise = f"the namespace {name!r} of a snapshot shows the rows as of the snapshot"
                 assert then.name == name, "a namespace has its name"
                 same(read(then), list(rows.items()), promise)
                 for reverse in (False, True):
@@ -57,7 +50,7 @@ class SnapshotPromises(EnginePart):
                 assert then.fast_get(keys[0]) == b"v", promise
                 assert then.get(b"%08d" % 5000) is None, promise
                 assert then.approximate_count() >= 0, "a count is never negative"
-        assert len(read(database.namespace("default"))) == 1000, "the database goes on"
+        assert len(read(database)) == 1000, "the database still reads its own rows"
 
     def test_a_snapshot_keeps_a_namespace_that_is_dropped(self) -> None:
         rows = numbered(500)
@@ -67,15 +60,23 @@ class SnapshotPromises(EnginePart):
             then = snapshot.namespace("gone")
             database.drop_namespace("gone")
             put(database, {b"new": b"v"}, "gone")
-            same(read(then), list(rows.items()), "a snapshot keeps what is dropped later")
-            same(read(snapshot.namespace("gone")), list(rows.items()), "by name too")
+            same(
+                read(then),
+                list(rows.items()),
+                "a snapshot has the rows of a namespace that is dropped later",
+            )
+            same(
+                read(snapshot.namespace("gone")),
+                list(rows.items()),
+                "a snapshot opens a namespace that was dropped later",
+            )
 
     def test_a_snapshot_has_the_namespaces_that_there_were(self) -> None:
         database = self.open()
         with database.snapshot() as snapshot:
             put(database, {b"k": b"v"})
             put(database, {b"k": b"v"}, "later")
-            assert read(snapshot.namespace("default")) == [], "empty then, empty for ever"
+            assert read(snapshot) == [], "a snapshot does not show later rows"
             with pytest.raises(KeyError):
                 snapshot.namespace("later")
 
@@ -87,11 +88,15 @@ class SnapshotPromises(EnginePart):
             moments.append(database.snapshot())
         for number, moment in enumerate(moments):
             then = moment.namespace("default")
-            assert then.get(b"k") == b"%d" % number, "each snapshot is of its own moment"
-            assert len(read(then)) == number + 2, "each snapshot is of its own moment"
+            assert then.get(b"k") == b"%d" % number, (
+                "each snapshot shows the rows as of its own call"
+            )
+            assert len(read(then)) == number + 2, "each snapshot shows the rows as of its own call"
         for moment in moments[::2]:
             moment.close()
-        assert moments[1].namespace("default").get(b"k") == b"1", "closing one leaves the others"
+        assert moments[1].namespace("default").get(b"k") == b"1", (
+            "a close of one snapshot leaves the others open"
+        )
         for moment in moments:
             moment.close()
 
@@ -126,7 +131,7 @@ class SnapshotPromises(EnginePart):
             "a scan that a snapshot began": lambda: read(scan),
         }.items():
             refuses(StoreClosedError, use, f"{name} after Snapshot.close", STORE)
-        assert len(read(database.namespace("default"))) == 5000, "the database goes on"
+        assert len(read(database)) == 5000, "the database still reads its own rows"
 
     def test_dropped_snapshots_free_what_they_hold(self) -> None:
         database = self.filled(numbered(500))
@@ -138,11 +143,9 @@ class SnapshotPromises(EnginePart):
             del snapshot
         gc.collect()
         put(database, {b"z": b"v"})
-        assert len(read(self.reopen(database).namespace("default"))) == 501, (
-            "snapshots that were closed or dropped hold nothing"
-        )
+        assert len(read(self.reopen(database))) == 501, "closed and dropped snapshots hold no lock"
 
     def test_a_read_only_database_has_snapshots(self) -> None:
         self.filled(numbered(100)).close()
         with self.open(read_only=True).snapshot() as snapshot:
-            assert len(read(snapshot.namespace("default"))) == 100
+            assert len(read(snapshot)) == 100

@@ -1,4 +1,4 @@
-"""What a writer says it has done, in a file that is not the store's."""
+"""The steps that a writer reports in a file outside of its store."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Testimony", "Witness", "read_testimony"]
+__all__ = ["StepWriter", "Steps", "read_steps"]
 
 
-class Witness:
-    """Appends a line at each step; one that is written survives the writer's death.
+class StepWriter:
+    """Appends a line per step. A written line survives the death of the writer.
 
     Parameters
     ----------
@@ -20,26 +20,26 @@ class Witness:
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
-    def say(self, line: str) -> None:
-        """Say one thing, at once."""
+    def write(self, line: str) -> None:
+        """Write one line at once."""
         os.write(self._file, f"{line}\n".encode())
 
 
 @dataclass(frozen=True)
-class Testimony:
-    """What has been said.
+class Steps:
+    """The reported steps of a writer.
 
     Attributes
     ----------
     opened : bool
-        The writer had its stores open.
+        True if the writer has opened its stores.
     begun, called, returned : int
-        The highest number whose changes were begun, whose commit was called, and whose commit came
-        back; 0 for none.
+        The highest number whose changes were begun, whose commit was called, and whose commit
+        returned; 0 for none.
     commits : int
-        How many came back.
+        The number of commits that returned.
     failure : str or None
-        The writer ended by an error, which it should not.
+        The traceback of an error that ended the writer.
     """
 
     opened: bool
@@ -51,20 +51,20 @@ class Testimony:
 
     @property
     def in_commit(self) -> bool:
-        """The last commit that was called never came back."""
+        """True if the last commit was called and did not return."""
         return self.called > self.returned
 
 
-def read_testimony(path: Path) -> Testimony:
-    """What the writer has said so far; a line without an end does not count."""
+def read_steps(path: Path) -> Steps:
+    """Return the steps so far; an unfinished line does not count."""
     text = path.read_text(encoding="utf-8") if path.exists() else ""
-    said, _, failure = text.partition("failed\n")
-    lines = [line.split() for line in said.split("\n")[:-1]]
+    steps, _, failure = text.partition("failed\n")
+    lines = [line.split() for line in steps.split("\n")[:-1]]
 
     def numbers(step: str) -> list[int]:
         return [int(line[1]) for line in lines if line[0] == step]
 
-    return Testimony(
+    return Steps(
         ["open"] in lines,
         max(numbers("begun"), default=0),
         max(numbers("called"), default=0),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kstore_core import formats
 from kstore_core.cli.output.exit_codes import DAMAGE, NotFoundError
-from kstore_core.cli.segments import SeenSegment, shared_segments
+from kstore_core.cli.segments import SegmentOverview, shared_segments
 from kstore_core.engine import Database, Engine, Namespace
 from kstore_core.errors import SpecError
 from kstore_core.formats import ValueFormat
@@ -24,11 +24,11 @@ from kstore_core.tables.segments.databases import read_children
 from kstore_core.tables.segments.names import by_id, starts
 from kstore_core.tables.upgrade.decision import DEFAULT
 
-__all__ = ["Sight", "look", "open_to_read", "seen_families", "seen_format"]
+__all__ = ["Overview", "newest_format", "open_to_read", "possible_families", "read_overview"]
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Overview:
     """The visible facts about a store.
 
     Attributes
@@ -42,7 +42,7 @@ class Sight:
         The first and the last key of each namespace that holds rows at all.
     first_rows : dict of str to bytes
         The values of the first keys, of a store in one database.
-    segments : tuple of SeenSegment or None
+    segments : tuple of SegmentOverview or None
         Those that were looked at, ascending; None where the store has none, as far as can be seen.
     shared : bool
         The engine gives segments no database of their own, so the store may have some all the same.
@@ -52,7 +52,7 @@ class Sight:
     namespaces: dict[str, int]
     record: StoreRecord
     first: dict[str, bytes] = field(default_factory=dict)
-    segments: tuple[SeenSegment, ...] | None = None
+    segments: tuple[SegmentOverview, ...] | None = None
     first_rows: dict[str, bytes] = field(default_factory=dict)
     last: dict[str, bytes] = field(default_factory=dict)
     shared: bool = False
@@ -87,7 +87,7 @@ def _near(root: Path) -> list[Path]:
     return [path for path in around if (path / LOCK_FILE).is_file() or recognised(path)]
 
 
-def look(state: StateDirectory, store: str, *, whole: bool = False) -> Sight:
+def read_overview(state: StateDirectory, store: str, *, whole: bool = False) -> Overview:
     """Return the visible facts about a store.
 
     Parameters
@@ -109,45 +109,45 @@ def look(state: StateDirectory, store: str, *, whole: bool = False) -> Sight:
         raise NotFoundError(f"no store {store!r} in {state.path}; there are: {there}")
     engine, root = state.engine, state.path
     if store in engine.parents(root):
-        return _seen_by_segment(engine, root, store, whole=whole)
+        return _read_segments(engine, root, store, whole=whole)
     with closing(engine.open(root, store, read_only=True)) as database:
-        sight = replace(_seen(database, store), shared=not engine.capabilities.children)
-        spec = sight.record.spec
+        view = replace(_read_database(database, store), shared=not engine.capabilities.children)
+        spec = view.record.spec
         if not whole or spec is None or spec.shape not in ("window", "session"):
-            return sight
+            return view
         assert spec.segment_interval_ms is not None
-        return replace(sight, segments=shared_segments(database, spec.segment_interval_ms))
+        return replace(view, segments=shared_segments(database, spec.segment_interval_ms))
 
 
-def _seen_by_segment(engine: Engine, root: Path, store: str, *, whole: bool) -> Sight:
+def _read_segments(engine: Engine, root: Path, store: str, *, whole: bool) -> Overview:
     found = starts(store, engine.children(root, store), root / store)
     record = _record(engine, root, store, found, whole=whole)
     if record.spec is not None and record.spec.segment_interval_ms is not None:
         by_id(store, found, root / store, record.spec.segment_interval_ms)
-    segments: list[SeenSegment] = []
+    segments: list[SegmentOverview] = []
     counts: Counter[str] = Counter()
     first: dict[str, bytes] = {}
     for name in found if whole or record.spec is None else [*found][-1:]:
         try:
             with closing(engine.open_child(root, store, name, read_only=True)) as database:
-                seen = _seen(database, store)
+                seen = _read_database(database, store)
         except FileNotFoundError:  # it has been dropped meanwhile, or was never finished
             continue
         except DAMAGE as error:
             if not whole:
                 raise
-            segments.append(SeenSegment(found[name], 0, name, damage=str(error)))
+            segments.append(SegmentOverview(found[name], 0, name, damage=str(error)))
             continue
         rows = sum(count for space, count in seen.namespaces.items() if space != OFFSETS)
         first_key, last_key = (
             next((key for space, key in keys.items() if space != OFFSETS), None)
             for keys in (seen.first, seen.last)
         )
-        segments.append(SeenSegment(found[name], rows, name, first_key, last_key))
+        segments.append(SegmentOverview(found[name], rows, name, first_key, last_key))
         counts.update(seen.namespaces)
         first |= seen.first
     namespaces = {space: counts[space] for space in sorted(counts)}
-    return Sight(store, namespaces, record, first, tuple(segments))
+    return Overview(store, namespaces, record, first, tuple(segments))
 
 
 def _record(
@@ -165,11 +165,11 @@ def _record(
             suppress(FileNotFoundError, *DAMAGE),
             closing(engine.open_child(root, store, name, read_only=True)) as database,
         ):
-            records.append(_seen(database, store).record)
+            records.append(_read_database(database, store).record)
     return merged_record(reversed(records))
 
 
-def _seen(database: Database, store: str) -> Sight:
+def _read_database(database: Database, store: str) -> Overview:
     found = sorted(database.namespaces())
     record = StoreRecord()
     if OFFSETS in found:
@@ -181,7 +181,7 @@ def _seen(database: Database, store: str) -> Sight:
     keys = {name: row[0] for name, row in first.items() if row is not None}
     ends = {} if record.spec is not None else _ends(namespaces)
     rows = {name: row[1] for name, row in first.items() if row is not None}
-    return Sight(store, counts, record, keys, first_rows=rows, last=ends)
+    return Overview(store, counts, record, keys, first_rows=rows, last=ends)
 
 
 def _ends(namespaces: Iterable[Namespace]) -> dict[str, bytes]:
@@ -195,27 +195,27 @@ def _ends(namespaces: Iterable[Namespace]) -> dict[str, bytes]:
     return ends
 
 
-def seen_families(sight: Sight) -> list[str]:
+def possible_families(view: Overview) -> list[str]:
     """The shapes that the store may have, as far as its stored spec and its namespaces tell.
 
     A time-ordered store, of which there are few, comes behind one that is not.
     """
-    if sight.record.spec is not None:
-        return [sight.record.spec.family]
-    families = ["key_value", "versioned"] if sight.segments is None else []
-    if sight.shared or sight.segments is not None:
+    if view.record.spec is not None:
+        return [view.record.spec.family]
+    families = ["key_value", "versioned"] if view.segments is None else []
+    if view.shared or view.segments is not None:
         families += ["window", "session", "time_ordered_window", "time_ordered_session"]
     known = {f.namespace for f in formats.FORMATS.values()}
-    found = known.intersection(sight.namespaces)
+    found = known.intersection(view.namespaces)
     able = [one for one in families if found <= {f.namespace for f in formats.of_shape(one)}]
     return able or families
 
 
-def seen_format(sight: Sight, family: str) -> ValueFormat | None:
+def newest_format(view: Overview, family: str) -> ValueFormat | None:
     """The newest format of such a store that the stored spec and the namespaces tell without doubt,
     or None."""
-    found = {*sight.namespaces} - {DEFAULT}
+    found = {*view.namespaces} - {DEFAULT}
     seen = [f for f in formats.of_shape(family) if f.namespace in found]
-    if sight.record.spec is not None:
-        seen.append(sight.record.spec.format)
+    if view.record.spec is not None:
+        seen.append(view.record.spec.format)
     return max(seen, key=lambda f: len(f.upgrades), default=None)

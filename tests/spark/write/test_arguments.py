@@ -36,8 +36,8 @@ def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"columns": []}, SpecError, r"columns=\[\] asks for no column.*name at least one of: key"),
-        ({"columns": ("key", "value", "key")}, SpecError, "asks for 'key' more than once"),
+        ({"columns": []}, SpecError, r"columns=\[\] names no column.*name at least one of: key"),
+        ({"columns": ("key", "value", "key")}, SpecError, "names 'key' more than once"),
         ({"version": True}, TypeError, "version=True is bool, not int"),
         ({"version": 1.0}, TypeError, r"version=1\.0 is float, not int"),
         ({"prefix": 3}, TypeError, "prefix=3 is int; pass the first bytes"),
@@ -76,7 +76,7 @@ def test_a_root_that_is_a_file_is_refused(spark: SparkSession, tmp_path: Path, i
     elif inside:
         root = file / inside
     file.write_text("mine")
-    with pytest.raises(StateError, match=f"{file} is a file, where a store has a directory"):
+    with pytest.raises(StateError, match=f"{file} is a file, and must be a directory"):
         write_store(log_frame(spark, make_log(41, 5, SHARDS)), root, SPEC, partitions=SHARDS)
     with pytest.raises(StateError, match=f"{file} is a file"):
         read_store(spark, root)
@@ -105,15 +105,20 @@ class Picky:
             serdes.BYTES,
             serdes.UTF8,
             "unhex('fffe')",
-            r"^shard 0: the column 'value' holds b'\\xff\\xfe' of the key b'k7', .*'utf8'.*\.BYTES",
+            r"^shard 0: the column 'value' contains b'\\xff\\xfe' of .* b'k7', .*'utf8'.*\.BYTES",
         ),
-        (serdes.BYTES, serdes.FLOAT64, "unhex('010203')", r"holds b'\\x01\\x02\\x03'.*'float64'"),
-        (serdes.FLOAT64, serdes.BYTES, "null", r"column 'key' holds b'k0', .*key=serdes\.BYTES"),
+        (
+            serdes.BYTES,
+            serdes.FLOAT64,
+            "unhex('010203')",
+            r"contains b'\\x01\\x02\\x03'.*'float64'",
+        ),
+        (serdes.FLOAT64, serdes.BYTES, "null", r"column 'key' contains b'k0', .*key=serdes\.BYTES"),
         (
             serdes.BYTES,
             Picky(),
             "binary('bad')",
-            "holds b'bad' of the key b'k7'.*'picky'.*not good",
+            "contains b'bad' of the key b'k7'.*'picky'.*not good",
         ),
     ],
 )

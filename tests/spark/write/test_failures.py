@@ -71,7 +71,7 @@ def test_a_damaged_shard_is_not_gone_on_from(spark: SparkSession, root: Path) ->
     victim = next(f for f in shard.files if f.bytes > 20)
     path = root / str(shard.path) / victim.path
     path.write_bytes(b"\0" * victim.bytes)
-    with pytest.raises(CorruptionError, match="is not what its manifest says"):
+    with pytest.raises(CorruptionError, match="differs from its manifest"):
         write_store(log_frame(spark, log), root, SPEC, partitions=SHARDS)
     assert Root.at(root).versions() == [1]
     assert [p.name for p in (root / "attempts").iterdir()] == [manifest.job]
