@@ -544,7 +544,7 @@ def test_an_upgrade_of_segments_goes_on_where_it_was_stopped(home, stop_after):
 def test_segments_without_a_spec_tell_their_shape_by_a_namespace_of_theirs(tmp_path):
     engine = make_engine("rocksdb")
     engine.open_child(tmp_path, "s", "s.0").close()
-    with pytest.raises(SpecError, match="plain window store and of a session one"):
+    with pytest.raises(SpecError, match="plain window store and a session store"):
         upgrade(tmp_path, "s", engine=engine)
     with pytest.raises(SpecError, match="has the shape window or session, not key_value"):
         upgrade(tmp_path, "s", engine=engine, shape="key_value")
