@@ -109,7 +109,7 @@ def parse(mark_bytes: bytes) -> Mark:
         raise FormatError(f"the commit mark {mark_bytes[:60]!r} cannot be read: {error}") from error
     raise FormatError(
         f"the commit mark {mark_bytes[:60]!r} has a kind that this version cannot read; a newer "
-        "kstore wrote the log: upgrade this one"
+        "version of kstore wrote the log; upgrade kstore"
     )
 
 

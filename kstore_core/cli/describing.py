@@ -161,9 +161,9 @@ def described_by_options(store: str, options: Mapping[str, Any]) -> StoreSpec:
     given = {name for name, value in options.items() if value is not None}
     given |= {"history_retention_ms"} if "retention_ms" in given else set()
     wanted = [name for name in _TAKES[shape.replace("-", "_")] if name != _INTERVAL]
-    missing = " and a ".join(flag(name) for name in wanted if name not in given)
+    missing = " and ".join(flag(name) for name in wanted if name not in given)
     if missing:
-        raise SpecError(f"a {shape} store has a {missing}; add it, such as 30d")
+        raise SpecError(f"a {shape} store needs {missing}; pass for example 30d")
     return describe(Overview(store, {}, StoreRecord(), segments=segments), **options).spec
 
 

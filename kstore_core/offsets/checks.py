@@ -16,7 +16,7 @@ def check_offsets(offsets: Mapping[Partition, int | None] | None) -> None:
         return
     if not isinstance(offsets, Mapping):
         raise TypeError(
-            f"offsets map (topic, partition) to an offset; they are not a {type(offsets).__name__}"
+            f"offsets must map (topic, partition) to an offset; they are a {type(offsets).__name__}"
         )
     for partition, offset in offsets.items():
         if not (isinstance(partition, tuple) and len(partition) == 2):

@@ -32,7 +32,7 @@ def check_notes(notes: Mapping[str, bytes | None] | None) -> None:
     if notes is None:
         return
     if not isinstance(notes, Mapping):
-        raise TypeError(f"notes map a name to bytes; they are not a {type(notes).__name__}")
+        raise TypeError(f"notes must map names to bytes; they are a {type(notes).__name__}")
     for name, note in notes.items():
         if not isinstance(name, str):
             raise TypeError(f"the name of a note is str, not {type(name).__name__}")

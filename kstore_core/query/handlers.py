@@ -99,7 +99,7 @@ def _window_key(form_of: _FormOf, *, whole: bool = False) -> _Handler:
 def _window_range(form_of: _FormOf) -> _Handler:
     def handler(store: StoreParts, query: Any) -> _Read:
         if query.key is not None:
-            raise Unanswered("window stores know it with_window_start_range only")
+            raise Unanswered("window stores answer it only with with_window_start_range()")
         earliest, latest = _closed(query)
         form, rows = form_of(store.spec), store.rows
         item, columns = form.item(rows.item), form.table(rows.table)
@@ -117,7 +117,7 @@ def _closed(query: Any) -> tuple[int, int]:
 def _sessions(form_of: _FormOf) -> _Handler:
     def handler(store: StoreParts, query: Any) -> _Read:
         if query.key is None:
-            raise Unanswered("session stores know it with_key only")
+            raise Unanswered("session stores answer it only with with_key()")
         form, rows, raw = form_of(store.spec), store.rows, store.values.raw_key(query.key)
         item, columns = form.item(rows.item), form.table(rows.table)
         return lambda: store.fetch(item, columns, raw, raw, 0, _MAX_TIME)

@@ -85,7 +85,7 @@ class RowRestorer:
         self.is_empty = table.first(None, None) is None
 
     def put(self, records: RecordColumns) -> Restored:
-        """Write records that come after those of the calls before, through the staging.
+        """Write the next records of the log through staging.
 
         Raises
         ------

@@ -158,7 +158,7 @@ def _check_order(spec: StoreSpec) -> None:
     """Check that the shape can be time-ordered, and that an index is of a time-ordered store."""
     for name in ("time_ordered", "indexed"):
         if type(getattr(spec, name)) is not bool:
-            raise SpecError(f"{name} is {getattr(spec, name)!r}; it is a bool")
+            raise SpecError(f"{name} must be True or False, not {getattr(spec, name)!r}")
     if spec.time_ordered and spec.shape not in ("window", "session"):
         raise SpecError(
             f"time_ordered is True for the {spec.shape} store {spec.name!r}; only window and "
@@ -166,8 +166,8 @@ def _check_order(spec: StoreSpec) -> None:
         )
     if spec.indexed and not spec.time_ordered:
         raise SpecError(
-            f"indexed is True for the store {spec.name!r}, which is not time-ordered; the rows of "
-            "a key lie together without an index. Leave it out, or pass time_ordered=True"
+            f"indexed is True for the store {spec.name!r}, which is not time-ordered; only "
+            "time-ordered stores have an index. Leave it out, or pass time_ordered=True"
         )
 
 
@@ -183,8 +183,8 @@ def _check_times(spec: StoreSpec) -> None:
         spec.retain_duplicates and spec.shape != "window"
     ):
         raise SpecError(
-            f"retain_duplicates is {spec.retain_duplicates!r} for the {spec.shape} store "
-            f"{spec.name!r}; it is a bool, and True for window stores only"
+            f"retain_duplicates must be True or False, and only a window store may have True; the "
+            f"{spec.shape} store {spec.name!r} has {spec.retain_duplicates!r}"
         )
     if spec.shape == "window" and spec.window_size_ms > spec.retention_ms:  # type: ignore[operator]
         raise SpecError(

@@ -81,7 +81,7 @@ class Scan(ABC):
 
     @abstractmethod
     def _free(self, *, leaked: bool) -> None:
-        """Drop the native objects; ``leaked``: without ever freeing them."""
+        """Drop the native objects; if ``leaked``, without freeing their memory."""
 
     def __iter__(self) -> Scan:
         return self

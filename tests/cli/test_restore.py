@@ -193,7 +193,7 @@ def test_refusals(run, logged):
         (
             (logged / "n", "s", "--from", logs, "--engine", "rocksdb", "--shape", "window"),
             2,
-            "a window store has a --retention and a --window-size; add it, such as 30d",
+            "a window store needs --retention and --window-size; pass for example 30d",
         ),
         (
             (logged / "n", "s", "--from", logs, "--engine", "memory", "--shape", "key-value"),

@@ -126,8 +126,8 @@ class LogWriter:
                 self.lost = True
                 raise EngineError(
                     f"{self._directory}: the disk did not sync the written records: "
-                    f"{error.strerror or error}. The log was closed; open it again, which "
-                    "determines its end, and write the uncommitted records again"
+                    f"{error.strerror or error}. The log is closed; open it again, and "
+                    "write the uncommitted records again"
                 ) from error
             self._unsynced = False
 

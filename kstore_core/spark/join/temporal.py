@@ -159,8 +159,8 @@ def temporal_join(
     except PySparkNotImplementedError as error:
         months = [f.name for f in schema.fields if "interval" in f.dataType.simpleString()]
         raise SpecError(
-            "Spark cannot pass every type of column to Python, such as intervals of months "
-            f"({', '.join(months) or 'none here'}): cast the column to a string, or leave it out"
+            f"Spark cannot pass {', '.join(months) or 'one of the columns'} to Python, because of "
+            "its type: cast the column to a string, or leave it out"
         ) from error
     return joined if own else joined.toDF(*schema.names)
 

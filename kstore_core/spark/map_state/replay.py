@@ -31,7 +31,7 @@ def decode_output(
     """
     if note is None:
         raise StateError(
-            f"{where} contains {epoch} without the note of its output; pass another root, and "
+            f"{where} contains {epoch}, but its output was not stored; pass another root, and "
             "start the query with a new checkpoint"
         )
     with pa.ipc.open_stream(note) as reader:

@@ -131,7 +131,9 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     }
     asked = [name for name in (CHANGES, META, STREAMS) if name in values]
     if len(asked) > 1:
-        raise SpecError(f"the options {asked[0]!r} and {asked[1]!r} are two reads; pass one")
+        raise SpecError(
+            f"the options {asked[0]!r} and {asked[1]!r} select two different reads; pass one of them"
+        )
     mode = asked[0] if asked else RECORDS
     for name in values:
         if mode not in READ_OPTIONS[name].modes:

@@ -277,7 +277,7 @@ cdef class SegmentedTable:
             for number, run in groupby(self._runs(chunks), itemgetter(0)):
                 if number < last:
                     raise ValueError(
-                        f"rows of segment {number} come after those of segment {last}"
+                        f"rows must ascend by segment; {number} comes after {last}"
                     )
                 last = number
                 segment = self._to_write(number)

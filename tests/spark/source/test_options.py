@@ -94,7 +94,10 @@ def test_what_is_read(given: dict[str, str], mode: str, values: dict[str, Any]) 
         ({"spec": "no.such:SPEC"}, "No module named 'no'; install the module"),
         ({"spec": "json:loads"}, "it names a function, not a StoreSpec"),
         ({"spec": "{}"}, "kstore.spec is damaged"),
-        ({"changes": "true", "metadata": "files"}, "'changes' and 'metadata' are two reads"),
+        (
+            {"changes": "true", "metadata": "files"},
+            "'changes' and 'metadata' select two different reads",
+        ),
         (
             {"from_version": "1"},
             "'from_version' cannot be combined with a read of records; it is",

@@ -129,7 +129,7 @@ def _from_snappy(data: bytes, snappy: Any) -> bytes:
         raise FormatError("snappy: the stream ends inside its head")
     while here < len(data):
         if len(data) - here < _size.size:
-            raise FormatError("snappy: the stream ends inside the size of a block")
+            raise FormatError("snappy: the stream ends in the middle of the size of a block")
         (size,) = _size.unpack_from(data, here)
         here += _size.size
         if not 0 < size <= len(data) - here:
