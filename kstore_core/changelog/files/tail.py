@@ -174,7 +174,7 @@ def cuts(log: Path) -> list[Path]:
 
 
 def _numbers(path: Path) -> Iterator[int]:
-    """The numbers of the cut files of a segment."""
+    """The numbers of the files that hold the tails which were cut off a segment."""
     for cut in cuts(path.parent):
         number = cut.name.removeprefix(path.name + CUT)
         if number.isdecimal():

@@ -132,7 +132,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     asked = [name for name in (CHANGES, META, STREAMS) if name in values]
     if len(asked) > 1:
         raise SpecError(
-            f"the options {asked[0]!r} and {asked[1]!r} select two different reads; pass one of them"
+            f"the options {asked[0]!r} and {asked[1]!r} select different reads; pass one"
         )
     mode = asked[0] if asked else RECORDS
     for name in values:

@@ -34,8 +34,8 @@ class Steps:
     opened : bool
         True if the writer has opened its stores.
     begun, called, returned : int
-        The highest number whose changes were begun, whose commit was called, and whose commit
-        returned; 0 for none.
+        The numbers of the last step that began its changes, of the last that called commit, and
+        of the last whose commit returned; 0 for none.
     commits : int
         The number of commits that returned.
     failure : str or None

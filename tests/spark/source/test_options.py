@@ -96,7 +96,7 @@ def test_what_is_read(given: dict[str, str], mode: str, values: dict[str, Any]) 
         ({"spec": "{}"}, "kstore.spec is damaged"),
         (
             {"changes": "true", "metadata": "files"},
-            "'changes' and 'metadata' select two different reads",
+            "'changes' and 'metadata' select different reads",
         ),
         (
             {"from_version": "1"},

@@ -10,7 +10,7 @@ from kstore_core.testing.processes import unsynced_writer
 
 
 class PowerPromises(EnginePart):
-    """The level ``"power"``, and ``sync``, of engines whose rows persist."""
+    """Tests of ``durability="power"`` and of ``sync`` for persistent engines."""
 
     def test_at_the_level_power_no_write_returns_before_it_is_synced(self) -> None:
         if "power" in self.able.durability:
