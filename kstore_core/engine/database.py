@@ -72,8 +72,8 @@ class Namespace(ABC):
         """Chunks of the rows with ``lo <= key < hi``, as of this call.
 
         A scan reads all rows or raises: it never ends early on a fault. The iterator may have a
-        ``close()``; collecting it as garbage releases its resources too. Chunks start small and grow, so
-        that a read of one row does not cost as much as one of a thousand.
+        ``close()``; collecting it as garbage releases its resources too. Chunks start small and
+        grow, so that a read of one row does not cost as much as one of a thousand.
         """
 
     def start(
