@@ -7,7 +7,7 @@ upgraded from, and the conversion of their rows; see docs/upgrade.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kstore_core.checks import find_by_name
@@ -187,6 +187,12 @@ def by_name(name: str) -> ValueFormat:
 def of_shape(shape: str) -> list[ValueFormat]:
     """The possible formats of a store of this shape, oldest first."""
     return [value_format for value_format in FORMATS.values() if shape in value_format.shapes]
+
+
+def fitting(families: Iterable[str], namespaces: Iterable[str]) -> list[str]:
+    """The families whose stores may have these namespaces; unknown namespaces are ignored."""
+    found = {f.namespace for f in FORMATS.values()}.intersection(namespaces)
+    return [family for family in families if found <= {f.namespace for f in of_shape(family)}]
 
 
 def named(name: str, shape: str) -> ValueFormat:

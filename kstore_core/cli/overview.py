@@ -205,10 +205,7 @@ def possible_families(view: Overview) -> list[str]:
     families = ["key_value", "versioned"] if view.segments is None else []
     if view.shared or view.segments is not None:
         families += ["window", "session", "time_ordered_window", "time_ordered_session"]
-    known = {f.namespace for f in formats.FORMATS.values()}
-    found = known.intersection(view.namespaces)
-    able = [one for one in families if found <= {f.namespace for f in formats.of_shape(one)}]
-    return able or families
+    return formats.fitting(families, view.namespaces) or families
 
 
 def newest_format(view: Overview, family: str) -> ValueFormat | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, NoReturn
 
-from kstore_core.engine import Database, Durability, Engine, Namespace, Rows, Snapshot
+from kstore_core.engine import Database, Engine, Namespace, Rows, Snapshot
 from kstore_core.errors import UnsupportedError
 
 __all__ = [
@@ -180,9 +180,7 @@ class CommittedEngine(Engine):
     def stores(self, root: Path) -> list[str]:
         return self._engine.stores(root)
 
-    def open(
-        self, root: Path, store: str, *, durability: Durability = "process", read_only: bool = False
-    ) -> Database:
+    def open(self, root: Path, store: str, **_: Any) -> Database:
         if store in self._snapshot.stores:
             return self._snapshot.stores[store]
         return self._engine.open(root, store, read_only=True)
@@ -193,15 +191,7 @@ class CommittedEngine(Engine):
     def children(self, root: Path, store: str) -> list[str]:
         return self._engine.children(root, store)
 
-    def open_child(
-        self,
-        root: Path,
-        store: str,
-        child: str,
-        *,
-        durability: Durability = "process",
-        read_only: bool = False,
-    ) -> Database:
+    def open_child(self, root: Path, store: str, child: str, **_: Any) -> Database:
         return self._engine.open_child(root, store, child, read_only=True)
 
 

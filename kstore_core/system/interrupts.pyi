@@ -1,4 +1,3 @@
-from types import TracebackType
 from typing import final
 
 __all__ = ["interruptible", "uninterrupted"]
@@ -6,19 +5,9 @@ __all__ = ["interruptible", "uninterrupted"]
 @final
 class uninterrupted:  # noqa: N801
     def __enter__(self) -> None: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
 @final
 class interruptible:  # noqa: N801
     def __enter__(self) -> None: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...

@@ -116,11 +116,8 @@ class WrappedEngine(Engine):
     def recognises(self, root: Path) -> bool:
         return self.inner.recognises(root)
 
-    def open(
-        self, root: Path, store: str, *, durability: Durability = "process", read_only: bool = False
-    ) -> Database:
-        database = self.inner.open(root, store, durability=durability, read_only=read_only)
-        return self.database_type(database, self)
+    def open(self, root: Path, store: str, **named: Any) -> Database:
+        return self.database_type(self.inner.open(root, store, **named), self)
 
     def file_faults(self, root: Path, store: str, child: str | None = None) -> Iterator[str]:
         return self.inner.file_faults(root, store, child)
@@ -137,19 +134,8 @@ class WrappedEngine(Engine):
     def children(self, root: Path, store: str) -> list[str]:
         return self.inner.children(root, store)
 
-    def open_child(
-        self,
-        root: Path,
-        store: str,
-        child: str,
-        *,
-        durability: Durability = "process",
-        read_only: bool = False,
-    ) -> Database:
-        database = self.inner.open_child(
-            root, store, child, durability=durability, read_only=read_only
-        )
-        return self.database_type(database, self)
+    def open_child(self, root: Path, store: str, child: str, **named: Any) -> Database:
+        return self.database_type(self.inner.open_child(root, store, child, **named), self)
 
     def drop_child(self, root: Path, store: str, child: str) -> None:
         self.inner.drop_child(root, store, child)

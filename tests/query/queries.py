@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-from kstore_core.query import (
-    KeyQuery,
-    MultiVersionedKeyQuery,
-    RangeQuery,
-    TimestampedKeyQuery,
-    TimestampedKeyWithHeadersQuery,
-    TimestampedRangeQuery,
-    TimestampedRangeWithHeadersQuery,
-    TimestampedWindowKeyWithHeadersQuery,
-    TimestampedWindowRangeWithHeadersQuery,
-    VersionedKeyQuery,
-    WindowKeyQuery,
-    WindowRangeQuery,
-)
+from kstore_core import query
 
 QUERIES = [
-    KeyQuery(b"k"),
-    KeyQuery("k", skip_cache=True),
-    RangeQuery(),
-    RangeQuery(1, 2, "descending"),
-    TimestampedKeyQuery("k"),
-    TimestampedRangeQuery(hi="k"),
-    TimestampedKeyWithHeadersQuery("k", skip_cache=True),
-    TimestampedRangeWithHeadersQuery(order="ascending"),
-    WindowKeyQuery("k", 1, 2),
-    WindowRangeQuery.with_window_start_range(1, 2),
-    WindowRangeQuery.with_key("k"),
-    TimestampedWindowKeyWithHeadersQuery("k", 1, 2),
-    TimestampedWindowRangeWithHeadersQuery.with_window_start_range(1, 2),
-    TimestampedWindowRangeWithHeadersQuery.with_key("k"),
-    VersionedKeyQuery("k", 5),
-    MultiVersionedKeyQuery("k", 5, 6, "ascending"),
+    query.KeyQuery(b"k"),
+    query.KeyQuery("k", skip_cache=True),
+    query.RangeQuery(),
+    query.RangeQuery(1, 2, "descending"),
+    query.TimestampedKeyQuery("k"),
+    query.TimestampedRangeQuery(hi="k"),
+    query.TimestampedKeyWithHeadersQuery("k", skip_cache=True),
+    query.TimestampedRangeWithHeadersQuery(order="ascending"),
+    query.WindowKeyQuery("k", 1, 2),
+    query.WindowRangeQuery.with_window_start_range(1, 2),
+    query.WindowRangeQuery.with_key("k"),
+    query.TimestampedWindowKeyWithHeadersQuery("k", 1, 2),
+    query.TimestampedWindowRangeWithHeadersQuery.with_window_start_range(1, 2),
+    query.TimestampedWindowRangeWithHeadersQuery.with_key("k"),
+    query.VersionedKeyQuery("k", 5),
+    query.MultiVersionedKeyQuery("k", 5, 6, "ascending"),
 ]

@@ -39,10 +39,8 @@ cdef inline Fault measure_headers(Job *job, Reader *reader) noexcept nogil:
     """Check the header bytes of one row and add up what is in them."""
     cdef int32_t count = 0
     cdef int32_t i
-    cdef const uint8_t *key = NULL
-    cdef const uint8_t *value = NULL
-    cdef Py_ssize_t key_size = 0
-    cdef Py_ssize_t value_size = 0
+    cdef const uint8_t *key = NULL, *value = NULL
+    cdef Py_ssize_t key_size = 0, value_size = 0
     cdef Fault fault
     if reader.here == reader.end:
         return SOUND
@@ -117,10 +115,8 @@ cdef void write_headers(const Job *job, Reader *reader, ListsOut *out) noexcept 
     """Append the headers of one row, which have been checked."""
     cdef int32_t count = 0
     cdef int32_t i
-    cdef const uint8_t *key = NULL
-    cdef const uint8_t *value = NULL
-    cdef Py_ssize_t key_size = 0
-    cdef Py_ssize_t value_size = 0
+    cdef const uint8_t *key = NULL, *value = NULL
+    cdef Py_ssize_t key_size = 0, value_size = 0
     cdef int64_t at = out.total
     if reader.here == reader.end:
         return

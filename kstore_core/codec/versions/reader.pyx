@@ -48,11 +48,8 @@ cdef Fault fault_at(
 cdef Fault measure(Job *job) noexcept nogil:
     """Check every row, and add up the sizes of the output."""
     cdef int64_t i
-    cdef Py_ssize_t j
-    cdef Py_ssize_t key_size = 0
-    cdef Py_ssize_t size = 0
-    cdef const uint8_t *key
-    cdef const uint8_t *data
+    cdef Py_ssize_t j, key_size = 0, size = 0
+    cdef const uint8_t *key, *data
     cdef Row row
     cdef Fault fault
     for i in range(job.rows.length):
@@ -90,11 +87,8 @@ cdef void write(
 ) noexcept nogil:
     cdef int64_t i
     cdef int64_t at = 0
-    cdef Py_ssize_t j
-    cdef Py_ssize_t key_size = 0
-    cdef Py_ssize_t size = 0
-    cdef const uint8_t *key
-    cdef const uint8_t *data
+    cdef Py_ssize_t j, key_size = 0, size = 0
+    cdef const uint8_t *key, *data
     cdef Row row
     memset(&row, 0, sizeof(Row))
     for i in range(job.rows.length):

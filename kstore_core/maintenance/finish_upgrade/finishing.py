@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, get_args
 
 from kstore_core.engine import Database, Engine, Rows
 from kstore_core.errors import FormatDowngradeError, SpecError, StateError
-from kstore_core.formats import FORMATS, ValueFormat, named, of_shape
+from kstore_core.formats import ValueFormat, fitting, named, of_shape
 from kstore_core.maintenance.finish_upgrade.draining import BATCH_ROWS, drain
 from kstore_core.offsets.entries import CLOSED, OPEN, STATUS
 from kstore_core.spec import Shape, StoredSpec
@@ -278,8 +278,7 @@ def kind_of(
         The format if neither the spec nor the namespaces determine it. Default: the format of the
         default namespace.
     """
-    known = {f.namespace for f in FORMATS.values()}
-    found = known & {DEFAULT, *database.namespaces()}
+    found = {DEFAULT, *database.namespaces()}
     where = f"the store at {database.path}"
     if spec is not None:
         families: tuple[str, ...] = (spec.family,)
@@ -287,7 +286,7 @@ def kind_of(
         families = ("window", "session", "time_ordered_window", "time_ordered_session")
     else:
         families = ("key_value", "versioned")
-    able = [family for family in families if found <= {f.namespace for f in of_shape(family)}]
+    able = fitting(families, found)
     asked = [
         family
         for family in able

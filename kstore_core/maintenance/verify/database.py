@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from operator import ge
 
 from kstore_core.codec.keys.row_pairs import RowPairs
@@ -26,6 +27,7 @@ FaultCallback = Callable[[Fault, str | None, bytes | None], None]
 _INDEX = b"\x01"
 
 
+@dataclass(slots=True, eq=False)
 class DatabaseCheck:
     """Reads one database of a store.
 
@@ -48,26 +50,15 @@ class DatabaseCheck:
         The time of the segment, if the database is that of a segment.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        kind: Kind,
-        store: str,
-        *,
-        on_fault: FaultCallback,
-        note: Callable[[str, str | None], None],
-        count: Callable[[Counts, str, bytes | None], None],
-        id_bytes: int = 0,
-        segment: SegmentTime | None = None,
-    ) -> None:
-        self._database = database
-        self._kind = kind
-        self._store = store
-        self._on_fault = on_fault
-        self._note = note
-        self._count = count
-        self._id_bytes = id_bytes
-        self._segment = segment
+    database: Database
+    kind: Kind
+    store: str
+    _: KW_ONLY
+    on_fault: FaultCallback
+    note: Callable[[str, str | None], None]
+    count: Callable[[Counts, str, bytes | None], None]
+    id_bytes: int = 0
+    segment: SegmentTime | None = None
 
     def run(self) -> StoreRecord:
         """Read every namespace, also after a failure in one of them.
@@ -77,43 +68,43 @@ class DatabaseCheck:
         StoreRecord
             The readable part of the store's record.
         """
-        names = sorted(self._database.namespaces())
-        self._count(Counts(databases=1, namespaces=len(names)), OFFSETS, None)
+        names = sorted(self.database.namespaces())
+        self.count(Counts(databases=1, namespaces=len(names)), OFFSETS, None)
         self._check_layout(names)
         record = StoreRecord()
         rows = []
         for name in names:
             try:
-                namespace = self._database.namespace(name)
+                namespace = self.database.namespace(name)
                 if name == OFFSETS:
                     record = self._check_entries(namespace)
                 elif self._check_rows(namespace, names):
                     rows.append(namespace)
             except KStoreError as error:
-                self._on_fault(Fault("unreadable", str(error)), name, None)
+                self.on_fault(Fault("unreadable", str(error)), name, None)
         try:
             self._check_together(rows)
         except KStoreError as error:
-            self._on_fault(Fault("unreadable", str(error)), None, None)
+            self.on_fault(Fault("unreadable", str(error)), None, None)
         return record
 
     def _check_layout(self, names: Sequence[str]) -> None:
         """Check the namespaces against the kind of store, and find unfinished upgrades."""
-        newest = self._kind.newest(names)
+        newest = self.kind.newest(names)
         if newest is None:
             return
         try:
-            check_namespaces(self._database, newest, self._kind.family)
-            layout = look_at(self._database, newest, self._kind.family, self._store)
+            check_namespaces(self.database, newest, self.kind.family)
+            layout = look_at(self.database, newest, self.kind.family, self.store)
         except KStoreError as error:
-            self._on_fault(Fault("namespaces", str(error)), None, None)
+            self.on_fault(Fault("namespaces", str(error)), None, None)
             return
         if layout.older is not None:
-            count = self._database.namespace(layout.older.namespace).approximate_count()
-            self._note(
+            count = self.database.namespace(layout.older.namespace).approximate_count()
+            self.note(
                 f"about {count} rows are still {layout.older.name}: the upgrade to {newest.name} "
                 "is unfinished, and moves a row when it is used. Move all rows with: "
-                + command("upgrade", "PATH", self._store),
+                + command("upgrade", "PATH", self.store),
                 layout.older.namespace,
             )
 
@@ -122,32 +113,32 @@ class DatabaseCheck:
         records = []
         for keys, values in self._chunks(namespace):
             for key, value in zip(keys, values, strict=True):
-                record, fault = checked_entry(key, value, self._store)
+                record, fault = checked_entry(key, value, self.store)
                 records.append(record)
                 if fault is not None:
-                    self._on_fault(fault, OFFSETS, key)
-            self._count(Counts(entries=len(keys)), OFFSETS, keys[-1])
+                    self.on_fault(fault, OFFSETS, key)
+            self.count(Counts(entries=len(keys)), OFFSETS, keys[-1])
         return joined(records)
 
     def _check_rows(self, namespace: Namespace, names: Sequence[str]) -> bool:
         """Check row by row; return True if there are rows."""
         name = namespace.name
-        value_format = self._kind.format_of(name, names)
-        check = RowCheck(self._kind, value_format, self._id_bytes, self._segment)
+        value_format = self.kind.format_of(name, names)
+        check = RowCheck(self.kind, value_format, self.id_bytes, self.segment)
         is_used = False
         for keys, values in self._chunks(namespace):
             is_used = True
             for key, value in zip(keys, values, strict=True):
                 for fault in check.check(key, value):
-                    self._on_fault(fault, name, key)
+                    self.on_fault(fault, name, key)
             if namespace.get_many(keys) != values:
                 self._check_lookups(namespace, keys, values)
             size = sum(map(len, keys)) + sum(map(len, values))
-            self._count(Counts(rows=len(keys), bytes=size), name, keys[-1])
-        self._count(Counts(versions=check.versions), name, None)
+            self.count(Counts(rows=len(keys), bytes=size), name, keys[-1])
+        self.count(Counts(versions=check.versions), name, None)
         if is_used and value_format is None:
-            kind = " or ".join(self._kind.families).replace("_", "-")
-            self._note(
+            kind = " or ".join(self.kind.families).replace("_", "-")
+            self.note(
                 f"the store has no stored spec and may be {kind}, so values are not decoded; "
                 "describe it with --shape and further options",
                 name,
@@ -159,7 +150,7 @@ class DatabaseCheck:
         last: bytes | None = None
         for keys, values in namespace.scan():
             if (last is not None and keys[0] <= last) or any(map(ge, keys, keys[1:])):
-                self._on_fault(
+                self.on_fault(
                     Fault("order", "the keys do not ascend; the rest is not read"),
                     namespace.name,
                     keys[0],
@@ -175,7 +166,7 @@ class DatabaseCheck:
             found = namespace.get(key)
             if found != value:
                 what = "nothing" if found is None else "another value"
-                self._on_fault(
+                self.on_fault(
                     Fault("lookup", f"a lookup finds {what}, and a scan shows the row"),
                     namespace.name,
                     key,
@@ -186,21 +177,21 @@ class DatabaseCheck:
         for number, namespace in enumerate(rows):
             for other in rows[number + 1 :]:
                 self._check_twice(namespace, other)
-        if self._kind.family == "versioned":
+        if self.kind.family == "versioned":
             for link, why in broken_chains(rows):
-                self._on_fault(Fault("chain", why), None, link.stored_key)
-        spec = self._kind.spec
-        if spec is not None and spec.indexed and self._kind.described and not self._has_index(rows):
+                self.on_fault(Fault("chain", why), None, link.stored_key)
+        spec = self.kind.spec
+        if spec is not None and spec.indexed and self.kind.described and not self._has_index(rows):
             if rows:
-                self._on_fault(LEFT_OUT["no index"], None, None)
+                self.on_fault(LEFT_OUT["no index"], None, None)
         elif spec is not None and spec.indexed:
-            pairs = self._kind.row_keys()[0].pairs
+            pairs = self.kind.row_keys()[0].pairs
             assert pairs is not None
             for namespace in rows:
                 self._check_index(namespace, rows, pairs)
 
     def _has_index(self, rows: Sequence[Namespace]) -> bool:
-        size = self._id_bytes
+        size = self.id_bytes
         return any(
             key[size:].startswith(_INDEX)
             for namespace in rows
@@ -214,13 +205,13 @@ class DatabaseCheck:
             for key, value in zip(keys, other.get_many(keys), strict=True):
                 if value is not None:
                     why = f"the row also exists in {other.name!r}, in another format"
-                    self._on_fault(Fault("two formats", why, serious=False), namespace.name, key)
+                    self.on_fault(Fault("two formats", why, serious=False), namespace.name, key)
 
     def _check_index(
         self, namespace: Namespace, rows: Sequence[Namespace], pairs: RowPairs
     ) -> None:
         """Report rows without their index row, and index rows without their row."""
-        size = self._id_bytes
+        size = self.id_bytes
         for keys, _ in namespace.scan():
             others = []
             for key in keys:
@@ -238,7 +229,7 @@ class DatabaseCheck:
                 if all(value is None for value in found)
             ]
             for key in missing:
-                self._on_fault(_alone(key[size:]), namespace.name, key)
+                self.on_fault(_alone(key[size:]), namespace.name, key)
 
 
 def _alone(key: bytes) -> Fault:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import gcd
 
-from kstore_core.formats import FORMATS, ValueFormat, of_shape
+from kstore_core.formats import ValueFormat, fitting, of_shape
 from kstore_core.keys import RowKeys, rows_of
 from kstore_core.spec import StoredSpec
 
@@ -107,7 +107,4 @@ def kind_of(
     if spec is not None:
         return Kind((spec.family,), spec, spec.segment_interval_ms or 0, described)
     families = _IN_SEGMENTS if has_children else _IN_ONE
-    known = {f.namespace for f in FORMATS.values()}
-    found = known.intersection(namespaces)
-    able = tuple(one for one in families if found <= {f.namespace for f in of_shape(one)})
-    return Kind(able or families, None, gcd(*starts))
+    return Kind(tuple(fitting(families, namespaces)) or families, None, gcd(*starts))
