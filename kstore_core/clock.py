@@ -1,7 +1,7 @@
 """Times in milliseconds, and the stream time of a store: the greatest time seen.
 
-Only the typed store reads its clock, in the order of arrival. A late record that it refuses never
-reaches a layer, a log or the engine.
+The typed store judges each record by its clock, in the order of arrival. A late record that it
+refuses never reaches a layer, a log or the engine.
 """
 
 from __future__ import annotations

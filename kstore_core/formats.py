@@ -2,7 +2,8 @@
 
 A format is a constant. Its namespace is the column family in which Kafka Streams stores the same
 bytes; docs/formats.md has the layouts. A format names the older formats that a store may be
-upgraded from, and the conversion of their rows; see docs/upgrade.md.
+upgraded from, and the conversion of their rows; see docs/upgrade.md. A new format also needs its
+bytes in :mod:`kstore_core.codec.values` and its class in :mod:`kstore_core.typed.values`.
 """
 
 from __future__ import annotations

@@ -62,8 +62,8 @@ def test_an_index_is_a_time_ordered_stores(
 @pytest.mark.parametrize(
     ("more", "text"),
     [
-        ({"time_ordered": 1}, "time_ordered is 1"),
-        ({"time_ordered": True, "indexed": 0}, "indexed is 0"),
+        ({"time_ordered": 1}, "time_ordered must be True or False, not 1"),
+        ({"time_ordered": True, "indexed": 0}, "indexed must be True or False, not 0"),
     ],
 )
 def test_both_are_bools(more: dict[str, Any], text: str) -> None:
@@ -124,7 +124,7 @@ def test_no_upgrade_leads_from_plain_windows_to_others(home: Home) -> None:
     with home.open() as state:
         state.open(plain).put(b"k", b"v", window_start=5)
     for make in (stores.timestamped_window, stores.timestamped_window_with_headers):
-        with home.open() as state, pytest.raises(SpecError, match="no upgrade from"):
+        with home.open() as state, pytest.raises(SpecError, match="no upgrade leads from"):
             state.open(make("s", *WINDOW, time_ordered=True))
     with home.open() as state:
         assert state.open(plain).fetch_one(b"k", 5) == b"v"
