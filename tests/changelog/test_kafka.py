@@ -335,6 +335,7 @@ def test_a_producer_that_cannot_go_on_closes_its_log(
         log.commit()
 
 
+@pytest.mark.slow
 def test_brokers_that_go_away_and_what_waits_stays() -> None:
     mock = Producer({"test.mock.num.brokers": 1, "log_level": 0})
     broker = mock.list_topics("t", timeout=10).brokers[1]

@@ -149,6 +149,7 @@ def told(ran):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize(("engine", "store"), [("lmdb", "orders"), ("rocksdb", "clicks")])
 def test_advice_is_another_command_that_can_be_run(run, sound, tmp_path, engine, damage, store):

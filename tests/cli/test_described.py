@@ -120,6 +120,7 @@ def test_nothing_is_corrupt_where_nothing_is_described(run, home):
     assert {store["name"] for store in stores} == set(map(str, CASES))
 
 
+@pytest.mark.slow
 @each_case
 def test_one_description_reads_it(run, home, case):
     options = case.options()
@@ -187,6 +188,7 @@ def test_duplicates_are_migrated(run, home, tmp_path, case):
     assert verify(root).exit_code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", DUPLICATES, ids=str)
 def test_duplicates_that_are_not_described_are_asked_for_and_not_corrupt(run, home, tmp_path, case):
     options = case.options("--retain-duplicates")

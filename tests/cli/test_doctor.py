@@ -247,6 +247,7 @@ def test_a_lock_file_that_does_not_tell_the_engine(run, root, content, why):
     assert found(root) == {}
 
 
+@pytest.mark.slow
 def test_an_older_rocksdb_than_the_one_that_wrote(tmp_path):
     """Kafka's is often newer than the binding's: no fault of a store that can be read."""
     root = tmp_path / "0_0"
@@ -378,6 +379,7 @@ def test_a_remedy_is_a_command_as_it_stands(run, root):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_store_that_is_named_like_an_option(run, tmp_path):
     """The commands that are told of it are taken as they stand."""
     root = tmp_path / "a b" / "app" / "0_0"

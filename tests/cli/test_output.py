@@ -69,6 +69,7 @@ def command(arguments, root):
     return [sys.executable, "-c", MAIN, *(str(root) if one == "ROOT" else one for one in arguments)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LISTS)
 def test_who_has_read_enough_ends_it_without_a_word(root, name):
     """The reading end is closed before anything is printed: every line meets a closed pipe."""
@@ -130,6 +131,7 @@ def on_a_terminal(arguments, columns):
     return re.sub(r"\x1b\[[0-9;]*m", "", out.decode().replace("\r\n", "\n"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [60, 40])
 @pytest.mark.parametrize(
     "arguments",

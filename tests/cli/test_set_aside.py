@@ -33,6 +33,7 @@ def check(run, tmp_path, spec, write):
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_of_every_kind(run, tmp_path, kind):
     assert check(run, tmp_path, spec_of(kind), lambda store: fill(store, kind, 0))

@@ -247,6 +247,7 @@ def test_segments_with_databases_are_seen_each_as_committed(tmp_path: Any) -> No
         run_beside(read, write, readers=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine_name", ["memory", "lmdb", "rocksdb"])
 def test_a_reader_does_not_wait_for_a_slow_commit(tmp_path: Any, engine_name: str) -> None:
     faults = Faults()

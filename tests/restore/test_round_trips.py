@@ -56,6 +56,7 @@ def test_a_restored_store_is_the_store(kind: Kind, commits: list[list[Op]], size
             assert store.offsets() == offsets
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*KINDS, *LAYERED], ids=str)
 @quick(25)
 @given(commits=st.lists(OPS, min_size=1, max_size=6), size=st.sampled_from([1, 60, 10**6]))

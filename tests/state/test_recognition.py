@@ -341,6 +341,7 @@ def test_any_bytes_for_a_lock_file(tmp_path_factory, content):
     assert recorded_engine(root) == "rocksdb"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", OTHER)
 @pytest.mark.parametrize("damage", ["removed", "garbage", "of an unknown engine", "a directory"])
 def test_commands_recognise_the_engine(tmp_path, engine, damage):

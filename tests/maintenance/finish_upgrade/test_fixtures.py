@@ -65,6 +65,7 @@ def test_there_is_a_store_of_every_plan_on_every_engine_that_keeps_its_rows() ->
         }
 
 
+@pytest.mark.slow
 @every_store
 def test_it_is_read_and_not_changed(path: Path, line: dict[str, Any]) -> None:
     before = digests(path)
@@ -89,6 +90,7 @@ def counted(path: Path, line: dict[str, Any]) -> dict[str, int]:
         return row_counts(state.engine, path, line["store"])
 
 
+@pytest.mark.slow
 @every_store
 def test_it_is_written_to(path: Path, line: dict[str, Any]) -> None:
     with open_state(path) as state:

@@ -99,6 +99,7 @@ def test_any_store_goes_to_another_engine(tmp_path, engine, other, kind):
         assert contents(kind, state.open(spec)) == answered
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("engine", "edge"), list(zip(cycle(ENGINES), EDGES, strict=False)), ids=str
 )

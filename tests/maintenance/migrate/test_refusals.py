@@ -209,6 +209,7 @@ def test_an_interrupted_copy_is_taken_away_and_one_that_was_killed_begun_again(r
     assert not places(root).new.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "other"), [("lmdb", "rocksdb"), ("rocksdb", "lmdb")])
 def test_empty_stores(tmp_path, engine, other):
     for number, kind in enumerate(KINDS):

@@ -175,6 +175,7 @@ def test_topics_and_partitions_that_are_not_there(
         assert brokers.earliest([]) == {}
 
 
+@pytest.mark.slow
 def test_a_topic_that_is_gone_before_it_is_read(
     servers: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -77,6 +77,7 @@ def output_of(epochs: list[pa.Table], spec: StoreSpec) -> dict[tuple[Any, ...], 
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STORES)
 def test_epochs_that_come_again_are_one_write(tmp_path: Path, name: str) -> None:
     spec = STORES[name]

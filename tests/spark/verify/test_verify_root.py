@@ -345,6 +345,7 @@ def double(path: Path) -> None:
     path.write_bytes(path.read_bytes() * 2)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_rows")
 def test_bytes_of_a_manifest_that_flip(home: Root) -> None:
     """What is read then is refused, found, or the same but for what says nothing of files."""
