@@ -28,11 +28,11 @@ from kstore_rocksdb.errors import (
     reraise,
     translating,
 )
+from kstore_rocksdb.files.readonly import copy_scratch
 from kstore_rocksdb.forks import DATABASES
 from kstore_rocksdb.loading import load
 from kstore_rocksdb.namespace import FamilyNamespace
 from kstore_rocksdb.options import OFFSETS, NativeOptions, write_options
-from kstore_rocksdb.readonly import copy_scratch
 from kstore_rocksdb.snapshot import RocksDBSnapshot, SnapshotNamespace
 from kstore_rocksdb.stalls import Stalls, is_stall
 

@@ -27,7 +27,7 @@ from kstore_core.system.interrupts import uninterrupted
 from kstore_rocksdb import locks
 from kstore_rocksdb.database import RocksDBDatabase
 from kstore_rocksdb.errors import translating
-from kstore_rocksdb.manifest import file_faults
+from kstore_rocksdb.files.manifest import file_faults
 from kstore_rocksdb.opening import (
     is_database,
     open_for_reading,

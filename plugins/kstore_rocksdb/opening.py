@@ -19,11 +19,11 @@ from kstore_core.system.scratch import Scratch
 from kstore_rocksdb import forks, locks
 from kstore_rocksdb.database import RocksDBDatabase
 from kstore_rocksdb.errors import is_locked, reraise, translating
+from kstore_rocksdb.files.manifest import check_manifest
+from kstore_rocksdb.files.readonly import with_scratch
+from kstore_rocksdb.files.wal import logs_beyond_gap, set_aside
 from kstore_rocksdb.loading import clean_up
-from kstore_rocksdb.manifest import check_manifest
 from kstore_rocksdb.options import NativeOptions, RocksDBOptions
-from kstore_rocksdb.readonly import with_scratch
-from kstore_rocksdb.wal import logs_beyond_gap, set_aside
 
 __all__ = ["is_database", "open_for_reading", "open_for_writing", "was_database"]
 

@@ -22,7 +22,7 @@ from kstore_core.offsets.entries import read_record
 from kstore_core.tables import Bounds
 from kstore_core.tables.segments.prefixed import PrefixedTable
 from kstore_lmdb import LMDBEngine
-from kstore_rocksdb.readonly import moment
+from kstore_rocksdb.files.readonly import current_manifest
 from tests.damage.homes import SPECS
 from tests.damage.made import SEED, TIMES, Home, made
 from tests.damage.trials import Damage, Outcome, Reader, copied, files_of
@@ -84,7 +84,7 @@ def test_a_file_that_names_no_manifest_is_a_moment_without_one(
     tmp_path: Path, content: bytes
 ) -> None:
     (tmp_path / "CURRENT").write_bytes(content)
-    name, size = moment(tmp_path)
+    name, size = current_manifest(tmp_path)
     assert isinstance(name, str)
     assert size == -1 or content in (b"..\n", b"/etc/passwd\n", b"\n", b"")
 

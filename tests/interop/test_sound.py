@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kstore_rocksdb.manifest import read_manifest
+from kstore_rocksdb.files.manifest import read_manifest
 from tests.interop.harness import Harness
 from tests.interop.kinds import EDGES, NAME, Kind
 from tests.interop.lives import everything, lookup, scans, wake, writes

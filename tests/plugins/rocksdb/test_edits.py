@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kstore_rocksdb.edits import Blob, Edit, Table, UnknownEditError, read_edits
-from kstore_rocksdb.manifest import Manifest, file_faults
+from kstore_rocksdb.files.edits import Blob, Edit, Table, UnknownEditError, read_edits
+from kstore_rocksdb.files.manifest import Manifest, file_faults
 
 IGNORABLE = 1 << 13
 PASSED_OVER = {

@@ -11,7 +11,7 @@ import pytest
 
 from kstore_core.errors import CorruptionError
 from kstore_rocksdb import RocksDBEngine
-from kstore_rocksdb.manifest import check_manifest, file_faults, read_manifest
+from kstore_rocksdb.files.manifest import check_manifest, file_faults, read_manifest
 from tests.plugins.rocksdb.support import numbered, put, python, scanned
 from tests.support.golden import GOLDEN, unpack
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from rocksdict import Checkpoint, Options, Rdict, WriteBatch
 
-from kstore_rocksdb.manifest import file_faults, read_manifest
+from kstore_rocksdb.files.manifest import file_faults, read_manifest
 
 NAMES = ("a", "b", r"c#\:", "ü")
 OFFSETS = "offsets"

@@ -13,8 +13,8 @@ import pytest
 
 from kstore_core import open_state, stores
 from kstore_core.maintenance.verify import verify
-from kstore_rocksdb.readonly import KEPT
-from kstore_rocksdb.wal import logs_beyond_gap
+from kstore_rocksdb.files.readonly import KEPT
+from kstore_rocksdb.files.wal import logs_beyond_gap
 
 INPUT = ("input", 0)
 ROWS = 5

@@ -23,10 +23,10 @@ from kstore_core.errors import EngineError
 from kstore_core.system.interrupts import interruptible, uninterrupted
 from kstore_core.system.scratch import HELD, Scratch
 
-__all__ = ["KEPT", "copy_scratch", "moment", "with_scratch"]
+__all__ = ["KEPT", "copy_scratch", "current_manifest", "with_scratch"]
 
 KEPT = ".beyond-gap"
-"""The suffix of a write-ahead log that is not replayed; see :mod:`kstore_rocksdb.wal`."""
+"""The suffix of a write-ahead log that is not replayed; see :mod:`kstore_rocksdb.files.wal`."""
 
 _LINKED = (".sst", ".blob")
 _LOG = ".log"
@@ -52,17 +52,17 @@ def with_scratch(source: Path, use: Callable[[Scratch], Opened]) -> Opened:
     attempt = 0
     while attempt < _ATTEMPTS or time.monotonic() - begun < _PATIENCE_S:
         with uninterrupted():
-            before = moment(source)
+            before = current_manifest(source)
             scratch = Scratch()
             done = False
             try:
                 _fill(scratch.path, source)
-                if moment(source) == before:
+                if current_manifest(source) == before:
                     opened = use(scratch)
                     done = True
                     return opened
             except Exception:
-                if moment(source) == before:
+                if current_manifest(source) == before:
                     raise
             finally:
                 if not done:
@@ -88,7 +88,7 @@ def copy_scratch(scratch: Path, target: Path) -> None:
         raise
 
 
-def moment(source: Path) -> tuple[str, int]:
+def current_manifest(source: Path) -> tuple[str, int]:
     """The name and the length of the current manifest; the length is -1 if it does not exist."""
     current = (source / "CURRENT").read_text(errors="replace").rstrip("\n")
     try:

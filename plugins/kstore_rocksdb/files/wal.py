@@ -17,9 +17,9 @@ import struct
 from contextlib import suppress
 from pathlib import Path
 
-from kstore_rocksdb.edits import HEADER, UnknownEditError, records
-from kstore_rocksdb.manifest import Manifest, read_manifest
-from kstore_rocksdb.readonly import KEPT
+from kstore_rocksdb.files.edits import HEADER, UnknownEditError, records
+from kstore_rocksdb.files.manifest import Manifest, read_manifest
+from kstore_rocksdb.files.readonly import KEPT
 
 __all__ = ["logs_beyond_gap", "set_aside"]
 

@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kstore_core.errors import CorruptionError
-from kstore_rocksdb.edits import Blob, Edit, Table, UnknownEditError, read_edits
 from kstore_rocksdb.errors import inspect_command
-from kstore_rocksdb.readonly import moment
+from kstore_rocksdb.files.edits import Blob, Edit, Table, UnknownEditError, read_edits
+from kstore_rocksdb.files.readonly import current_manifest
 
 __all__ = ["Family", "Manifest", "check_manifest", "file_faults", "read_manifest"]
 
@@ -159,9 +159,11 @@ def file_faults(path: Path) -> list[str]:
     """The faults of a database's files, by its manifest; the database is not opened."""
     with suppress(FileNotFoundError):  # it was dropped meanwhile
         for _ in range(_ATTEMPTS):
-            before = moment(path)
+            before = current_manifest(path)
             faults = [*_file_faults(path)]
-            if not faults or moment(path) == before:  # else a writer has replaced files meanwhile
+            if (
+                not faults or current_manifest(path) == before
+            ):  # else a writer has replaced files meanwhile
                 return faults
     return []
 

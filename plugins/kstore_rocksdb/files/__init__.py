@@ -1,0 +1,1 @@
+"""RocksDB's own files, read by kstore: checked before a database opens, copied to read it."""
