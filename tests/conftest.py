@@ -7,6 +7,7 @@ import itertools
 import multiprocessing
 import os
 import shutil
+import signal
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -33,12 +34,15 @@ _TESTS_A_SWEEP = 50
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have temporary directories in memory where there is room, unless TMPDIR says where.
+    """Put temporary directories into memory if it has room, unless TMPDIR is set.
 
-    Tests open databases by the thousand, and an open waits for the disk some ten times. What a kill
-    leaves is the same there; what a power cut would leave no test can see.
+    Tests open databases by the thousand, and an open waits for the disk some ten times. A kill
+    leaves the same files in memory as on a disk. No test can see what a power cut would leave.
     """
-    # A process has one server of forks, and who starts it says what its forks need not import.
+    # A shell that starts a command in the background may have it ignore SIGINT; tests send it.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A process has one server of forks, and its starter lists the modules that it imports in advance.
     multiprocessing.get_context("forkserver").set_forkserver_preload(
         [
             "kstore_core.testing.killer.writer",
