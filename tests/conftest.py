@@ -42,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # A shell that starts a command in the background may have it ignore SIGINT; tests send it.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    # A process has one server of forks, and its starter lists the modules that it imports in advance.
+    # A process has one server of forks. Its starter lists the modules that it imports in advance.
     multiprocessing.get_context("forkserver").set_forkserver_preload(
         [
             "kstore_core.testing.killer.writer",

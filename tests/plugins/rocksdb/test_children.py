@@ -9,8 +9,9 @@ import pytest
 
 from kstore_core import open_state, stores
 from kstore_core.errors import CorruptionError, EngineError, EngineLockedError, SpecError
-from kstore_rocksdb import RocksDBEngine, readonly
+from kstore_rocksdb import RocksDBEngine
 from kstore_rocksdb.errors import translate
+from kstore_rocksdb.files import readonly
 from tests.plugins.rocksdb.support import put, scanned
 from tests.support.golden import unpack
 

@@ -12,7 +12,8 @@ import pytest
 
 from kstore_core.engine import Rows
 from kstore_core.errors import EngineError, UnsupportedError
-from kstore_rocksdb import RocksDBEngine, readonly
+from kstore_rocksdb import RocksDBEngine
+from kstore_rocksdb.files import readonly
 from tests.plugins.rocksdb.conftest import OpenDatabase
 from tests.plugins.rocksdb.support import numbered, put, python, scanned
 from tests.plugins.tiny_disk import tiny_disk
@@ -180,8 +181,8 @@ def test_a_directory_that_never_rests_is_given_up(
     open_database: OpenDatabase, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     open_database().close()
-    moments = iter(range(10**6))
-    monkeypatch.setattr(readonly, "moment", lambda _: ("MANIFEST", next(moments)))
+    lengths = iter(range(10**6))
+    monkeypatch.setattr(readonly, "current_manifest", lambda _: ("MANIFEST", next(lengths)))
     monkeypatch.setattr(readonly, "_PAUSE_S", 0)
     monkeypatch.setattr(readonly, "_PATIENCE_S", 0)
     scratches = tmp_path / "scratches"
