@@ -12,6 +12,8 @@ from typing import Any
 from kstore_core.discovery.registry import make_engine
 from kstore_core.engine import Database
 
+from .workloads import open_lmdb
+
 STORE = "bare"
 
 Row = tuple[int, bytes, bytes]
@@ -112,20 +114,7 @@ class LmdbSegments(BareSegments):
     """``lmdb`` with the options of kstore's engine: one database, one transaction to read in."""
 
     def __init__(self, root: Path, namespace: str) -> None:
-        import lmdb
-
-        from kstore_lmdb.options import LMDBOptions
-
-        options = LMDBOptions()
-        root.mkdir(parents=True)
-        self.environment = lmdb.open(
-            str(root),
-            map_size=options.map_size_bytes,
-            max_dbs=options.max_namespaces,
-            max_readers=options.max_readers,
-            sync=False,
-        )
-        self.rows = self.environment.open_db(namespace.encode())
+        self.environment, self.rows = open_lmdb(root, namespace)
 
     def put(self, rows: Iterable[Row]) -> None:
         with self.environment.begin(self.rows, write=True) as transaction:

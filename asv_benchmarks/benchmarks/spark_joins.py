@@ -51,36 +51,36 @@ def temporal_join_as_it_comes(data: Data, root: Path | None = None, **more: Any)
 
 def asof_join(data: Data) -> Any:
     """Spark's native ASOF JOIN, which is off by default."""
-    spark = data.spark
-    spark.conf.set("spark.sql.join.asofJoin.enabled", "true")
-    _views(data)
-    return spark.sql(
+    data.spark.conf.set("spark.sql.join.asofJoin.enabled", "true")
+    return _sql(
+        data,
         "SELECT r.number, l.value, l.timestamp, l.headers FROM rows r LEFT ASOF JOIN log l "
-        "MATCH_CONDITION (r.at >= l.timestamp) ON r.who = l.key"
+        "MATCH_CONDITION (r.at >= l.timestamp) ON r.who = l.key",
     )
 
 
 def lead_and_range(data: Data) -> Any:
     """The end of each version with lead(), then a join on key and range."""
-    _views(data)
-    return data.spark.sql(
+    return _sql(
+        data,
         "WITH versions AS (SELECT *, lead(timestamp) OVER (PARTITION BY key ORDER BY timestamp) "
         "AS until FROM log) SELECT r.number, v.value, v.timestamp, v.headers FROM rows r "
         "LEFT JOIN versions v ON r.who = v.key AND r.at >= v.timestamp "
-        "AND (v.until IS NULL OR r.at < v.until)"
+        "AND (v.until IS NULL OR r.at < v.until)",
     )
 
 
 def union_and_window(data: Data) -> Any:
     """Both in one, by key and time, and the last version before each row."""
-    _views(data)
-    return data.spark.sql(
+    return _sql(
+        data,
         "WITH both AS (SELECT key, timestamp AS at, 0 AS side, CAST(NULL AS bigint) AS number, "
         "named_struct('value', value, 'timestamp', timestamp, 'headers', headers) AS version "
         "FROM log UNION ALL SELECT who, at, 1, number, NULL FROM rows), "
         "found AS (SELECT number, side, last(version, true) OVER (PARTITION BY key ORDER BY at, "
         "side ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS version FROM both) "
-        "SELECT number, version.value, version.timestamp, version.headers FROM found WHERE side = 1"
+        "SELECT number, version.value, version.timestamp, version.headers FROM found "
+        "WHERE side = 1",
     )
 
 
@@ -134,9 +134,11 @@ def _widening() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]
     return widened
 
 
-def _views(data: Data) -> None:
+def _sql(data: Data, query: str) -> Any:
+    """Run a query on the views ``log`` and ``rows``."""
     data.log.createOrReplaceTempView("log")
     data.rows.createOrReplaceTempView("rows")
+    return data.spark.sql(query)
 
 
 def _merging() -> Callable[[pa.Table, pa.Table], pa.Table]:

@@ -36,6 +36,24 @@ def shuffled_keys(count: int) -> list[bytes]:
     return keys
 
 
+def open_lmdb(root: Path, namespace: str) -> tuple[Any, Any]:
+    """Open LMDB with the options of kstore's engine, without fsync, and a database in it."""
+    import lmdb
+
+    from kstore_lmdb.options import LMDBOptions
+
+    options = LMDBOptions()
+    root.mkdir(parents=True)
+    environment = lmdb.open(
+        str(root),
+        map_size=options.map_size_bytes,
+        max_dbs=options.max_namespaces,
+        max_readers=options.max_readers,
+        sync=False,
+    )
+    return environment, environment.open_db(namespace.encode())
+
+
 class Raw:
     """A dict, sorted to scan it: what is beside the memory engine, and the base of the others."""
 
@@ -98,20 +116,7 @@ class RawLMDB(Raw):
     """LMDB's binding with the options of kstore's engine: no fsync, one transaction to read in."""
 
     def __init__(self, root: Path, namespace: str) -> None:
-        import lmdb
-
-        from kstore_lmdb.options import LMDBOptions
-
-        options = LMDBOptions()
-        root.mkdir()
-        self._environment = lmdb.open(
-            str(root),
-            map_size=options.map_size_bytes,
-            max_dbs=options.max_namespaces,
-            max_readers=options.max_readers,
-            sync=False,
-        )
-        self._rows = self._environment.open_db(namespace.encode())
+        self._environment, self._rows = open_lmdb(root, namespace)
         self.put = self._put
         self.flush()
 
