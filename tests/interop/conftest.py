@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -27,14 +28,14 @@ def classpath(pytestconfig: pytest.Config) -> str:
 @pytest.fixture(scope="session")
 def kafka(classpath: str) -> Iterator[Harness]:
     """A JVM with Kafka Streams in it; a test closes the store that it opens."""
-    with Harness(classpath) as harness:
+    with closing(Harness(classpath)) as harness:
         yield harness
 
 
 @pytest.fixture(scope="session")
 def newer(classpath: str) -> Iterator[Harness]:
     """A JVM with the same Kafka Streams over a newer RocksDB."""
-    with Harness(with_newer_rocksdb(classpath)) as harness:
+    with closing(Harness(with_newer_rocksdb(classpath))) as harness:
         yield harness
 
 

@@ -18,8 +18,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 PROJECT = Path(__file__).parent / "java"
 MAIN = "kstore.interop.Main"
@@ -317,14 +316,3 @@ class Harness:
         self._jvm.wait(timeout=60)
         self._jvm.stdout.close()
         self._complaints.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ def test_what_a_killed_kafka_has_upgraded(
     older, newer = next(
         edge for edge in EDGES if edge[0].shape == shape and edge[0].form == "timestamped"
     )
-    with Harness(classpath) as kafka:
+    with closing(Harness(classpath)) as kafka:
         points = written(kafka, tmp_path, older)
         for moved in (points[::2] if half else points, []):
             kafka.call("open", kind=newer.kafka, name=NAME, dir=str(tmp_path), **newer.options)

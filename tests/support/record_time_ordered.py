@@ -15,6 +15,7 @@ import json
 import random
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ def recorded(kafka: Harness, name: str, directory: Path) -> dict[str, Any]:
 def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
-        with Harness(build(root / "cache")) as kafka:
+        with closing(Harness(build(root / "cache"))) as kafka:
             release = kafka.call("version")["kafka"]
             lines = [recorded(kafka, name, root / "0_0") for name in STORES]
     path = GOLDEN / f"time_ordered_{release}.jsonl"

@@ -10,8 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
@@ -106,19 +105,8 @@ class Broker:
         try:
             self._wait()
         except BaseException:
-            self.stop()
+            self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     @property
     def number(self) -> int:
@@ -156,7 +144,7 @@ class Broker:
         command = ["java", *JVM, "-cp", self._classpath, tool, *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """End the JVM; its files are not needed whole."""
         self._jvm.kill()
         self._jvm.wait()

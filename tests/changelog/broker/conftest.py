@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -22,5 +23,5 @@ def broker(
         classpath = resolve(Path(cache) if cache else pytestconfig.cache.mkdir("interop"))
     except HarnessUnavailableError as reason:
         pytest.skip(f"a Kafka broker cannot run here: {reason}")
-    with Broker(classpath, tmp_path_factory.mktemp("broker")) as running:
+    with closing(Broker(classpath, tmp_path_factory.mktemp("broker"))) as running:
         yield running

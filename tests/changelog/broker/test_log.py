@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -28,7 +28,7 @@ from kstore_core.errors import (
     InconsistentStateError,
 )
 from tests.changelog.broker.broker import Broker
-from tests.changelog.broker.records import NOW_MS, fill, wait_until
+from tests.changelog.broker.records import NOW_MS, fill, two_transactions, wait_until
 from tests.changelog.logs import contents
 
 TOOL = "org.apache.kafka.tools.DumpLogSegments"
@@ -130,13 +130,7 @@ def test_what_the_cleaner_leaves(broker: Broker) -> None:
 
 def test_transactions_of_others(broker: Broker) -> None:
     topic = broker.create()
-    other = Producer({"bootstrap.servers": broker.servers, "transactional.id": topic})
-    other.init_transactions(30)
-    for value, end in ((b"1", other.commit_transaction), (b"2", other.abort_transaction)):
-        other.begin_transaction()
-        other.produce(topic, value, b"k", 0, timestamp=1)
-        other.flush(10)
-        end()
+    other = two_transactions(broker.servers, topic)
     with open_log(broker, topic) as log:
         assert [(record.offset, record.value) for record in contents(log)] == [(0, b"1")]
         assert log.high_watermark == 4, "behind the control record that aborts"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import TopicPartition
 
 from kstore_core import open_state, stores
 from kstore_core.changelog import KafkaChangelog, KafkaChangelogs, changelog_topic, topic_config
@@ -20,7 +20,7 @@ from kstore_core.spec import StoreSpec
 from kstore_core.testing.kinds import KINDS, LAYERED, Kind
 from tests.changelog.broker.broker import Broker
 from tests.changelog.broker.broker_stores import logs_of, spec_kept
-from tests.changelog.broker.records import NOW_MS, fill, wait_until
+from tests.changelog.broker.records import NOW_MS, fill, two_transactions, wait_until
 from tests.restore.killed import KINDS as ONE_OF_A_SHAPE
 from tests.restore.killed import ops_of
 from tests.restore.stores import contents, write
@@ -220,14 +220,7 @@ def test_a_log_that_no_longer_reaches_back_to_the_store(broker: Broker, tmp_path
 
 def test_a_log_that_ends_with_what_is_no_record(broker: Broker, tmp_path: Path) -> None:
     spec, topic = stores.key_value("s"), broker.create()
-    other = Producer({"bootstrap.servers": broker.servers, "transactional.id": topic})
-    other.init_transactions(30)
-    for value, end in ((b"1", other.commit_transaction), (b"2", other.abort_transaction)):
-        other.begin_transaction()
-        other.produce(topic, value, b"k", 0, timestamp=1)
-        other.flush(10)
-        end()
-    other.close()
+    two_transactions(broker.servers, topic).close()
     with (
         KafkaChangelog(broker.servers, topic, read_only=True) as log,
         open_state(tmp_path / "0_0", engine="lmdb") as state,
