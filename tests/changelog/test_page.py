@@ -9,16 +9,13 @@ import pytest
 
 from kstore_core import codec
 from kstore_core.changelog import LogConfig
-from tests.support.page_runs import run
+from tests.support.page_runs import check_printed
 from tests.support.places import ROOT
 
 
 def test_its_code_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    _, printed = run("docs/changelogs.md")
-    assert len(printed) == 2
-    for found, promised in printed:
-        assert found == promised
+    check_printed("docs/changelogs.md", 2)
 
 
 def test_it_names_every_setting() -> None:

@@ -10,7 +10,7 @@ import pytest
 from kstore_core import stores
 from kstore_core.typed import SessionStore, WindowStore
 from kstore_core.typed.segmented import SegmentedStore
-from tests.support.page_runs import run
+from tests.support.page_runs import check_printed, run
 from tests.support.places import ROOT
 
 
@@ -19,21 +19,16 @@ def in_empty_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.parametrize(("page", "blocks"), [("quickstart", 3), ("asyncio", 2)])
 @pytest.mark.usefixtures("in_empty_directory")
-def test_the_quick_start_runs_and_prints_what_it_says():
-    _, printed = run("docs/quickstart.md")
-    assert len(printed) == 3
-    for found, promised in printed:
-        assert found == promised
+def test_the_first_pages_run_and_print_what_they_say(page, blocks):
+    check_printed(f"docs/{page}.md", blocks)
 
 
 @pytest.mark.parametrize("page", ["windows", "sessions"])
 @pytest.mark.usefixtures("in_empty_directory")
 def test_the_pages_on_shapes_run_and_print_what_they_say(page):
-    _, printed = run(f"docs/{page}.md")
-    assert len([promised for _, promised in printed if promised]) >= 2
-    for found, promised in printed:
-        assert found == promised
+    assert len([promised for promised in check_printed(f"docs/{page}.md") if promised]) >= 2
 
 
 @pytest.mark.parametrize(
@@ -53,14 +48,6 @@ def test_the_pages_on_shapes_tell_of_every_method_and_factory(page, shape, faces
             assert f"`stores.{name}`" in text
     for face in faces:
         assert f"{face}`" in text
-
-
-@pytest.mark.usefixtures("in_empty_directory")
-def test_the_page_on_asyncio_runs_and_prints_what_it_says():
-    _, printed = run("docs/asyncio.md")
-    assert len(printed) == 2
-    for found, promised in printed:
-        assert found == promised
 
 
 @pytest.mark.usefixtures("in_empty_directory")
@@ -140,7 +127,4 @@ def terminated_as_before():
 )
 @pytest.mark.usefixtures("in_empty_directory", "terminated_as_before")
 def test_the_examples_of_a_page_run_and_print_what_it_shows(page):
-    _, printed = run(f"docs/{page}.md")
-    assert printed
-    for found, promised in printed:
-        assert found == promised
+    check_printed(f"docs/{page}.md")

@@ -6,12 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.page_runs import run
+from tests.support.page_runs import check_printed
 
 
 def test_its_code_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    _, printed = run("docs/restore.md")
-    assert len(printed) == 3
-    for found, promised in printed:
-        assert found == promised
+    check_printed("docs/restore.md", 3)

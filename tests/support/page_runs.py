@@ -28,3 +28,15 @@ def run(document):
         after = found[index + 1] if index + 1 < len(found) else ("", "")
         printed.append((out.getvalue(), after[1] if after[0] == "text" else ""))
     return names, printed
+
+
+def check_printed(document, count=None):
+    """Run a page, check that each block prints what the page promises, and return these texts.
+
+    With a count, the page must have so many Python blocks.
+    """
+    _, printed = run(document)
+    assert len(printed) == count if count is not None else printed
+    for found, promised in printed:
+        assert found == promised
+    return [promised for _, promised in printed]

@@ -15,28 +15,20 @@ from kstore_core import (
     ValueAndTimestamp,
     ValueTimestampHeaders,
     Windowed,
+    errors,
     formats,
     open_state,
     stores,
 )
 from kstore_core.discovery.registry import make_engine
 from kstore_core.engine import Rows
-from kstore_core.errors import (
-    EngineLockedError,
-    FormatDowngradeError,
-    FormatError,
-    InconsistentStateError,
-    SpecError,
-    StateError,
-    StorageFullError,
-)
 from kstore_core.maintenance.finish_upgrade.finishing import Progress, Upgraded, upgrade
 from kstore_core.offsets.entries import STATUS, read_record
 from kstore_core.serdes import INT64, UTF8
 from kstore_core.testing.faults import Faults, FaultyEngine
 from tests.support.engines import ENGINES
 from tests.support.golden import manifest, unpack
-from tests.support.page_runs import run as run_page
+from tests.support.page_runs import check_printed
 from tests.typed.homes import database_of
 
 pytestmark = pytest.mark.usefixtures("left_sound")
@@ -120,7 +112,7 @@ def test_every_row_is_moved_and_reads_as_it_did(home, before, after):
     assert len(wanted) == 25
     assert record(home).spec.describes(after)
     assert record(home).offsets == {("t", 0): 25}
-    with home.open() as state, pytest.raises(FormatDowngradeError):
+    with home.open() as state, pytest.raises(errors.FormatDowngradeError):
         state.open(before)
 
 
@@ -135,7 +127,7 @@ def test_a_format_that_no_upgrade_leads_from_is_the_newest(home):
         state.open(spec).put(b"k", b"v", window_start=5)
     done = run(home)
     assert (done.before, done.format, done.moved) == (formats.PLAIN, formats.PLAIN, {})
-    with pytest.raises(SpecError, match="no upgrade from the format 'plain'"):
+    with pytest.raises(errors.SpecError, match="no upgrade from the format 'plain'"):
         run(home, "headers")
 
 
@@ -170,7 +162,10 @@ def test_two_steps_are_made_one_after_the_other(home):
     fill(home, PLAIN, 6)
     with home.open() as state:
         state.open(TIMESTAMPED).put(b"001", b"new", timestamp=9)
-    with home.open() as state, pytest.raises(InconsistentStateError, match="kstore upgrade PATH s"):
+    with (
+        home.open() as state,
+        pytest.raises(errors.InconsistentStateError, match="kstore upgrade PATH s"),
+    ):
         state.open(HEADERS)
     said: list[Progress] = []
     done = run(home, "headers", progress=said.append)
@@ -214,27 +209,29 @@ def test_an_empty_store_and_one_that_is_there_already(home):
 
 def test_a_downgrade_is_refused(home):
     fill(home, TIMESTAMPED)
-    with pytest.raises(FormatDowngradeError, match=r"store at .*s has .*not downgraded in place"):
+    with pytest.raises(
+        errors.FormatDowngradeError, match=r"store at .*s has .*not downgraded in place"
+    ):
         run(home, "plain")
     assert len(contents(home, TIMESTAMPED)) == 25
 
 
 def test_a_format_of_another_shape_is_refused(home):
     fill(home, TIMESTAMPED)
-    with pytest.raises(SpecError, match="no key-value store of the format versioned"):
+    with pytest.raises(errors.SpecError, match="no key-value store of the format versioned"):
         run(home, "versioned")
-    with pytest.raises(SpecError, match="no upgrade from"):
+    with pytest.raises(errors.SpecError, match="no upgrade from"):
         run(home, formats.VERSIONED_HEADERS)
-    with pytest.raises(SpecError, match="has the shape key_value, not versioned"):
+    with pytest.raises(errors.SpecError, match="has the shape key_value, not versioned"):
         run(home, shape="versioned")
 
 
 def test_a_directory_or_store_that_is_not_there_is_not_made(home):
-    with pytest.raises(StateError):
+    with pytest.raises(errors.StateError):
         run(home)
     assert not home.path.exists()
     fill(home, PLAIN)
-    with pytest.raises(StateError, match="has no store 'other'; it has: s"):
+    with pytest.raises(errors.StateError, match="has no store 'other'; it has: s"):
         upgrade(home.path, "other", engine=home._kept or home.engine)
     with pytest.raises(ValueError, match="batch_rows must be 1 or more"):
         run(home, batch_rows=0)
@@ -244,7 +241,7 @@ def test_a_directory_or_store_that_is_not_there_is_not_made(home):
     ("arguments", "error", "said"),
     [
         ({"to": 5}, TypeError, "to must be a format"),
-        ({"shape": "nope"}, SpecError, "not 'nope'"),
+        ({"shape": "nope"}, errors.SpecError, "not 'nope'"),
         ({"batch_rows": 1.5}, TypeError, "not 1.5"),
     ],
 )
@@ -255,7 +252,7 @@ def test_an_argument_of_another_type_is_refused(home, arguments, error, said):
 
 
 def test_a_directory_that_is_not_there_is_no_state_directory(tmp_path):
-    with pytest.raises(StateError, match=r"no state directory at .*nothing"):
+    with pytest.raises(errors.StateError, match=r"no state directory at .*nothing"):
         upgrade(tmp_path / "nothing", "s")
 
 
@@ -263,7 +260,7 @@ def test_a_directory_in_use_is_refused(home):
     fill(home, PLAIN)
     with home.open() as state:
         state.open(PLAIN)
-        with pytest.raises(EngineLockedError):
+        with pytest.raises(errors.EngineLockedError):
             run(home)
 
 
@@ -272,7 +269,7 @@ def test_a_store_of_another_kind_is_refused(home):
     fill(home, PLAIN)
     with database_of(home, "s") as database:
         database.namespace("somebody-elses")
-    with pytest.raises(InconsistentStateError, match="somebody-elses"):
+    with pytest.raises(errors.InconsistentStateError, match="somebody-elses"):
         run(home)
     assert status(home) == 0
 
@@ -293,7 +290,7 @@ def test_a_row_that_cannot_be_converted_stops_there_and_loses_nothing(home):
     fill(home, TIMESTAMPED, 9)
     with database_of(home, "s") as database:
         database.write({TIMESTAMPED.format.namespace: Rows([b"005"], [b"short"])})
-    with pytest.raises(FormatError, match="b'005' cannot be upgraded"):
+    with pytest.raises(errors.FormatError, match="b'005' cannot be upgraded"):
         run(home, batch_rows=2)
     assert keys(home, TIMESTAMPED.format.namespace) == [b"%03d" % n for n in range(4, 9)]
     assert keys(home, HEADERS.format.namespace) == [b"%03d" % n for n in range(4)]
@@ -305,7 +302,7 @@ def test_a_row_that_cannot_be_converted_stops_there_and_loses_nothing(home):
 
 def test_a_plain_directory_of_kafkas_has_to_be_told_its_shape(tmp_path):
     path = unpack("kv_plain", tmp_path)
-    with pytest.raises(SpecError, match="--shape"):
+    with pytest.raises(errors.SpecError, match="--shape"):
         upgrade(path, "kv_plain")
     assert upgrade(path, "kv_plain", "timestamped", shape="key_value").moved == {
         "plain": len(manifest("kv_plain")["reopened"])
@@ -381,8 +378,8 @@ def test_a_batch_that_fails_leaves_a_store_with_the_same_contents(nth):
             [(b"%03d" % number, ValueAndTimestamp(b"v", number)) for number in range(25)]
         )
     wanted = [(b"%03d" % number, ValueTimestampHeaders(b"v", number, [])) for number in range(25)]
-    engine.faults.fail("write", nth, StorageFullError)
-    with pytest.raises(StorageFullError):
+    engine.faults.fail("write", nth, errors.StorageFullError)
+    with pytest.raises(errors.StorageFullError):
         upgrade("x", "s", engine=engine, batch_rows=10)
     for _ in range(2):
         with open_state("x", engine=engine, read_only=True) as state:
@@ -457,10 +454,7 @@ def test_values_of_the_older_format_are_what_they_were(home):
 
 def test_the_code_of_the_page_runs_and_prints_what_it_says(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    _, printed = run_page("docs/upgrade.md")
-    assert printed
-    for found, promised in printed:
-        assert found == promised
+    check_printed("docs/upgrade.md")
 
 
 # Stores in segments.
@@ -517,7 +511,7 @@ def test_every_row_of_every_segment_is_moved(home, before, after):
     with home.open() as state:
         assert state.offsets() == {("t", 0): 25}
         assert state.stored_spec("s").describes(after)
-        with pytest.raises(FormatDowngradeError):
+        with pytest.raises(errors.FormatDowngradeError):
             state.open(before)
     assert run(home, shape=after.shape).moved in ({}, {after.format.name: 25})
 
@@ -535,7 +529,7 @@ def test_an_upgrade_of_segments_goes_on_where_it_was_stopped(home, stop_after):
     with pytest.raises(StopHere):
         run(home, batch_rows=3, progress=stop)
     assert contents(home, WINDOW_HEADERS) == wanted
-    with home.open() as state, pytest.raises(FormatDowngradeError):
+    with home.open() as state, pytest.raises(errors.FormatDowngradeError):
         state.open(WINDOW)
     assert 0 < sum(run(home).moved.values()) < 25
     assert contents(home, WINDOW_HEADERS) == wanted
@@ -544,14 +538,14 @@ def test_an_upgrade_of_segments_goes_on_where_it_was_stopped(home, stop_after):
 def test_segments_without_a_spec_tell_their_shape_by_a_namespace_of_theirs(tmp_path):
     engine = make_engine("rocksdb")
     engine.open_child(tmp_path, "s", "s.0").close()
-    with pytest.raises(SpecError, match="plain window store and a session store"):
+    with pytest.raises(errors.SpecError, match="plain window store and a session store"):
         upgrade(tmp_path, "s", engine=engine)
-    with pytest.raises(SpecError, match="has the shape window or session, not key_value"):
+    with pytest.raises(errors.SpecError, match="has the shape window or session, not key_value"):
         upgrade(tmp_path, "s", engine=engine, shape="key_value")
     done = upgrade(tmp_path, "s", engine=engine, shape="session")
     assert done.format == formats.SESSION_HEADERS
     assert upgrade(tmp_path, "s", engine=engine).before == formats.SESSION_HEADERS
-    with pytest.raises(SpecError, match="has the shape session, not window"):
+    with pytest.raises(errors.SpecError, match="has the shape session, not window"):
         upgrade(tmp_path, "s", engine=engine, shape="window")
 
 

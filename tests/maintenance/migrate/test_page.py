@@ -5,15 +5,12 @@ from __future__ import annotations
 import pytest
 
 from asv_benchmarks.benchmarks.migrate import WAYS, engines, migrated
-from tests.support.page_runs import run
+from tests.support.page_runs import check_printed
 
 
 def test_its_code_prints_what_it_says(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    _, printed = run("docs/migrate.md")
-    assert len(printed) == 2
-    for found, promised in printed:
-        assert found == promised
+    check_printed("docs/migrate.md", 2)
 
 
 @pytest.mark.parametrize("way", WAYS)

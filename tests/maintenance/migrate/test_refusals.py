@@ -8,21 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from kstore_core import ValueAndTimestamp, open_state, stores
+from kstore_core import ValueAndTimestamp, errors, open_state, stores
 from kstore_core.codec import window_key
 from kstore_core.discovery.registry import make_engine
 from kstore_core.engine import Rows
-from kstore_core.errors import (
-    CorruptionError,
-    EngineLockedError,
-    FormatError,
-    InconsistentStateError,
-    KeyTooLongError,
-    SpecError,
-    StateError,
-    StorageFullError,
-    UnsupportedError,
-)
 from kstore_core.formats import ORDERED_TIMESTAMPED, PLAIN, TIMESTAMPED, VERSIONED
 from kstore_core.maintenance.migrate import contents, copying, drop_old, migrate, work
 from kstore_core.maintenance.migrate.contents import opened
@@ -64,20 +53,24 @@ def stop_at(step):
 @pytest.mark.parametrize(
     ("how", "error", "said"),
     [
-        ({"to": "versioned"}, SpecError, "no key-value store of the format versioned"),
-        ({"to": VERSIONED}, SpecError, "do not go together"),
-        ({"to": SPEC}, SpecError, "must be the name of a format"),
-        ({"to": "plain", "from_log": object()}, SpecError, "pass its spec"),
-        ({"engine": "rocksdb", "from_log": object()}, SpecError, "pass its spec"),
+        ({"to": "versioned"}, errors.SpecError, "no key-value store of the format versioned"),
+        ({"to": VERSIONED}, errors.SpecError, "do not go together"),
+        ({"to": SPEC}, errors.SpecError, "must be the name of a format"),
+        ({"to": "plain", "from_log": object()}, errors.SpecError, "pass its spec"),
+        ({"engine": "rocksdb", "from_log": object()}, errors.SpecError, "pass its spec"),
         (
             {"to": stores.versioned_key_value("t", 10), "from_log": object()},
-            SpecError,
+            errors.SpecError,
             "makes a versioned store of 's'",
         ),
-        ({"engine": "memory"}, UnsupportedError, "stores nothing on disk"),
-        ({"engine": "lmdb"}, StateError, "other stores: other"),
-        ({"to": "plain", "spec": stores.window("s", 10, 1)}, SpecError, "is a key_value store"),
-        ({}, SpecError, "no unfinished migration of the store 's'"),
+        ({"engine": "memory"}, errors.UnsupportedError, "stores nothing on disk"),
+        ({"engine": "lmdb"}, errors.StateError, "other stores: other"),
+        (
+            {"to": "plain", "spec": stores.window("s", 10, 1)},
+            errors.SpecError,
+            "is a key_value store",
+        ),
+        ({}, errors.SpecError, "no unfinished migration of the store 's'"),
     ],
 )
 def test_what_is_refused_changes_nothing(root, how, error, said):
@@ -88,17 +81,17 @@ def test_what_is_refused_changes_nothing(root, how, error, said):
 
 def test_no_such_directory_and_no_such_store(root, tmp_path):
     for call in (lambda path: migrate(path, "s", to="plain"), lambda path: drop_old(path, "s")):
-        with pytest.raises(StateError, match="no state directory"):
+        with pytest.raises(errors.StateError, match="no state directory"):
             call(tmp_path / "missing")
-    with pytest.raises(StateError, match="has no store 'no'; it has: other, s"):
+    with pytest.raises(errors.StateError, match="has no store 'no'; it has: other, s"):
         migrate(root, "no", to="plain")
 
 
 def test_who_writes_to_it_keeps_a_migration_out(root):
-    with open_state(root), pytest.raises(EngineLockedError):
+    with open_state(root), pytest.raises(errors.EngineLockedError):
         migrate(root, "s", to="plain", lossy=True)
     database = make_engine("rocksdb").open(root, "s")  # as Kafka Streams would, without our lock
-    with pytest.raises(EngineLockedError):
+    with pytest.raises(errors.EngineLockedError):
         migrate(root, "s", to="plain", lossy=True)
     database.close()
     assert untouched(root)
@@ -121,7 +114,7 @@ def test_a_copy_that_is_not_one_is_not_put_in_place(root, monkeypatch, write, wh
         return done
 
     monkeypatch.setattr(work, "copy", spoilt)
-    with pytest.raises(CorruptionError, match=where):
+    with pytest.raises(errors.CorruptionError, match=where):
         migrate(root, "s", to="plain", lossy=True)
     assert untouched(root)
 
@@ -131,9 +124,9 @@ def test_a_row_that_is_not_of_its_format(root):
     with opened(make_engine("rocksdb"), root, SPEC, writable=True) as contents_of:
         contents_of._table.write([Write(b"short", b"\0\0\0")])
         contents_of.write(contents.Entries(spec=SPEC))
-    with pytest.raises(FormatError, match="the row of key b'short' cannot be converted"):
+    with pytest.raises(errors.FormatError, match="the row of key b'short' cannot be converted"):
         migrate(root, "s", to="plain", lossy=True)
-    with pytest.raises(FormatError, match="the row of key b'short' cannot be upgraded"):
+    with pytest.raises(errors.FormatError, match="the row of key b'short' cannot be upgraded"):
         migrate(root, "s", to="headers")
     assert not places(root).home.exists()
 
@@ -141,7 +134,7 @@ def test_a_row_that_is_not_of_its_format(root):
 def test_a_key_that_the_engine_cannot_hold(root):
     with open_state(root) as state:
         state.open(stores.key_value("other")).put(b"k" * 600, b"v")
-    with pytest.raises(KeyTooLongError):
+    with pytest.raises(errors.KeyTooLongError):
         migrate(root, "s", engine="lmdb", every_store=True)
     assert untouched(root)
 
@@ -158,11 +151,11 @@ def test_between_the_renames_only_the_store_that_moves_is_shut(root):
             lambda: state.offsets(),
             lambda: state.stored_spec("s"),
         ):
-            with pytest.raises(InconsistentStateError, match=f"kstore migrate {root} s"):
+            with pytest.raises(errors.InconsistentStateError, match=f"kstore migrate {root} s"):
                 call()
-    with pytest.raises(StateError, match="finish it before"):
+    with pytest.raises(errors.StateError, match="finish it before"):
         drop_old(root, "s")
-    with pytest.raises(StateError, match="are still in"):
+    with pytest.raises(errors.StateError, match="are still in"):
         migrate(root, "s", to="headers")  # finishes it first
     (done,) = migrate(root, "s", to="headers", drop_old=True)
     assert (done.before.name, done.after.name) == ("plain", "timestamped_headers")
@@ -175,7 +168,7 @@ def test_between_the_renames_to_another_engine_all_stores_are_shut(root):
     for read_only in (True, False):
         with open_state(root, read_only=read_only) as state:
             for spec in (SPEC, stores.key_value("other"), stores.key_value("new")):
-                with pytest.raises(InconsistentStateError, match="kstore migrate"):
+                with pytest.raises(errors.InconsistentStateError, match="kstore migrate"):
                     state.open(spec)
     assert [one.store for one in migrate(root, "s", **asked)] == ["s", "other"]
     with open_state(root) as state:
@@ -188,7 +181,7 @@ def test_what_somebody_else_has_made_in_the_place_is_left_there(root):
         migrate(root, "s", to="plain", lossy=True, on_progress=stop_at("put in place"))
     made = root / "rocksdb" / "s"
     made.mkdir()
-    with pytest.raises(StateError, match="something has made it since"):
+    with pytest.raises(errors.StateError, match="something has made it since"):
         migrate(root, "s")
     assert read_plan(root) is not None
     made.rename(root.parent / "away")
@@ -295,7 +288,7 @@ def test_what_keeps_no_spec_has_to_be_described(tmp_path):
         database = make_engine("rocksdb").open_directory(place)
         database.write({"offsets": Rows([b"kstore.spec"], [None])})
         database.close()
-    with pytest.raises(SpecError, match="has no stored spec"):
+    with pytest.raises(errors.SpecError, match="has no stored spec"):
         migrate(tmp_path, "s", to="headers")
     migrate(tmp_path, "s", to="headers", spec=replace(spec, indexed=False))
     with open_state(tmp_path) as state:
@@ -339,7 +332,7 @@ def test_a_full_disk(root, monkeypatch):
         raise OSError(errno.ENOSPC, "no space")
 
     monkeypatch.setattr("kstore_core.state.migration_note.os.fsync", full)
-    with pytest.raises(StorageFullError, match="no space left to plan a migration"):
+    with pytest.raises(errors.StorageFullError, match="no space left to plan a migration"):
         migrate(root, "s", to="plain", lossy=True)
     monkeypatch.undo()
     migrate(root, "s", to="plain", lossy=True)
@@ -350,7 +343,7 @@ def test_plain_rows_by_time_become_timestamped_ones():
     row, index = b"\0" + window_key(b"k", 5), b"\1" + window_key(b"k", 5)
     assert converter.rows([row, index], [b"v", b""]) == [b"\xff" * 8 + b"v", b""]
     assert not converter.drops
-    with pytest.raises(SpecError, match="has no format 'timestamped'"):
+    with pytest.raises(errors.SpecError, match="has no format 'timestamped'"):
         Converter(PLAIN, TIMESTAMPED, "time_ordered_window")
 
 
