@@ -6,14 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstore_core.codec import (
-    decode_unsigned_varint,
-    decode_varint,
-    decode_varlong,
-    encode_unsigned_varint,
-    encode_varint,
-    encode_varlong,
-)
+from kstore_core import codec
 from kstore_core.errors import FormatError
 from tests.codec.strategies import INT32, INT64
 from tests.reference import wire
@@ -21,28 +14,28 @@ from tests.reference import wire
 
 @given(INT32, st.binary(max_size=3), st.binary(max_size=3))
 def test_varint(number: int, before: bytes, after: bytes) -> None:
-    data = encode_varint(number)
+    data = codec.encode_varint(number)
     assert data == wire.encode_varint(number)
-    assert decode_varint(before + data + after, len(before)) == (number, len(before + data))
+    assert codec.decode_varint(before + data + after, len(before)) == (number, len(before + data))
 
 
 @given(INT64)
 def test_varlong(number: int) -> None:
-    data = encode_varlong(number)
+    data = codec.encode_varlong(number)
     assert data == wire.encode_varint(number, bits=64)
-    assert decode_varlong(data) == (number, len(data))
+    assert codec.decode_varlong(data) == (number, len(data))
 
 
 @given(st.integers(0, 2**32 - 1))
 def test_unsigned_varint(number: int) -> None:
-    data = encode_unsigned_varint(number)
+    data = codec.encode_unsigned_varint(number)
     assert data == wire.encode_unsigned(number)
-    assert decode_unsigned_varint(data) == (number, len(data))
+    assert codec.decode_unsigned_varint(data) == (number, len(data))
 
 
 @given(st.binary(max_size=12) | st.lists(st.integers(0x80, 0xFF), max_size=11).map(bytes))
 def test_any_bytes_read_as_the_reference_reads_them(data: bytes) -> None:
-    for decode, bits in ((decode_varint, 32), (decode_varlong, 64)):
+    for decode, bits in ((codec.decode_varint, 32), (codec.decode_varlong, 64)):
         try:
             expected = wire.decode_varint(data, bits=bits)
         except wire.MalformedError:
@@ -54,7 +47,7 @@ def test_any_bytes_read_as_the_reference_reads_them(data: bytes) -> None:
 
 @pytest.mark.parametrize("data", ["8000", "80808000", "8080808000"])
 def test_padding_is_read(data: str) -> None:
-    assert decode_varint(bytes.fromhex(data)) == (0, len(data) // 2)
+    assert codec.decode_varint(bytes.fromhex(data)) == (0, len(data) // 2)
 
 
 @pytest.mark.parametrize(
@@ -70,32 +63,32 @@ def test_padding_is_read(data: str) -> None:
 )
 def test_malformed_varints_are_refused(data: str, reason: str) -> None:
     with pytest.raises(FormatError, match=reason) as caught:
-        decode_varint(b"\x02" + bytes.fromhex(data), 1)
+        codec.decode_varint(b"\x02" + bytes.fromhex(data), 1)
     assert caught.value.offset == 1
 
 
 @pytest.mark.parametrize("data", ["80" * 10, "80" * 9 + "02", "ff" * 9 + "7f", "80" * 9])
 def test_malformed_varlongs_are_refused(data: str) -> None:
     with pytest.raises(FormatError):
-        decode_varlong(bytes.fromhex(data))
+        codec.decode_varlong(bytes.fromhex(data))
 
 
 @pytest.mark.parametrize("offset", [-1, 2, 2**40])
 def test_an_offset_outside_the_bytes_is_refused(offset: int) -> None:
     with pytest.raises(ValueError, match="outside the 1 bytes"):
-        decode_varint(b"\x02", offset)
+        codec.decode_varint(b"\x02", offset)
 
 
 @pytest.mark.parametrize(
     ("encode", "number"),
     [
-        (encode_varint, 2**31),
-        (encode_varint, -(2**31) - 1),
-        (encode_varlong, 2**63),
-        (encode_varlong, -(2**63) - 1),
-        (encode_unsigned_varint, -1),
-        (encode_unsigned_varint, 2**32),
-        (encode_varint, 2**1000),
+        (codec.encode_varint, 2**31),
+        (codec.encode_varint, -(2**31) - 1),
+        (codec.encode_varlong, 2**63),
+        (codec.encode_varlong, -(2**63) - 1),
+        (codec.encode_unsigned_varint, -1),
+        (codec.encode_unsigned_varint, 2**32),
+        (codec.encode_varint, 2**1000),
     ],
 )
 def test_numbers_that_do_not_fit_are_refused(encode, number) -> None:  # type: ignore[no-untyped-def]
@@ -106,4 +99,4 @@ def test_numbers_that_do_not_fit_are_refused(encode, number) -> None:  # type: i
 @pytest.mark.parametrize("number", [1.0, "1", None])
 def test_only_integers_are_encoded(number) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(TypeError, match="an int is needed"):
-        encode_varint(number)
+        codec.encode_varint(number)

@@ -125,38 +125,41 @@ def test_other_threads_have_no_part_in_it(handled):
     assert handled == [signal.SIGUSR1]
 
 
-def test_frames_of_an_interrupt_hold_nothing():
-    """What was opened in a call that ended by KeyboardInterrupt goes, though that is kept."""
-    freed = []
+@pytest.fixture
+def handle():
+    """A class that counts how many of its objects were freed."""
 
     class Handle:
+        freed = 0
+
         def __del__(self):
-            freed.append(self)
+            Handle.freed += 1
+
+    return Handle
+
+
+def test_frames_of_an_interrupt_hold_nothing(handle):
+    """What was opened in a call that ended by KeyboardInterrupt goes, though that is kept."""
 
     def work():
-        handle = Handle()
-        raise KeyboardInterrupt(type(handle))
+        opened = handle()
+        raise KeyboardInterrupt(type(opened))
 
     with pytest.raises(KeyboardInterrupt) as kept, uninterrupted():
         work()
     gc.collect()
     assert kept.value.__traceback__ is not None
-    assert len(freed) == 1
+    assert handle.freed == 1
 
 
-def test_a_signal_that_waits_keeps_no_frame():
+def test_a_signal_that_waits_keeps_no_frame(handle):
     """A handler is given a frame, which a kept exception would hold with all that is in it."""
-    freed = []
     where = []
 
-    class Handle:
-        def __del__(self):
-            freed.append(self)
-
     def work():
-        handle = Handle()
+        opened = handle()
         signal.raise_signal(signal.SIGUSR1)
-        return type(handle)
+        return type(opened)
 
     def see(number, frame):
         where.append(frame.f_code.co_name)
@@ -168,7 +171,7 @@ def test_a_signal_that_waits_keeps_no_frame():
             work()
     finally:
         signal.signal(signal.SIGUSR1, before)
-    assert len(freed) == 1
+    assert handle.freed == 1
     assert kept.value.__traceback__ is not None
     assert where == ["test_a_signal_that_waits_keeps_no_frame"]
 
@@ -336,21 +339,16 @@ def test_however_often_and_whenever_they_come_none_is_within():
     assert rounds > came
 
 
-def test_a_handler_is_told_the_frame_of_the_section_and_keeps_no_other():
+def test_a_handler_is_told_the_frame_of_the_section_and_keeps_no_other(handle):
     """It may raise, and who keeps that keeps the handler's frame, and with it what it was told."""
-    freed = []
-
-    class Handle:
-        def __del__(self):
-            freed.append(True)
 
     def see(number, frame):
         raise Told(frame)
 
     def work():
-        handle = Handle()
+        opened = handle()
         signal.raise_signal(signal.SIGUSR1)
-        return type(handle)
+        return type(opened)
 
     def lead():
         with uninterrupted():
@@ -362,4 +360,4 @@ def test_a_handler_is_told_the_frame_of_the_section_and_keeps_no_other():
     signal.signal(signal.SIGUSR1, before)
     gc.collect()
     assert kept.value.args[0].f_code.co_name == "lead"
-    assert freed == [True]
+    assert handle.freed == 1
