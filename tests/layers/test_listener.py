@@ -207,16 +207,17 @@ class ReplicaMachine(KeyValueMachine):
         assert budget.used_bytes <= max(budget.max_bytes, 0)
 
 
+def run_on(engine_name: str, examples: int, machine: Any, **options: Any) -> None:
+    """Run a machine of 40 steps on an engine."""
+    make_engine = engine_class(engine_name)
+    run_machine(machine, examples=examples, steps=40, make_engine=make_engine, **options)
+
+
 @pytest.mark.parametrize("engine_name", ENGINES)
 @pytest.mark.parametrize("max_bytes", [0, 150, 600, 1 << 20])
 def test_changes_make_up_the_store(engine_name: str, max_bytes: int) -> None:
-    run_machine(
-        ReplicaMachine,
-        examples=25 if engine_name == "memory" else 5,
-        steps=40,
-        make_engine=engine_class(engine_name),
-        kind=KEY_VALUE[-1].layered(max_bytes),
-    )
+    examples = 25 if engine_name == "memory" else 5
+    run_on(engine_name, examples, ReplicaMachine, kind=KEY_VALUE[-1].layered(max_bytes))
 
 
 @pytest.mark.parametrize("engine_name", ENGINES)
@@ -236,23 +237,12 @@ def test_changes_make_up_the_store(engine_name: str, max_bytes: int) -> None:
 def test_random_lives_of_cached_stores(
     engine_name: str, machine: Any, kind: Any, max_bytes: int | None
 ) -> None:
-    run_machine(
-        machine,
-        examples={"memory": 20, "lmdb": 4, "rocksdb": 3}[engine_name],
-        steps=40,
-        make_engine=engine_class(engine_name),
-        kind=kind.layered(max_bytes),
-    )
+    examples = {"memory": 20, "lmdb": 4, "rocksdb": 3}[engine_name]
+    run_on(engine_name, examples, machine, kind=kind.layered(max_bytes))
 
 
 @pytest.mark.parametrize("older", KEY_VALUE[:2], ids=str)
 @pytest.mark.parametrize("engine_name", ENGINES)
 def test_random_lives_of_cached_stores_with_an_upgrade(engine_name: str, older: Any) -> None:
-    run_machine(
-        KeyValueMachine,
-        examples=20 if engine_name == "memory" else 6,
-        steps=40,
-        make_engine=engine_class(engine_name),
-        kind=older.layered(300),
-        upgrading=True,
-    )
+    examples = 20 if engine_name == "memory" else 6
+    run_on(engine_name, examples, KeyValueMachine, kind=older.layered(300), upgrading=True)

@@ -20,6 +20,8 @@ from tests.restore.stores import contents, logs, open_log, spec_of, write
 from tests.support.places import ROOT
 
 pytestmark = pytest.mark.usefixtures("left_sound")
+on_each_engine = pytest.mark.parametrize("engine", ["rocksdb", "lmdb"])
+of_each_kind = pytest.mark.parametrize("number", range(len(KINDS)), ids=lambda n: str(KINDS[n]))
 
 
 def replayed(kind: Kind, root: Path) -> object:
@@ -29,8 +31,8 @@ def replayed(kind: Kind, root: Path) -> object:
         return contents(kind, state.open(spec_of(kind)))
 
 
-@pytest.mark.parametrize("engine", ["rocksdb", "lmdb"])
-@pytest.mark.parametrize("number", range(len(KINDS)), ids=lambda n: str(KINDS[n]))
+@on_each_engine
+@of_each_kind
 def test_after_a_kill_the_store_is_what_its_log_says(
     tmp_path: Path, engine: str, number: int
 ) -> None:
@@ -55,8 +57,8 @@ def test_after_a_kill_the_store_is_what_its_log_says(
         assert store.stream_time is None or found[0] >= store.stream_time  # type: ignore[index]
 
 
-@pytest.mark.parametrize("engine", ["rocksdb", "lmdb"])
-@pytest.mark.parametrize("number", range(len(KINDS)), ids=lambda n: str(KINDS[n]))
+@on_each_engine
+@of_each_kind
 def test_a_restore_that_is_killed_again_and_again_comes_to_an_end(
     tmp_path: Path, engine: str, number: int
 ) -> None:
@@ -81,7 +83,7 @@ def test_a_restore_that_is_killed_again_and_again_comes_to_an_end(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(len(KINDS)), ids=lambda n: str(KINDS[n]))
+@of_each_kind
 def test_memory_does_not_grow_with_the_log(tmp_path: Path, number: int) -> None:
     """400 MB of records are restored in 256 MiB and what the engine takes."""
     kind = KINDS[number]

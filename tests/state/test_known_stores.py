@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -27,6 +24,7 @@ from kstore_core.maintenance.migrate import migrate
 from kstore_core.maintenance.verify import verify
 from kstore_core.testing import Faults, FaultyEngine
 from kstore_rocksdb import RocksDBEngine
+from tests.state.processes import lines_of
 
 ORDERS = stores.timestamped_key_value("orders")
 RATES = stores.versioned_key_value("rates", 60_000)
@@ -105,15 +103,7 @@ def offsets_in_another_process(roots):
         "    with open_state(root, read_only=True) as state:\n"
         "        print(json.dumps([[*at, offset] for at, offset in state.offsets().items()]))\n"
     )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(
-        [sys.executable, "-c", code, json.dumps([str(root) for root in roots])],
-        env=environment,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    said = map(json.loads, done.stdout.splitlines())
+    said = map(json.loads, lines_of(code, [str(root) for root in roots]))
     return [{(topic, number): offset for topic, number, offset in one} for one in said]
 
 

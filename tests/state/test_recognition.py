@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -33,6 +31,7 @@ from kstore_core.testing import Faults, FaultyEngine
 from kstore_lmdb import LMDBEngine
 from kstore_memory import MemoryEngine
 from kstore_rocksdb import RocksDBEngine
+from tests.state.processes import lines_of
 
 KEYED = stores.key_value("keyed")
 WINDOWS = stores.window("windows", 60_000, 1_000, segment_interval_ms=30_000)
@@ -218,15 +217,7 @@ def said_without(library: str, asked: list[tuple[Path, str | None]]) -> list[str
         "    except Exception as error:\n"
         "        print(type(error).__name__, error)\n"
     )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(
-        [sys.executable, "-c", code, json.dumps([(str(root), engine) for root, engine in asked])],
-        env=environment,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return done.stdout.splitlines()
+    return lines_of(code, [(str(root), engine) for root, engine in asked])
 
 
 @pytest.mark.parametrize(("engine", "library"), [("lmdb", "lmdb"), ("rocksdb", "rocksdict")])
