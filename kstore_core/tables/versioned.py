@@ -280,16 +280,11 @@ class VersionedTable:
                 return value, timestamp, None
         if as_of < self.clock.horizon:
             return None
-        first = self._segment_of(as_of)
-        for segment in reversed(self._ids):
-            if segment < first:
-                break
-            row = get(self._prefix(segment) + key)
-            if row is not None:
-                if segment_rows.next_timestamp(row) <= as_of:
-                    return None
-                if segment_rows.min_timestamp(row) <= as_of:
-                    return _version_at(row, as_of)
+        ids = self._ids
+        for at in range(bisect_left(ids, self._segment_of(as_of)), len(ids)):
+            row = get(self._prefix(ids[at]) + key)
+            if row is not None and segment_rows.next_timestamp(row) > as_of:
+                return _version_at(row, as_of) if segment_rows.min_timestamp(row) <= as_of else None
         return None
 
     def get_many(self, keys: list[bytes], as_of: int | None = None) -> list[Version | None]:
@@ -305,17 +300,17 @@ class VersionedTable:
         if as_of is None or self.expired(as_of):
             return found
         wanted = [index for index, version in enumerate(found) if version is None]
-        first = self._segment_of(as_of)
-        for segment in reversed(self._ids):
-            if segment < first or not wanted:
+        ids = self._ids
+        for segment in ids[bisect_left(ids, self._segment_of(as_of)) :]:
+            if not wanted:
                 break
             prefix = self._prefix(segment)
             rows = self.rows.get_many([prefix + keys[index] for index in wanted])
             later = []
             for index, row in zip(wanted, rows, strict=True):
-                if row is None or segment_rows.min_timestamp(row) > as_of:
+                if row is None or segment_rows.next_timestamp(row) <= as_of:
                     later.append(index)
-                elif segment_rows.next_timestamp(row) > as_of:
+                elif segment_rows.min_timestamp(row) <= as_of:
                     found[index] = _version_at(row, as_of)
             wanted = later
         return found

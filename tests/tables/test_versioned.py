@@ -3,8 +3,10 @@
 import bisect
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from kstore_core.clock import StreamClock
+from kstore_core.clock import StreamClock, segment_id
 from kstore_core.codec import segment_rows
 from kstore_core.discovery.registry import make_engine
 from kstore_core.tables import Bounds, NamespaceTable
@@ -288,3 +290,51 @@ def test_keys_beyond_the_segments_are_nobodys():
     table = make()
     table.rows.put_one(b"\x80" + bytes(8), b"?")
     assert make(rows=table.rows).segments == ()
+
+
+def newest_first(table, key, as_of):
+    """Kafka's walk: from the newest segment back, with a lookup in each."""
+    latest = table.get(key)
+    if latest is not None and latest[1] <= as_of:
+        return latest
+    for number in reversed(table.segments):
+        if number < segment_id(as_of, table.segment_interval_ms):
+            break
+        row = table.rows.get(segment(number, key))
+        if row is None:
+            continue
+        if segment_rows.next_timestamp(row) <= as_of:
+            return None
+        if segment_rows.min_timestamp(row) <= as_of:
+            _, valid_from, valid_to, value = segment_rows.find(row, as_of)
+            return None if value is None else (value, valid_from, valid_to)
+    return None
+
+
+@settings(max_examples=300)
+@given(
+    interval=st.sampled_from([1, 3, 10, 100]),
+    retention=st.sampled_from([0, 20, 60, 1000]),
+    puts=st.lists(
+        st.tuples(st.sampled_from("ab"), st.integers(0, 120), st.booleans()), max_size=40
+    ),
+)
+def test_reads_begin_at_the_segment_of_the_time(interval, retention, puts):
+    table = make(retention, interval)
+    for number, (key, timestamp, is_tombstone) in enumerate(puts):
+        put(table, key.encode(), None if is_tombstone else b"%d" % number, timestamp)
+    for as_of in range(max(table.clock.horizon, 0), 125):
+        expected = [newest_first(table, key, as_of) for key in (b"a", b"b")]
+        assert [table.get_as_of(b"a", as_of), table.get_as_of(b"b", as_of)] == expected
+        assert table.get_many([b"a", b"b"], as_of) == expected
+
+
+def test_a_read_of_a_dense_key_looks_up_one_segment_however_many_there_are():
+    table = make(retention=10**6, interval=10)
+    for timestamp in range(0, 5000, 5):
+        put(table, b"k", b"%d" % timestamp, timestamp)
+    lookups = []
+    get = table.rows.get
+    table.rows.get = lambda key: lookups.append(key) or get(key)
+    assert table.get_as_of(b"k", 12) == (b"10", 10, 15)
+    assert lookups == [LATEST_PREFIX + b"k", segment(1, b"k")]
