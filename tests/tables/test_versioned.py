@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from kstore_core.clock import StreamClock, segment_id
 from kstore_core.codec import segment_rows
 from kstore_core.discovery.registry import make_engine
-from kstore_core.tables import Bounds, NamespaceTable
+from kstore_core.tables import Bounds, Layer, NamespaceTable
 from kstore_core.tables.staging import StagedNamespace, Staging
-from kstore_core.tables.versioned import LATEST_PREFIX, VersionedTable
+from kstore_core.tables.version_scans import LATEST_PREFIX
+from kstore_core.tables.versioned import VersionedTable
 from kstore_core.types import LATEST, NOT_PUT
 
 MAX_TIME = 2**63 - 1
@@ -330,11 +331,17 @@ def test_reads_begin_at_the_segment_of_the_time(interval, retention, puts):
 
 
 def test_a_read_of_a_dense_key_looks_up_one_segment_however_many_there_are():
-    table = make(retention=10**6, interval=10)
+    class Counting(Layer):
+        """A layer that lists the keys that were looked up."""
+
+        def get(self, key):
+            lookups.append(key)
+            return self.below.get(key)
+
+    lookups = []
+    table = make(retention=10**6, interval=10, rows=Counting(make().rows))
     for timestamp in range(0, 5000, 5):
         put(table, b"k", b"%d" % timestamp, timestamp)
-    lookups = []
-    get = table.rows.get
-    table.rows.get = lambda key: lookups.append(key) or get(key)
+    lookups.clear()
     assert table.get_as_of(b"k", 12) == (b"10", 10, 15)
     assert lookups == [LATEST_PREFIX + b"k", segment(1, b"k")]
