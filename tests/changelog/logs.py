@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kstore_core.changelog import Changelog, FileChangelog, LogConfig
 from kstore_core.codec import LogRecord
+from tests.support.threads import run_all
 
 TOPIC = "app-s-changelog"
 
@@ -30,6 +33,29 @@ def fill(log: FileChangelog, count: int, *, keys: int = 7, a_commit: int = 5) ->
 
 def contents(log: Changelog, from_offset: int | None = None) -> list[LogRecord]:
     return [record for columns in log.read(from_offset) for record in columns]
+
+
+def append_in_threads(
+    log: Changelog, count: int, *, every: int, then: Callable[[], object]
+) -> None:
+    """Append records in four threads and check that each thread's records keep their order.
+
+    Each thread calls `then` after the first of every so many records.
+    """
+
+    def write(key: bytes) -> None:
+        for number in range(count):
+            log.append(key, b"%d" % number, 1)
+            if number % every == 0:
+                then()
+
+    keys = [b"%d" % number for number in range(4)]
+    run_all(*(partial(write, key) for key in keys))
+    log.commit()
+    found = contents(log)
+    for key in keys:
+        values = [record.value for record in found if record.key == key]
+        assert values == [b"%d" % number for number in range(count)]
 
 
 def files(log: FileChangelog) -> list[str]:

@@ -7,7 +7,6 @@ import os
 import random
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -40,7 +39,7 @@ from kstore_core.restore.rows import Restored
 from kstore_core.testing.kinds import KEY_VALUE, SESSION, VERSIONED, WINDOW, Kind
 from kstore_core.testing.running import quick
 from tests.changelog.broker.broker import free_ports
-from tests.changelog.logs import contents
+from tests.changelog.logs import append_in_threads, contents
 from tests.changelog.mock_cluster import mock_cluster, topic_maker
 from tests.restore.failover import run, some_input, undisturbed
 from tests.restore.stores import contents as contents_of
@@ -262,22 +261,7 @@ def test_a_fork_uses_none_of_it(log: KafkaChangelog) -> None:
 
 
 def test_threads_append_in_their_order(log: KafkaChangelog) -> None:
-    def write(name: int) -> None:
-        for number in range(100):
-            log.append(b"%d" % name, b"%d" % number, 1)
-            if number % 25 == 0:
-                log.commit()
-
-    threads = [threading.Thread(target=write, args=(name,)) for name in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    log.commit()
-    found = contents(log)
-    for name in range(4):
-        values = [record.value for record in found if record.key == b"%d" % name]
-        assert values == [b"%d" % number for number in range(100)]
+    append_in_threads(log, 100, every=25, then=log.commit)
 
 
 @pytest.mark.parametrize("settings", [{"acks": 1}, {"transactional.id": "x", "acks": 1}])

@@ -6,7 +6,6 @@ import os
 import random
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,13 +23,13 @@ from kstore_core.errors import (
     KStoreError,
     UnsupportedError,
 )
-from tests.changelog.logs import contents, fill, open_log, read_whole
+from tests.changelog.logs import append_in_threads, contents, fill, open_log, read_whole
 from tests.support.places import ROOT
 
 WRITER = """
 import sys
 from pathlib import Path
-from tests.changelog.logs import open_log
+from tests.changelog.logs import append_in_threads, open_log
 
 with open_log(Path(sys.argv[1]), segment_bytes=3000) as log:
     print(log.end_offset, flush=True)
@@ -172,21 +171,9 @@ def test_threads_append_and_compact(tmp_path: Path) -> None:
     """Every record of each thread is there, in the thread's order."""
     with open_log(tmp_path, segment_bytes=3000, min_compaction_lag_ms=10**15) as log:
 
-        def write(name: int) -> None:
-            for number in range(200):
-                log.append(b"%d" % name, b"%d" % number, 0)
-                if number % 20 == 0:
-                    log.commit()
-                    log.compact()
+        def commit_and_compact() -> None:
+            log.commit()
+            log.compact()
 
-        threads = [threading.Thread(target=write, args=(name,)) for name in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        log.commit()
-        found = contents(log)
-    assert [record.offset for record in found] == list(range(800))
-    for name in range(4):
-        values = [record.value for record in found if record.key == b"%d" % name]
-        assert values == [b"%d" % number for number in range(200)]
+        append_in_threads(log, 200, every=20, then=commit_and_compact)
+        assert [record.offset for record in contents(log)] == list(range(800))

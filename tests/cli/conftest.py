@@ -3,7 +3,6 @@ import os
 import pty
 import subprocess
 import sys
-from contextlib import suppress
 from functools import cache
 
 import pytest
@@ -11,6 +10,7 @@ from click.testing import CliRunner
 
 from kstore_core import open_state, serdes, stores
 from kstore_core.cli.app import kstore
+from tests.cli.support import read_terminal
 from tests.support.golden import unpack
 
 
@@ -58,11 +58,7 @@ def run_on_a_terminal():
             env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
         ) as process:
             os.close(writing)
-            err = b""
-            with suppress(OSError):  # the end of a terminal, on Linux
-                while piece := os.read(reading, 4096):
-                    err += piece
-            os.close(reading)
+            err = read_terminal(reading)
             out, _ = process.communicate()
         return Ran(process.returncode, out.decode(), err.decode())
 

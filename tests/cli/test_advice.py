@@ -16,6 +16,7 @@ from kstore_core.cli.output.advice import Running, adapted
 from kstore_core.discovery.registry import make_engine
 from kstore_core.engine import Rows
 from kstore_core.state.migration_note import Plan
+from tests.cli.support import write_entries
 
 ENGINES = pytest.mark.parametrize("engine", ["lmdb", "rocksdb"])
 ADVISED = re.compile(rf"kstore (?:{'|'.join(COMMANDS)})\b[^;,\"`]*")
@@ -44,13 +45,7 @@ def files(root, engine, store):
 
 
 def overwrite(root, engine, store, entry, value):
-    made = make_engine(engine)
-    names = made.children(root, store) if store in made.parents(root) else [None]
-    for name in names:
-        opened = made.open(root, store) if name is None else made.open_child(root, store, name)
-        with closing(opened) as database:
-            database.namespace("offsets")
-            database.write({"offsets": Rows([entry], [value])})
+    write_entries(root, engine, store, {entry: value})
 
 
 def cut(root, engine, store):

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
-from contextlib import closing
 from typing import NamedTuple
 
 import pytest
 
 from kstore_core import open_state
 from kstore_core.cli.app import COMMANDS, kstore
-from kstore_core.discovery.registry import make_engine
-from kstore_core.engine import Rows
 from kstore_core.maintenance.verify import verify
 from kstore_core.testing.kinds import KINDS, Kind
+from tests.cli.support import write_entries
 from tests.maintenance.verify.stores import fill
 
 
@@ -60,13 +58,7 @@ ORDERED = [case for case in CASES if case.kind.time_ordered]
 
 def forget(root, engine, store):
     """Take away what kstore keeps of a store and Kafka Streams does not: spec and stream time."""
-    made = make_engine(engine)
-    names = made.children(root, store) if store in made.parents(root) else [None]
-    for name in names:
-        opened = made.open(root, store) if name is None else made.open_child(root, store, name)
-        with closing(opened) as database:
-            database.namespace("offsets")
-            database.write({"offsets": Rows([b"kstore.spec", b"kstore.stream-time"], [None, None])})
+    write_entries(root, engine, store, {b"kstore.spec": None, b"kstore.stream-time": None})
 
 
 class Home(NamedTuple):

@@ -8,7 +8,6 @@ import pty
 import re
 import subprocess
 import sys
-from contextlib import suppress
 from io import StringIO
 
 import pytest
@@ -19,6 +18,7 @@ from kstore_core import Windowed, open_state, serdes, stores
 from kstore_core.cli.commands.demo import _Piped
 from kstore_core.cli.output.rendering import format_headers, format_time, format_value
 from kstore_core.demo.report import _print
+from tests.cli.support import read_terminal
 
 MAIN = "from kstore_core.cli import main; main()"
 LONG = "2fd4e1c67a2d28fced849ee1bb76e7391b93eb12"
@@ -122,11 +122,7 @@ def on_a_terminal(arguments, columns):
         env={**os.environ, "COLUMNS": str(columns), "TERM": "dumb"},
     )  # fmt: skip
     os.close(writing)
-    out = b""
-    with suppress(OSError):  # the end of a terminal, on Linux
-        while piece := os.read(reading, 4096):
-            out += piece
-    os.close(reading)
+    out = read_terminal(reading)
     assert process.wait() == 0
     return re.sub(r"\x1b\[[0-9;]*m", "", out.decode().replace("\r\n", "\n"))
 

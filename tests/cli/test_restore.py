@@ -182,6 +182,7 @@ def test_the_log_of_another_store(run, logged):
 
 def test_refusals(run, logged):
     root, logs = logged / "app" / "0_1", logged / "logs"
+    new = (logged / "n", "s", "--from", logs, "--engine", "lmdb")
     cases = [
         ((root, "t", "--from", logs), 1, "has no log of a store 't'; name one with --from"),
         ((logged / "n", "s", "--from", logs), 2, "to make one, name its --engine"),
@@ -201,36 +202,12 @@ def test_refusals(run, logged):
             "keeps nothing on disk",
         ),
         (
-            (
-                logged / "n",
-                "s",
-                "--from",
-                logs,
-                "--engine",
-                "lmdb",
-                "--shape",
-                "versioned",
-                "--history-retention",
-                "5s",
-                "--time-ordered",
-            ),
+            (*new, "--shape", "versioned", "--history-retention", "5s", "--time-ordered"),
             2,
             "leave out --time-ordered",
         ),
         (
-            (
-                logged / "n",
-                "s",
-                "--from",
-                logs,
-                "--engine",
-                "lmdb",
-                "--shape",
-                "session",
-                "--retention",
-                "5s",
-                "--without-index",
-            ),
+            (*new, "--shape", "session", "--retention", "5s", "--without-index"),
             2,
             "does not apply without --time-ordered",
         ),

@@ -10,6 +10,7 @@ import pytest
 from kstore_core import codec
 from kstore_core.codec import segment_rows
 from kstore_core.errors import FormatError
+from tests.codec.golden_kinds import DECODED, SESSION_KEYS, WINDOW_KEYS, hexed
 from tests.support.golden import unhex
 from tests.support.vectors import CASES, Case, encodable, golden_lines, pairs
 
@@ -110,33 +111,10 @@ def test_conversions(case: Case) -> None:
 
 # ---------------------------------------------------------------- keys and partitions
 
-WINDOWS: dict[str, tuple[Callable[..., bytes], Callable[..., tuple[bytes, int, int]]]] = {
-    "window_key": (codec.window_key, codec.split_window_key),
-    "prefixed_window_key_time_first": (
-        codec.time_first_window_key,
-        codec.split_time_first_window_key,
-    ),
-    "prefixed_window_key_key_first": (
-        codec.key_first_window_key,
-        codec.split_key_first_window_key,
-    ),
-}
-SESSIONS: dict[str, tuple[Callable[..., bytes], Callable[..., tuple[bytes, int, int]]]] = {
-    "session_key": (codec.session_key, codec.split_session_key),
-    "prefixed_session_key_time_first": (
-        codec.time_first_session_key,
-        codec.split_time_first_session_key,
-    ),
-    "prefixed_session_key_key_first": (
-        codec.key_first_session_key,
-        codec.split_key_first_session_key,
-    ),
-}
 
-
-@golden_lines(*WINDOWS)
+@golden_lines(*WINDOW_KEYS)
 def test_window_keys(case: Case) -> None:
-    compose, split = WINDOWS[case["kind"]]
+    compose, split = WINDOW_KEYS[case["kind"]]
     parts = unhex(case["key"]), case["timestamp"], case["seqnum"]
     assert compose(*parts) == unhex(case["bytes"])
     assert split(unhex(case["bytes"])) == parts
@@ -149,9 +127,9 @@ def test_windowed_keys(case: Case) -> None:
     assert codec.split_windowed_key(data) == (key, case["start"])
 
 
-@golden_lines(*SESSIONS)
+@golden_lines(*SESSION_KEYS)
 def test_session_keys(case: Case) -> None:
-    compose, split = SESSIONS[case["kind"]]
+    compose, split = SESSION_KEYS[case["kind"]]
     parts = unhex(case["key"]), case["start"], case["end"]
     assert compose(*parts) == unhex(case["bytes"])
     assert split(unhex(case["bytes"])) == parts
@@ -204,37 +182,12 @@ def test_segment_rows(case: Case) -> None:
 
 # ---------------------------------------------------------------- malformed bytes
 
-DECODERS: dict[str, Callable[[bytes], Any]] = {
-    "varint": lambda data: dict(zip(("value", "consumed"), codec.decode_varint(data), strict=True)),
-    "varlong": lambda data: dict(
-        zip(("value", "consumed"), codec.decode_varlong(data), strict=True)
-    ),
-    "headers": lambda data: {"headers": shown(codec.decode_headers(data))},
-    "value_timestamp_headers": lambda data: value_shown(data),
-    "aggregation_headers": lambda data: aggregation_shown(data),
+DECODERS: dict[str, Callable[[bytes], Any]] = DECODED | {
     "utils_raw_plain_value": lambda data: hexed(codec.raw_plain_value(data)),
     "utils_raw_timestamped_value": lambda data: hexed(codec.raw_timestamped_value(data)),
     "utils_raw_aggregation": lambda data: hexed(codec.raw_aggregation(data)),
     "utils_timestamp": codec.raw_timestamp,
 }
-
-
-def hexed(data: bytes | None) -> str | None:
-    return None if data is None else data.hex()
-
-
-def shown(headers: codec.Headers) -> list[list[str | None]]:
-    return [[key, hexed(value)] for key, value in headers]
-
-
-def value_shown(data: bytes) -> Case:
-    value, timestamp, headers = codec.decode_value_timestamp_headers(data)
-    return {"headers": shown(headers), "timestamp": timestamp, "value": value.hex()}
-
-
-def aggregation_shown(data: bytes) -> Case:
-    value, headers = codec.decode_aggregation_with_headers(data)
-    return {"headers": shown(headers), "value": value.hex()}
 
 
 def stricter(case: Case) -> bool:
@@ -267,7 +220,7 @@ def test_malformed(case: Case) -> None:
 
 
 def test_nothing_in_the_file_is_left_out() -> None:
-    tested = {*NUMBERS, *WINDOWS, *SESSIONS, *CONVERSIONS, *ELSEWHERE}
+    tested = {*NUMBERS, *WINDOW_KEYS, *SESSION_KEYS, *CONVERSIONS, *ELSEWHERE}
     tested |= {"headers", "value_timestamp_headers", "aggregation_headers", "value_and_timestamp"}
     tested |= {"restore_convert_kv_headers", "restore_convert_session_headers", "murmur2"}
     tested |= {"window_key_changelog", "versioned_segment", "versioned_latest_value", "malformed"}

@@ -10,6 +10,7 @@ from kstore_core import codec
 from kstore_core.codec.keys.row_pairs import RowPairs
 from kstore_core.errors import FormatError
 from kstore_core.keys import SCHEMAS, KeySchema
+from tests.codec.golden_kinds import SESSION_KEYS, WINDOW_KEYS
 from tests.fuzz.family import Family, Refused, tried
 from tests.reference import keys as reference
 from tests.support.golden import GOLDEN, lines
@@ -17,25 +18,9 @@ from tests.support.golden import GOLDEN, lines
 refused = partial(tried, refusals=(FormatError,))
 
 _COMPOSE: dict[str, tuple[Callable[..., bytes], Callable[[bytes], tuple[Any, ...]]]] = {
-    "window_key": (codec.window_key, codec.split_window_key),
-    "prefixed_window_key_time_first": (
-        codec.time_first_window_key,
-        codec.split_time_first_window_key,
-    ),
-    "prefixed_window_key_key_first": (
-        codec.key_first_window_key,
-        codec.split_key_first_window_key,
-    ),
+    **WINDOW_KEYS,
     "window_key_changelog": (codec.windowed_key, codec.split_windowed_key),
-    "session_key": (codec.session_key, codec.split_session_key),
-    "prefixed_session_key_time_first": (
-        codec.time_first_session_key,
-        codec.split_time_first_session_key,
-    ),
-    "prefixed_session_key_key_first": (
-        codec.key_first_session_key,
-        codec.split_key_first_session_key,
-    ),
+    **SESSION_KEYS,
 }
 _LEAST = {"window_key": 12, "window_key_changelog": 8, "session_key": 16}
 

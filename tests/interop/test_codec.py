@@ -15,6 +15,7 @@ from hypothesis.strategies import SearchStrategy
 from kstore_core import codec
 from kstore_core.errors import FormatError
 from kstore_core.offsets.position import decode_position, encode_position
+from tests.codec.golden_kinds import DECODED
 from tests.codec.strategies import BYTES, HEADERS, INT32, KEYS, TIMES
 from tests.interop.harness import Harness
 from tests.support.golden import unhex, unhex_headers
@@ -115,32 +116,6 @@ def test_positions_are_read_and_padded_the_same(
     assert len(encode_position(position)) == len(data)
 
 
-def shown(headers: codec.Headers) -> list[list[str | None]]:
-    return [[key, None if value is None else value.hex()] for key, value in headers]
-
-
-def number(found: tuple[int, int]) -> dict[str, int]:
-    return {"value": found[0], "consumed": found[1]}
-
-
-def record(data: bytes) -> Any:
-    value, timestamp, headers = codec.decode_value_timestamp_headers(data)
-    return {"headers": shown(headers), "timestamp": timestamp, "value": value.hex()}
-
-
-def aggregation(data: bytes) -> Any:
-    value, headers = codec.decode_aggregation_with_headers(data)
-    return {"headers": shown(headers), "value": value.hex()}
-
-
-DECODERS: dict[str, Callable[[bytes], Any]] = {
-    "varint": lambda data: number(codec.decode_varint(data)),
-    "varlong": lambda data: number(codec.decode_varlong(data)),
-    "headers": lambda data: {"headers": shown(codec.decode_headers(data))},
-    "value_timestamp_headers": record,
-    "aggregation_headers": aggregation,
-}
-
 STRICTER = re.compile(r"negative header count|after the last header|bits that do not fit")
 """What is refused here though Kafka reads it: docs/compatibility.md."""
 
@@ -157,7 +132,7 @@ def damaged(draw: st.DrawFn) -> bytes:
     return draw(st.sampled_from([bytes(data), bytes(data[:cut]), draw(st.binary(max_size=12))]))
 
 
-@pytest.mark.parametrize("target", DECODERS)
+@pytest.mark.parametrize("target", DECODED)
 def test_damaged_bytes_are_read_the_same_or_refused(kafka: Harness, target: str) -> None:
     @settings(max_examples=150, deadline=None)
     @given(damaged().filter(bool))
@@ -175,7 +150,7 @@ def test_damaged_bytes_are_read_the_same_or_refused(kafka: Harness, target: str)
 
 def decoded(target: str, data: bytes) -> Any:
     try:
-        return DECODERS[target](data)
+        return DECODED[target](data)
     except FormatError as error:
         return error
 

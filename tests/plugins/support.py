@@ -12,7 +12,7 @@ from typing import Any
 
 from kstore_core.engine import Engine
 
-__all__ = ["opening", "run_python"]
+__all__ = ["kill_when_done", "opening", "output_of", "run_python"]
 
 
 @contextmanager
@@ -52,3 +52,18 @@ def run_python(engine: str, code: str, *arguments: object) -> subprocess.Popen[s
         text=True,
         env=environment,
     )
+
+
+def output_of(process: subprocess.Popen[str]) -> str:
+    """Wait until a process ends, check that its exit code is 0, and return its output."""
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    return output
+
+
+def kill_when_done(process: subprocess.Popen[str]) -> None:
+    """Wait until a process prints the line ``done``, and kill it."""
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "done\n"
+        process.kill()

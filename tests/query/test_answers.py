@@ -11,25 +11,8 @@ from typing import Any
 import pytest
 
 from kstore_core import AggregationWithHeaders, ValueAndTimestamp, Windowed, serdes, stores
+from kstore_core import query as queries
 from kstore_core.errors import QueryError, StoreClosedError, UnsupportedError
-from kstore_core.query import (
-    FailureReason,
-    KeyQuery,
-    MultiVersionedKeyQuery,
-    PositionBound,
-    Query,
-    RangeQuery,
-    ReadOnlyRecord,
-    TimestampedKeyQuery,
-    TimestampedKeyWithHeadersQuery,
-    TimestampedRangeQuery,
-    TimestampedRangeWithHeadersQuery,
-    TimestampedWindowKeyWithHeadersQuery,
-    TimestampedWindowRangeWithHeadersQuery,
-    VersionedKeyQuery,
-    WindowKeyQuery,
-    WindowRangeQuery,
-)
 from kstore_core.testing.kinds import EDGES, KINDS, Edge, Kind
 from tests.query.filled import HEADERS, INTERVAL, KEYS, RETENTION, fill, record, spec_of
 from tests.query.queries import QUERIES
@@ -81,7 +64,7 @@ def timed(kind: Kind, value: Any) -> Any:
     return ValueAndTimestamp(value.value, value.timestamp) if kind.format.headers else value
 
 
-def table_of(kind: Kind, plain: Any) -> Iterator[tuple[Query, Any]]:
+def table_of(kind: Kind, plain: Any) -> Iterator[tuple[queries.Query, Any]]:
     """Queries with their answers, made of what the store's own methods gave.
 
     Parameters
@@ -95,21 +78,24 @@ def table_of(kind: Kind, plain: Any) -> Iterator[tuple[Query, Any]]:
         lo, hi = KEYS[3], KEYS[9]
         some = [(k, v) for k, v in all_items if lo <= k <= hi]
         value = dict(all_items)[key]
-        yield KeyQuery(key), bare(kind, value)
-        yield KeyQuery(b"none"), None
-        yield RangeQuery(lo, hi), [(k, bare(kind, v)) for k, v in some]
-        yield RangeQuery(lo, hi, "descending"), [(k, bare(kind, v)) for k, v in some[::-1]]
-        yield RangeQuery(hi, lo), []
-        yield RangeQuery(order="ascending"), [(k, bare(kind, v)) for k, v in all_items]
+        yield queries.KeyQuery(key), bare(kind, value)
+        yield queries.KeyQuery(b"none"), None
+        yield queries.RangeQuery(lo, hi), [(k, bare(kind, v)) for k, v in some]
+        yield queries.RangeQuery(lo, hi, "descending"), [(k, bare(kind, v)) for k, v in some[::-1]]
+        yield queries.RangeQuery(hi, lo), []
+        yield queries.RangeQuery(order="ascending"), [(k, bare(kind, v)) for k, v in all_items]
         if kind.format.timestamped:
-            yield TimestampedKeyQuery(key), timed(kind, value)
-            yield TimestampedKeyQuery(b"none"), None
-            yield TimestampedRangeQuery(lo), [(k, timed(kind, v)) for k, v in all_items if k >= lo]
-        if kind.format.headers:
-            yield TimestampedKeyWithHeadersQuery(key), record(key, value)
-            yield TimestampedKeyWithHeadersQuery(b"none"), None
+            yield queries.TimestampedKeyQuery(key), timed(kind, value)
+            yield queries.TimestampedKeyQuery(b"none"), None
             yield (
-                TimestampedRangeWithHeadersQuery(hi=hi, order="descending"),
+                queries.TimestampedRangeQuery(lo),
+                [(k, timed(kind, v)) for k, v in all_items if k >= lo],
+            )
+        if kind.format.headers:
+            yield queries.TimestampedKeyWithHeadersQuery(key), record(key, value)
+            yield queries.TimestampedKeyWithHeadersQuery(b"none"), None
+            yield (
+                queries.TimestampedRangeWithHeadersQuery(hi=hi, order="descending"),
                 [record(k, v) for k, v in reversed(all_items) if k <= hi],
             )
     elif shape == "window":
@@ -117,42 +103,45 @@ def table_of(kind: Kind, plain: Any) -> Iterator[tuple[Query, Any]]:
         of_key = [(w, v) for w, v in all_items if w.key == key and 200 <= w.start <= 309]
         of_all = [(w, v) for w, v in all_items if 200 <= w.start <= 309]
         assert 0 < len(of_key) < len(of_all)
-        yield WindowKeyQuery(key, 200, 309), [(w.start, as_asked(kind, v)) for w, v in of_key]
-        yield WindowKeyQuery(b"none", 0, 2**63 - 1), []
         yield (
-            WindowRangeQuery.with_window_start_range(200, 309),
+            queries.WindowKeyQuery(key, 200, 309),
+            [(w.start, as_asked(kind, v)) for w, v in of_key],
+        )
+        yield queries.WindowKeyQuery(b"none", 0, 2**63 - 1), []
+        yield (
+            queries.WindowRangeQuery.with_window_start_range(200, 309),
             [(w, as_asked(kind, v)) for w, v in of_all],
         )
         if kind.format.headers:
             yield (
-                TimestampedWindowKeyWithHeadersQuery(key, 200, 309),
+                queries.TimestampedWindowKeyWithHeadersQuery(key, 200, 309),
                 [record(w, v) for w, v in of_key],
             )
             yield (
-                TimestampedWindowRangeWithHeadersQuery.with_window_start_range(200, 309),
+                queries.TimestampedWindowRangeWithHeadersQuery.with_window_start_range(200, 309),
                 [record(w, v) for w, v in of_all],
             )
     elif shape == "session":
         of_key = [(w, v) for w, v in all_items if w.key == key]
-        yield WindowRangeQuery.with_key(key), [(w, bare(kind, v)) for w, v in of_key]
-        yield WindowRangeQuery.with_key(b"none"), []
+        yield queries.WindowRangeQuery.with_key(key), [(w, bare(kind, v)) for w, v in of_key]
+        yield queries.WindowRangeQuery.with_key(b"none"), []
         if kind.format.headers:
             yield (
-                TimestampedWindowRangeWithHeadersQuery.with_key(key),
-                [ReadOnlyRecord(w, v.aggregation, w.end, v.headers) for w, v in of_key],
+                queries.TimestampedWindowRangeWithHeadersQuery.with_key(key),
+                [queries.ReadOnlyRecord(w, v.aggregation, w.end, v.headers) for w, v in of_key],
             )
     else:
         versions = plain["versions"]
         assert [v.valid_to for v in versions] == [*(v.timestamp for v in versions[1:]), None]
-        yield VersionedKeyQuery(key), versions[-1]
-        yield VersionedKeyQuery(key, versions[1].timestamp), versions[1]
-        yield VersionedKeyQuery(key, versions[0].timestamp - 1), None
-        yield MultiVersionedKeyQuery(key), versions[::-1]
-        yield MultiVersionedKeyQuery(key, order="descending"), versions[::-1]
+        yield queries.VersionedKeyQuery(key), versions[-1]
+        yield queries.VersionedKeyQuery(key, versions[1].timestamp), versions[1]
+        yield queries.VersionedKeyQuery(key, versions[0].timestamp - 1), None
+        yield queries.MultiVersionedKeyQuery(key), versions[::-1]
+        yield queries.MultiVersionedKeyQuery(key, order="descending"), versions[::-1]
         lo, hi = versions[1].timestamp, versions[2].timestamp
-        yield MultiVersionedKeyQuery(key, lo, hi, "ascending"), versions[1:3]
-        yield MultiVersionedKeyQuery(key, to_ts=lo - 1), versions[:1]
-        yield MultiVersionedKeyQuery(b"none"), []
+        yield queries.MultiVersionedKeyQuery(key, lo, hi, "ascending"), versions[1:3]
+        yield queries.MultiVersionedKeyQuery(key, to_ts=lo - 1), versions[:1]
+        yield queries.MultiVersionedKeyQuery(b"none"), []
 
 
 @pytest.mark.parametrize("who", ASKED)
@@ -168,7 +157,7 @@ def test_the_table(kind: Kind, who: str, home: Home, make_home: Any) -> None:
         answered = set()
         for query, wanted in table_of(kind, plain):
             answered.add(type(query))
-            result = store.query(query, bound=PositionBound.at({"t": {0: 5}}), **how)
+            result = store.query(query, bound=queries.PositionBound.at({"t": {0: 5}}), **how)
             assert result.position == {"t": {0: 5}}
             if isinstance(wanted, list):
                 with result.get() as scan:
@@ -177,12 +166,12 @@ def test_the_table(kind: Kind, who: str, home: Home, make_home: Any) -> None:
             else:
                 assert result.get() == wanted, query
         for query in QUERIES:
-            if kind.shape == "versioned" and type(query) in (KeyQuery, RangeQuery):
+            if kind.shape == "versioned" and type(query) in (queries.KeyQuery, queries.RangeQuery):
                 with pytest.raises(UnsupportedError, match="VersionedKeyQuery"):
                     store.query(query, **how)
             elif type(query) not in answered:
                 result = store.query(query, **how)
-                assert result.failure_reason is FailureReason.UNKNOWN_QUERY_TYPE, query
+                assert result.failure_reason is queries.FailureReason.UNKNOWN_QUERY_TYPE, query
                 assert type(query).__name__ in result.failure_message
 
 
@@ -196,8 +185,8 @@ def test_headers_of_results_are_read_only(home: Home) -> None:
     with home.open() as state:
         store = state.open(HEADED)
         store.put("a", {"n": 1}, timestamp=5, headers=HEADERS)
-        (found,) = store.query(TimestampedRangeWithHeadersQuery()).get()
-        for one in (store.query(TimestampedKeyWithHeadersQuery("a")).get(), found):
+        (found,) = store.query(queries.TimestampedRangeWithHeadersQuery()).get()
+        for one in (store.query(queries.TimestampedKeyWithHeadersQuery("a")).get(), found):
             assert (one.key, one.value, one.timestamp) == ("a", {"n": 1}, 5)
             assert list(one.headers) == HEADERS
             with pytest.raises(TypeError, match="read-only"):
@@ -212,22 +201,25 @@ def test_a_record_without_a_time_is_none_with_headers(home: Home) -> None:
         with home.open(migrate_on_read=migrate) as state:
             store = state.open(HEADED)
             store.put("b", 2, timestamp=7)
-            assert store.query(KeyQuery("a")).get() == 1
-            assert store.query(TimestampedKeyQuery("a")).get() == ValueAndTimestamp(1, -1)
-            result = store.query(TimestampedKeyWithHeadersQuery("a"))
-            assert result.failure_reason is FailureReason.STORE_EXCEPTION
+            assert store.query(queries.KeyQuery("a")).get() == 1
+            assert store.query(queries.TimestampedKeyQuery("a")).get() == ValueAndTimestamp(1, -1)
+            result = store.query(queries.TimestampedKeyWithHeadersQuery("a"))
+            assert result.failure_reason is queries.FailureReason.STORE_EXCEPTION
             assert "Traceback" in result.failure_message
             with pytest.raises(QueryError, match="the key 'a' is -1") as error:
                 result.get()
             assert isinstance(error.value.__cause__, QueryError)
             for order, before in (("ascending", 0), ("descending", 1)):
-                scan = store.query(TimestampedRangeWithHeadersQuery(order=order)).get()
+                scan = store.query(queries.TimestampedRangeWithHeadersQuery(order=order)).get()
                 assert len([next(scan) for _ in range(before)]) == before
                 with pytest.raises(QueryError, match="the key 'a' is -1"):
                     next(scan)
-            assert store.query(TimestampedRangeWithHeadersQuery("b")).get().to_arrow().num_rows == 1
+            assert (
+                store.query(queries.TimestampedRangeWithHeadersQuery("b")).get().to_arrow().num_rows
+                == 1
+            )
             with pytest.raises(QueryError, match="is -1"):
-                store.query(TimestampedRangeWithHeadersQuery()).get().to_arrow()
+                store.query(queries.TimestampedRangeWithHeadersQuery()).get().to_arrow()
 
 
 def test_ranges_as_columns(home: Home) -> None:
@@ -237,15 +229,15 @@ def test_ranges_as_columns(home: Home) -> None:
         sessions = state.open(stores.session_with_headers("t", RETENTION, INTERVAL))
         sessions.put(Windowed(b"k", 1, 5), AggregationWithHeaders(b"v", HEADERS))
         for asked, columns in (
-            (RangeQuery(), ["key", "value"]),
-            (TimestampedRangeQuery(), ["key", "value", "timestamp"]),
-            (TimestampedRangeWithHeadersQuery(), ["key", "value", "timestamp", "headers"]),
+            (queries.RangeQuery(), ["key", "value"]),
+            (queries.TimestampedRangeQuery(), ["key", "value", "timestamp"]),
+            (queries.TimestampedRangeWithHeadersQuery(), ["key", "value", "timestamp", "headers"]),
         ):
             assert store.query(asked).get().to_arrow().column_names == columns
         for asked, columns in (
-            (WindowRangeQuery.with_key(b"k"), ["key", "start", "end", "value"]),
+            (queries.WindowRangeQuery.with_key(b"k"), ["key", "start", "end", "value"]),
             (
-                TimestampedWindowRangeWithHeadersQuery.with_key(b"k"),
+                queries.TimestampedWindowRangeWithHeadersQuery.with_key(b"k"),
                 ["key", "start", "end", "value", "headers"],
             ),
         ):
@@ -253,7 +245,7 @@ def test_ranges_as_columns(home: Home) -> None:
         versions = state.open(stores.versioned_key_value("v", RETENTION, INTERVAL))
         versions.put(b"k", b"v", timestamp=1)
         versions.put(b"k", b"w", timestamp=7)
-        table = versions.query(MultiVersionedKeyQuery(b"k")).get().to_arrow()
+        table = versions.query(queries.MultiVersionedKeyQuery(b"k")).get().to_arrow()
         assert table["valid_to"].to_pylist() == [None, 7]
         assert table["key"].to_pylist() == [b"k", b"k"]
 
@@ -263,39 +255,43 @@ def test_an_open_range_of_times_is_no_query_of_windows(home: Home) -> None:
         windows = state.open(stores.timestamped_window_with_headers("w", RETENTION, 10, False, 100))
         sessions = state.open(stores.session_with_headers("t", RETENTION, INTERVAL))
         for store, asked, why in (
-            (windows, WindowKeyQuery(b"k", 5, None), "closed range"),
-            (windows, WindowKeyQuery(b"k", None, 5), "closed range"),
-            (windows, TimestampedWindowKeyWithHeadersQuery(b"k"), "closed range"),
-            (windows, WindowRangeQuery(from_ts=1), "closed range"),
-            (windows, WindowRangeQuery.with_key(b"k"), "with_window_start_range"),
-            (windows, TimestampedWindowRangeWithHeadersQuery.with_key(b"k"), "with_window_start"),
-            (sessions, WindowRangeQuery.with_window_start_range(0, 5), "with_key"),
+            (windows, queries.WindowKeyQuery(b"k", 5, None), "closed range"),
+            (windows, queries.WindowKeyQuery(b"k", None, 5), "closed range"),
+            (windows, queries.TimestampedWindowKeyWithHeadersQuery(b"k"), "closed range"),
+            (windows, queries.WindowRangeQuery(from_ts=1), "closed range"),
+            (windows, queries.WindowRangeQuery.with_key(b"k"), "with_window_start_range"),
+            (
+                windows,
+                queries.TimestampedWindowRangeWithHeadersQuery.with_key(b"k"),
+                "with_window_start",
+            ),
+            (sessions, queries.WindowRangeQuery.with_window_start_range(0, 5), "with_key"),
         ):
             result = store.query(asked)
-            assert result.failure_reason is FailureReason.UNKNOWN_QUERY_TYPE
+            assert result.failure_reason is queries.FailureReason.UNKNOWN_QUERY_TYPE
             assert why in result.failure_message
 
 
-class Other(Query):
+class Other(queries.Query):
     """A query that nobody knows."""
 
 
 def test_what_is_asked_wrongly_is_raised(home: Home) -> None:
     with home.open() as state:
         store = state.open(HEADED)
-        assert store.query(Other()).failure_reason is FailureReason.UNKNOWN_QUERY_TYPE
+        assert store.query(Other()).failure_reason is queries.FailureReason.UNKNOWN_QUERY_TYPE
         with pytest.raises(TypeError, match=r"one of kstore_core\.query, not 'a'"):
             store.query("a")
         with pytest.raises(TypeError, match="PositionBound, not"):
-            store.query(KeyQuery("a"), bound={"t": {0: 1}})
+            store.query(queries.KeyQuery("a"), bound={"t": {0: 1}})
         with pytest.raises(ValueError, match="'read'"):
-            store.query(KeyQuery("a"), isolation="read")
+            store.query(queries.KeyQuery("a"), isolation="read")
         with pytest.raises(TypeError, match="str"):
-            store.query(KeyQuery(5))
+            store.query(queries.KeyQuery(5))
         with pytest.raises(UnsupportedError, match="transactional=True"):
-            store.query(KeyQuery("a"), isolation="committed")
+            store.query(queries.KeyQuery("a"), isolation="committed")
     with pytest.raises(StoreClosedError):
-        store.query(KeyQuery("a"))
+        store.query(queries.KeyQuery("a"))
     with pytest.raises(StoreClosedError):
         store.query(Other())
 
@@ -317,8 +313,8 @@ def test_what_a_store_fails_with_is_the_answer(home: Home) -> None:
     with home.open() as state:
         store = state.open(stores.key_value("s", value=Failing()))
         store.put(b"k", "v")
-        result = store.query(KeyQuery(b"k"))
-        assert result.failure_reason is FailureReason.STORE_EXCEPTION
+        result = store.query(queries.KeyQuery(b"k"))
+        assert result.failure_reason is queries.FailureReason.STORE_EXCEPTION
         assert "RuntimeError: no such letter" in result.failure_message
         assert isinstance(result.cause, RuntimeError)
         with pytest.raises(QueryError, match="no such letter") as error:
@@ -331,21 +327,21 @@ def test_only_the_writer_is_active(home: Home) -> None:
         store = state.open(HEADED)
         store.put("a", 1, timestamp=1)
         state.commit()
-        assert store.query(KeyQuery("a"), require_active=True).get() == 1
+        assert store.query(queries.KeyQuery("a"), require_active=True).get() == 1
         with state.committed() as view:
-            result = view.open(HEADED).query(KeyQuery("a"), require_active=True)
-            assert result.failure_reason is FailureReason.NOT_ACTIVE
-            assert view.open(HEADED).query(KeyQuery("a")).get() == 1
+            result = view.open(HEADED).query(queries.KeyQuery("a"), require_active=True)
+            assert result.failure_reason is queries.FailureReason.NOT_ACTIVE
+            assert view.open(HEADED).query(queries.KeyQuery("a")).get() == 1
 
 
 def test_who_answered_is_told_where_it_is_asked(home: Home) -> None:
     with home.open(transactional=True) as state:
         store = state.open(HEADED.with_cache())
-        assert store.query(KeyQuery("a")).execution_info == ()
+        assert store.query(queries.KeyQuery("a")).execution_info == ()
         for asked, how, words in (
-            (KeyQuery("a"), {}, "uncommitted, in"),
-            (KeyQuery("a", skip_cache=True), {}, "below its cache, uncommitted, in"),
-            (KeyQuery("a"), {"isolation": "committed"}, "committed, in"),
+            (queries.KeyQuery("a"), {}, "uncommitted, in"),
+            (queries.KeyQuery("a", skip_cache=True), {}, "below its cache, uncommitted, in"),
+            (queries.KeyQuery("a"), {"isolation": "committed"}, "committed, in"),
             (Other(), {}, "uncommitted, in"),
         ):
             (told,) = store.query(asked, collect_execution_info=True, **how).execution_info
@@ -360,8 +356,8 @@ def test_a_store_of_which_nothing_is_committed_is_empty(home: Home) -> None:
         store = state.open(HEADED)
         store.put("a", 1, timestamp=1)
         windows.put(b"k", b"v", window_start=5)
-        asked = WindowKeyQuery(b"k", 0, 9)
-        assert store.query(KeyQuery("a"), isolation="committed").get() is None
+        asked = queries.WindowKeyQuery(b"k", 0, 9)
+        assert store.query(queries.KeyQuery("a"), isolation="committed").get() is None
         assert list(windows.query(asked, isolation="committed").get()) == []
         state.commit()
         assert list(windows.query(asked, isolation="committed").get()) == [(5, b"v")]
@@ -381,10 +377,10 @@ def test_queries_are_counted(home: Home) -> None:
                     figures[names[0], metric.name] = metric.value
             return figures
 
-        store.query(KeyQuery("a"))
+        store.query(queries.KeyQuery("a"))
         store.query(Other())
-        scan = store.query(RangeQuery()).get()
-        found = windows.query(WindowKeyQuery(b"k", 0, 5)).get()
+        scan = store.query(queries.RangeQuery()).get()
+        found = windows.query(queries.WindowKeyQuery(b"k", 0, 5)).get()
         assert read()["s", "get-total"] == 2
         assert read()["s", "num-open-iterators"] == 1
         assert read()["w", "fetch-total"] == 1
@@ -410,22 +406,24 @@ def test_rows_of_older_formats_answer(edge: Edge, migrate_on_read: bool, home: H
         with home.open(read_only=read_only, migrate_on_read=migrate_on_read) as state:
             store = state.open(spec_of(newer))
             if newer.shape == "key_value":
-                assert list(store.query(RangeQuery()).get()) == wanted
-                assert store.query(KeyQuery(KEYS[3])).get() == dict(wanted)[KEYS[3]]
-                records = store.query(TimestampedRangeWithHeadersQuery())
+                assert list(store.query(queries.RangeQuery()).get()) == wanted
+                assert store.query(queries.KeyQuery(KEYS[3])).get() == dict(wanted)[KEYS[3]]
+                records = store.query(queries.TimestampedRangeWithHeadersQuery())
             elif newer.shape == "window":
                 times = 0, 2**63 - 1
-                found = store.query(WindowRangeQuery.with_window_start_range(*times)).get()
+                found = store.query(queries.WindowRangeQuery.with_window_start_range(*times)).get()
                 assert [(key, bare_of(value)) for key, value in found] == wanted
                 records = store.query(
-                    TimestampedWindowRangeWithHeadersQuery.with_window_start_range(*times)
+                    queries.TimestampedWindowRangeWithHeadersQuery.with_window_start_range(*times)
                 )
             else:
                 wanted = [(key, value) for key, value in wanted if key.key == KEYS[3]]
-                assert list(store.query(WindowRangeQuery.with_key(KEYS[3])).get()) == wanted
-                records = store.query(TimestampedWindowRangeWithHeadersQuery.with_key(KEYS[3]))
+                assert list(store.query(queries.WindowRangeQuery.with_key(KEYS[3])).get()) == wanted
+                records = store.query(
+                    queries.TimestampedWindowRangeWithHeadersQuery.with_key(KEYS[3])
+                )
             if not newer.format.headers:
-                assert records.failure_reason is FailureReason.UNKNOWN_QUERY_TYPE
+                assert records.failure_reason is queries.FailureReason.UNKNOWN_QUERY_TYPE
             elif newer.format.timestamped and not older.format.timestamped:
                 with pytest.raises(QueryError, match="is -1"):
                     list(records.get())

@@ -8,21 +8,8 @@ from typing import Any
 import pytest
 
 from kstore_core import ValueAndTimestamp, Windowed, open_state, stores
+from kstore_core import query as queries
 from kstore_core.errors import QueryError
-from kstore_core.query import (
-    FailureReason,
-    KeyQuery,
-    MultiVersionedKeyQuery,
-    RangeQuery,
-    TimestampedKeyWithHeadersQuery,
-    TimestampedRangeQuery,
-    TimestampedRangeWithHeadersQuery,
-    TimestampedWindowKeyWithHeadersQuery,
-    TimestampedWindowRangeWithHeadersQuery,
-    VersionedKeyQuery,
-    WindowKeyQuery,
-    WindowRangeQuery,
-)
 from tests.support.golden import (
     GOLDEN,
     lines,
@@ -92,29 +79,35 @@ def query_of(store: Any, operation: dict[str, Any]) -> Any:
     key = unhex(operation.get("key"))
     match store.spec.shape, operation["op"]:
         case "key_value", "get":
-            return (TimestampedKeyWithHeadersQuery if headers else KeyQuery)(key)
+            return (queries.TimestampedKeyWithHeadersQuery if headers else queries.KeyQuery)(key)
         case "key_value", "range" | "reverse_range" | "all" | "reverse_all" as kind:
             order = "descending" if kind.startswith("reverse") else "any"
             ends = unhex(operation.get("from")), unhex(operation.get("to"))
-            return (TimestampedRangeWithHeadersQuery if headers else RangeQuery)(*ends, order)
+            return (queries.TimestampedRangeWithHeadersQuery if headers else queries.RangeQuery)(
+                *ends, order
+            )
         case "versioned", "get":
-            return VersionedKeyQuery(key)
+            return queries.VersionedKeyQuery(key)
         case "versioned", "get_as_of":
-            return VersionedKeyQuery(key, operation["as_of"])
+            return queries.VersionedKeyQuery(key, operation["as_of"])
         case "versioned", "query_versions":
             order = {"asc": "ascending", "desc": "descending"}.get(operation["order"], "any")
-            return MultiVersionedKeyQuery(key, operation["from"], operation["to"], order)
+            return queries.MultiVersionedKeyQuery(key, operation["from"], operation["to"], order)
         case "window", "fetch":
             ends = operation["from"], operation["to"]
             if headers:
-                return TimestampedWindowKeyWithHeadersQuery(key, *ends)
-            return WindowKeyQuery(key, *ends)
+                return queries.TimestampedWindowKeyWithHeadersQuery(key, *ends)
+            return queries.WindowKeyQuery(key, *ends)
         case "window", "fetch_all":
             ends = operation["from"], operation["to"]
-            kind = TimestampedWindowRangeWithHeadersQuery if headers else WindowRangeQuery
+            kind = (
+                queries.TimestampedWindowRangeWithHeadersQuery
+                if headers
+                else queries.WindowRangeQuery
+            )
             return kind.with_window_start_range(*ends)
         case "session", "fetch":
-            return WindowRangeQuery.with_key(key)
+            return queries.WindowRangeQuery.with_key(key)
     return None
 
 
@@ -139,10 +132,10 @@ def has_no_time(record: Any) -> bool:
 
 
 def item(query: Any, found: Any) -> Any:
-    if isinstance(query, MultiVersionedKeyQuery):
+    if isinstance(query, queries.MultiVersionedKeyQuery):
         return {**shown(found), "valid_to": found.valid_to}
     key, value = (found.key, found) if hasattr(found, "key") else found
-    if isinstance(query, TimestampedWindowKeyWithHeadersQuery):
+    if isinstance(query, queries.TimestampedWindowKeyWithHeadersQuery):
         return [key.start, shown(value)]
     if isinstance(key, Windowed):
         return [{"key": key.key.hex(), "start": key.start, "end": key.end}, shown(value)]
@@ -170,7 +163,9 @@ def test_versions_whose_end_lies_in_a_later_segment_are_found(tmp_path: Path) ->
         store.put(b"k", b"\x42", timestamp=1000)
 
         def found(*ends: int) -> list[Any]:
-            result = store.query(MultiVersionedKeyQuery(b"k", *ends, order="ascending")).get()
+            result = store.query(
+                queries.MultiVersionedKeyQuery(b"k", *ends, order="ascending")
+            ).get()
             return [{**shown(version), "valid_to": version.valid_to} for version in result]
 
         assert found(100, 1000) == quirk["query_100_1000_asc"]
@@ -195,21 +190,26 @@ def test_kafkas_directories_answer(name: str, tmp_path: Path) -> None:
     with open_state(unpack(name, tmp_path), read_only=True) as state:
         store = state.open(make(name))
         plain = [(key, unhex(line["value"])) for key, line in golden]
-        assert list(store.query(RangeQuery()).get()) == plain
-        assert [store.query(KeyQuery(key)).get() for key, _ in plain] == [v for _, v in plain]
-        assert store.query(KeyQuery(b"")).position == {"peer-topic": {0: 299}} or "half" in name
+        assert list(store.query(queries.RangeQuery()).get()) == plain
+        assert [store.query(queries.KeyQuery(key)).get() for key, _ in plain] == [
+            v for _, v in plain
+        ]
+        assert (
+            store.query(queries.KeyQuery(b"")).position == {"peer-topic": {0: 299}}
+            or "half" in name
+        )
         if "timestamp" not in golden[0][1]:
-            reason = store.query(TimestampedRangeQuery()).failure_reason
-            assert reason is FailureReason.UNKNOWN_QUERY_TYPE
+            reason = store.query(queries.TimestampedRangeQuery()).failure_reason
+            assert reason is queries.FailureReason.UNKNOWN_QUERY_TYPE
             return
         times = [(key, ValueAndTimestamp(v, line["timestamp"])) for (key, v), (_, line) in zip(
             plain, golden, strict=True)]  # fmt: skip
-        assert list(store.query(TimestampedRangeQuery()).get()) == times
+        assert list(store.query(queries.TimestampedRangeQuery()).get()) == times
         if "headers" not in golden[0][1]:
             with pytest.raises(QueryError, match="keeps no headers"):
-                store.query(TimestampedRangeWithHeadersQuery()).get()
+                store.query(queries.TimestampedRangeWithHeadersQuery()).get()
             return
-        records = store.query(TimestampedRangeWithHeadersQuery(order="descending")).get()
+        records = store.query(queries.TimestampedRangeWithHeadersQuery(order="descending")).get()
         assert [(record.key, list(record.headers)) for record in records] == [
             (key, unhex_headers(line["headers"])) for key, line in reversed(golden)
         ]

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
@@ -26,25 +27,28 @@ def items(home, spec=PLAIN):
 # Failing.
 
 
-class Faulty(MemoryEngine):
+class Watched(MemoryEngine):
+    """Calls `write` for each batch, with the name of the store and the call that writes it."""
+
+    def open(self, root, store, **arguments):
+        database = super().open(root, store, **arguments)
+        write = database.write
+        database.write = lambda batch: self.write(store, partial(write, batch))
+        return database
+
+
+class Faulty(Watched):
     """Raises what it was told to, once, when the store of that name is written to."""
 
     def __init__(self):
         super().__init__()
         self.faults = {}
 
-    def open(self, root, store, **arguments):
-        database = super().open(root, store, **arguments)
-        write = database.write
-
-        def faulty(batch):
-            error = self.faults.pop(store, None)
-            if error is not None:
-                raise error
-            write(batch)
-
-        database.write = faulty
-        return database
+    def write(self, store, really):
+        error = self.faults.pop(store, None)
+        if error is not None:
+            raise error
+        really()
 
 
 def test_a_commit_that_fails_keeps_everything_for_the_next():
@@ -187,25 +191,18 @@ def fill_the_disk(path, then):
     return done.stdout
 
 
-class Interrupted(MemoryEngine):
+class Interrupted(Watched):
     """Calls back, once, when a batch has been written: what another thread might do just then."""
 
     def __init__(self):
         super().__init__()
         self.meanwhile = None
 
-    def open(self, root, store, **arguments):
-        database = super().open(root, store, **arguments)
-        write = database.write
-
-        def interrupted(batch):
-            meanwhile, self.meanwhile = self.meanwhile, None
-            write(batch)
-            if meanwhile is not None:
-                meanwhile()
-
-        database.write = interrupted
-        return database
+    def write(self, _, really):
+        meanwhile, self.meanwhile = self.meanwhile, None
+        really()
+        if meanwhile is not None:
+            meanwhile()
 
 
 def test_what_is_put_while_a_commit_is_written_is_part_of_the_next():

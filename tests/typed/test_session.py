@@ -5,20 +5,13 @@ import random
 
 import pytest
 
-from kstore_core import AggregationWithHeaders, Windowed, serdes, stores
-from kstore_core.errors import (
-    KeyTooLongError,
-    ReadOnlyHeadersError,
-    StoreClosedError,
-    UncommittedLimitError,
-    UnsupportedError,
-)
+from kstore_core import AggregationWithHeaders, Windowed, errors, serdes, stores
 from kstore_core.testing.kinds import SESSION
 from kstore_core.typed import ReadOnlySessionStore, ReadOnlyWindowStore, SessionStore
 from tests.typed.homes import database_of
+from tests.typed.kinds import PAIRS
 
 MAX_TIME = 2**63 - 1
-PAIRS = [("trace", b"1"), ("trace", None)]
 
 
 @pytest.fixture(params=SESSION, ids=str)
@@ -72,7 +65,7 @@ def test_the_parts_of_an_aggregate_may_be_spelled_out(state):
     store.put(Windowed(b"k", 1, 2), b"v", headers=PAIRS)
     record = store.fetch_session(b"k", 1, 2)
     assert record == AggregationWithHeaders(b"v", PAIRS)
-    with pytest.raises(ReadOnlyHeadersError):
+    with pytest.raises(errors.ReadOnlyHeadersError):
         record.headers.add("more", b"")
     store.put(Windowed(b"k", 1, 2), AggregationWithHeaders.make_allow_nullable(None, PAIRS))
     assert store.fetch_session(b"k", 1, 2) is None
@@ -263,7 +256,7 @@ def test_empty_keys_are_keys(store, value):
 def test_a_long_key_is_held_or_refused_before_anything_is_written(store, state, value, engine):
     session = Windowed(b"k" * 65_536, 0, 5)
     if engine == "lmdb":
-        with pytest.raises(KeyTooLongError, match=r"511|bytes"):
+        with pytest.raises(errors.KeyTooLongError, match=r"511|bytes"):
             store.put(session, value(b"v"))
         assert (store.stream_time, list(store.fetch_range(None, None))) == (-1, [])
         return
@@ -276,7 +269,7 @@ def test_a_failed_put_moves_no_stream_time(home, kind):
     with home.open(transactional=True, uncommitted_max_bytes=300) as state:
         store = state.open(kind.spec("s", 1000, 100))
         store.put(Windowed(b"k", 0, 5), kind.value(kind.record(b"v", 0)))
-        with pytest.raises(UncommittedLimitError):
+        with pytest.raises(errors.UncommittedLimitError):
             store.put(Windowed(b"k", 0, 5000), kind.value(kind.record(b"v" * 400, 0)))
         assert (store.stream_time, spans(store.fetch(b"k"))) == (5, [(0, 5)])
 
@@ -306,7 +299,7 @@ def test_after_close_everything_says_so(home, kind):
         lambda: list(store.fetch(b"k")),
         lambda: list(scan),
     ):
-        with pytest.raises(StoreClosedError):
+        with pytest.raises(errors.StoreClosedError):
             use()
 
 
@@ -317,7 +310,7 @@ def test_a_read_only_store_refuses_to_be_written(home, kind):
     with home.open(read_only=True) as state:
         store = state.open(spec)
         for end in (5, 6, 500, 5000):
-            with pytest.raises(UnsupportedError, match="read_only"):
+            with pytest.raises(errors.UnsupportedError, match="read_only"):
                 store.put(Windowed(b"k", 0, end), value)
         assert (store.stream_time, spans(store.fetch(b"k"))) == (5, [(0, 5)])
 

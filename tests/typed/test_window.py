@@ -7,22 +7,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kstore_core import Headers, Windowed, serdes, stores
-from kstore_core.errors import (
-    FormatError,
-    KeyTooLongError,
-    ReadOnlyHeadersError,
-    StoreClosedError,
-    UncommittedLimitError,
-    UnsupportedError,
-)
+from kstore_core import Headers, Windowed, errors, serdes, stores
 from kstore_core.testing.kinds import WINDOW
 from kstore_core.typed import ReadOnlySessionStore, ReadOnlyWindowStore, WindowStore
 from tests.typed.homes import database_of
+from tests.typed.kinds import PAIRS
 
 MAX_TIME = 2**63 - 1
 SIZE = 10  # of the windows of the kinds, ms
-PAIRS = [("trace", b"1"), ("trace", None)]
 
 
 @pytest.fixture(params=WINDOW, ids=str)
@@ -88,7 +80,7 @@ def test_the_parts_of_a_value_may_be_spelled_out(state):
     assert (timed.fetch_one(b"k", 1).value, timed.fetch_one(b"k", 1).timestamp) == (b"v", 5)
     record = full.fetch_one(b"k", 1)
     assert (record.value, record.timestamp, list(record.headers)) == (b"v", 5, PAIRS)
-    with pytest.raises(ReadOnlyHeadersError):
+    with pytest.raises(errors.ReadOnlyHeadersError):
         record.headers.add("more", b"")
 
 
@@ -255,7 +247,7 @@ def test_a_scan_is_an_iterator_that_peeks_and_closes(store, value):
         assert scan.peek() == next(scan) == (0, value(b"0"))
         assert scan.peek() == (1, value(b"1"))
     for use in (scan.__next__, scan.peek, scan.to_arrow):
-        with pytest.raises(StoreClosedError):
+        with pytest.raises(errors.StoreClosedError):
             use()
     empty = store.fetch(b"nothing")
     with pytest.raises(StopIteration):
@@ -298,7 +290,7 @@ def test_damaged_rows_are_named_when_they_are_read(home, kind):
     with home.open() as state:
         store = state.open(spec)
         for read in (lambda: store.fetch_one(b"k", 0), lambda: list(store.all())):
-            with pytest.raises(FormatError):
+            with pytest.raises(errors.FormatError):
                 read()
 
 
@@ -401,7 +393,7 @@ def test_empty_keys_are_keys(store, value):
 def test_a_long_key_is_held_or_refused_before_anything_is_written(store, state, value, engine):
     long = b"k" * 65_536
     if engine == "lmdb":
-        with pytest.raises(KeyTooLongError, match=r"511|bytes"):
+        with pytest.raises(errors.KeyTooLongError, match=r"511|bytes"):
             store.put(long, value(b"v"), window_start=5000)
         assert (store.stream_time, list(store.all())) == (-1, [])
         assert store.fetch_one(long, 0) is None
@@ -427,7 +419,7 @@ def test_duplicates_are_kept_in_their_order(make, value):
     store.put(b"k", None, window_start=900)
     assert store.stream_time == 5, "a null adds nothing, and nothing moves"
     assert list(store.fetch(b"k", 5, 5)) == [(5, value(b"%d" % n)) for n in range(3)]
-    with pytest.raises(UnsupportedError, match=r"fetch\(key, window_start, window_start\)"):
+    with pytest.raises(errors.UnsupportedError, match=r"fetch\(key, window_start, window_start\)"):
         store.fetch_one(b"k", 5)
 
 
@@ -449,7 +441,7 @@ def test_a_failed_put_moves_no_stream_time(home, kind):
     with home.open(transactional=True, uncommitted_max_bytes=300) as state:
         store = state.open(kind.spec("s", 1000, 100))
         store.put(b"k", kind.value(kind.record(b"v", 1)), window_start=5)
-        with pytest.raises(UncommittedLimitError):
+        with pytest.raises(errors.UncommittedLimitError):
             store.put(b"k", kind.value(kind.record(b"v" * 400, 1)), window_start=5000)
         assert store.stream_time == 5
         assert starts(store.all()) == [5]
@@ -481,7 +473,7 @@ def test_after_close_everything_says_so(home, kind):
         lambda: list(store.all()),
         lambda: list(scan),
     ):
-        with pytest.raises(StoreClosedError):
+        with pytest.raises(errors.StoreClosedError):
             use()
 
 
@@ -493,7 +485,7 @@ def test_a_read_only_store_refuses_to_be_written(home, kind):
     with home.open(read_only=True) as state:
         store = state.open(spec)
         for start in (5, 6, 500, 5000):
-            with pytest.raises(UnsupportedError, match="read_only"):
+            with pytest.raises(errors.UnsupportedError, match="read_only"):
                 store.put(b"k", value, window_start=start)
         assert (store.stream_time, list(store.fetch(b"k"))) == (5, [(5, value)])
 

@@ -15,6 +15,7 @@ from kstore_lmdb import native
 from kstore_lmdb.database import LMDBDatabase
 from tests.plugins.lmdb.conftest import OpenDatabase
 from tests.plugins.lmdb.support import flat, numbered, put, python, rows_of, scanned
+from tests.plugins.support import output_of
 
 SMALL = 1 << 18
 
@@ -161,8 +162,7 @@ def test_a_map_that_another_process_made_larger(open_database: OpenDatabase) -> 
         "database.close()\n",
         old.path.parent.parent,
     )
-    writer.communicate(timeout=60)
-    assert writer.returncode == 0
+    output_of(writer)
     new = open_database(read_only=True, map_size_bytes=SMALL)
     assert len(scanned(new.namespace("default"))) == 5001
     assert scanned(old.namespace("default")) == [(b"a", b"1")]

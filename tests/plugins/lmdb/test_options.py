@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import kstore_lmdb
 from kstore_core.errors import SpecError
 from kstore_lmdb import LMDBEngine, LMDBOptions
 from tests.plugins.lmdb.conftest import OpenDatabase
@@ -72,29 +69,6 @@ def test_a_link_out_of_the_directory(tmp_path: Path) -> None:
     (tmp_path / "state" / "lmdb" / "s").symlink_to(tmp_path)
     with pytest.raises(SpecError, match="outside of the state directory"):
         LMDBEngine().open(tmp_path / "state", "s")
-
-
-@pytest.mark.parametrize("present", [True, False])
-def test_the_registry_finds_it_or_says_what_to_install(present: bool) -> None:
-    code = (
-        "import sys\n"
-        f"if not {present}:\n"
-        "    sys.modules['lmdb'] = None\n"
-        "from kstore_core.errors import EngineUnavailableError\n"
-        "from kstore_core.discovery.registry import engine_class\n"
-        "try:\n"
-        "    print(engine_class('lmdb').__name__)\n"
-        "except EngineUnavailableError as error:\n"
-        "    print(error)\n"
-    )
-    output = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout
-    if present:
-        assert output == "LMDBEngine\n"
-    else:
-        assert "pip install 'lmdb>=3.0,<4'" in output
-    assert kstore_lmdb.LMDBEngine is LMDBEngine
 
 
 @pytest.mark.parametrize(

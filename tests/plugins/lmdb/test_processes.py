@@ -28,6 +28,7 @@ from kstore_lmdb.environment import Environment
 from kstore_lmdb.errors import translate
 from tests.plugins.lmdb.conftest import OpenDatabase
 from tests.plugins.lmdb.support import numbered, put, python, rows_of, scanned
+from tests.plugins.support import output_of
 from tests.plugins.tiny_disk import tiny_disk
 
 __all__ = ["tiny_disk"]
@@ -230,8 +231,7 @@ def test_a_child_that_ends_in_an_ordinary_way(tmp_path: Path) -> None:
         "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), list(scan))\n",
         tmp_path,
     )
-    output, _ = process.communicate(timeout=60)
-    assert (process.returncode, output) == (0, "7 [([b'a'], [b'1'])]\n")
+    assert output_of(process) == "7 [([b'a'], [b'1'])]\n"
 
 
 # Where nothing can be written.
@@ -254,24 +254,21 @@ def test_a_file_system_that_is_read_only(tiny_disk: Path) -> None:
 
 
 def test_a_reader_that_cannot_register_keeps_writers_out(
-    open_database: OpenDatabase, tmp_path: Path
+    closed: LMDBDatabase, open_database: OpenDatabase, tmp_path: Path
 ) -> None:
     """As on a copy that has no lock file, which reading does not make."""
-    database = open_database()
-    put(database, {b"a": b"1"})
-    database.close()
-    (database.path / "lock.mdb").unlink()
+    (closed.path / "lock.mdb").unlink()
     reader = open_database(read_only=True)
     with pytest.raises(EngineLockedError, match="cannot register itself") as caught:
         open_database()
     assert caught.value.pid == os.getpid()
     assert scanned(reader.namespace("default")) == [(b"a", b"1")]
-    assert [entry.name for entry in database.path.iterdir()] == ["data.mdb"]
+    assert [entry.name for entry in closed.path.iterdir()] == ["data.mdb"]
     reader.close()
     open_database().close()
-    (database.path / "lock.mdb").unlink()
+    (closed.path / "lock.mdb").unlink()
     with held(tmp_path, "writer") as writer:
-        (database.path / "lock.mdb").unlink()
+        (closed.path / "lock.mdb").unlink()
         with pytest.raises(EngineLockedError, match=r"lock\.mdb cannot be written") as caught:
             open_database(read_only=True)
         assert caught.value.pid == writer.pid
@@ -370,10 +367,8 @@ def test_a_short_write_means_it_where_the_disk_is_full(
 # Handles of one process share an environment.
 
 
+@pytest.mark.usefixtures("closed")
 def test_a_writer_after_a_reader(open_database: OpenDatabase) -> None:
-    writer = open_database()
-    put(writer, {b"a": b"1"})
-    writer.close()
     readers = [open_database(read_only=True)]
     scan = readers[0].namespace("default").scan()
     writer = open_database(durability="power")
@@ -393,12 +388,10 @@ def test_a_writer_after_a_reader(open_database: OpenDatabase) -> None:
     assert writer.namespace("default").get(b"a") == b"3"
 
 
+@pytest.mark.usefixtures("closed")
 def test_a_reader_stays_where_another_process_went_on(
     open_database: OpenDatabase, tmp_path: Path
 ) -> None:
-    writer = open_database()
-    put(writer, {b"a": b"1"})
-    writer.close()
     reader = open_database(read_only=True)
     code = (
         "database = LMDBEngine().open(root, 's')\n"
@@ -407,9 +400,7 @@ def test_a_reader_stays_where_another_process_went_on(
         "    database.write({'default': Rows([b'a'], [b'2' * 9000])})\n"
         "database.close()\n"
     )
-    process = python(code, tmp_path)
-    process.communicate(timeout=60)
-    assert process.returncode == 0
+    output_of(python(code, tmp_path))
     later = open_database(read_only=True)
     assert sorted(later.namespaces()) == ["default", "new"]
     writer = open_database()
@@ -420,12 +411,10 @@ def test_a_reader_stays_where_another_process_went_on(
     assert scanned(writer.namespace("default")) == [(b"a", b"3")]
 
 
+@pytest.mark.usefixtures("closed")
 def test_a_writer_that_cannot_open_leaves_readers_as_they_are(
     open_database: OpenDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    database = open_database()
-    put(database, {b"a": b"1"})
-    database.close()
     reader = open_database(read_only=True)
     scan = reader.namespace("default").scan()
     really = Environment._open

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
@@ -13,6 +14,7 @@ from kstore_core.engine import Rows
 from kstore_core.errors import StoreClosedError
 from tests.plugins.lmdb.conftest import OpenDatabase
 from tests.plugins.lmdb.support import put, scanned
+from tests.support.threads import run_all, running
 
 SECONDS = 2.0
 KEYS = [b"%04d" % number for number in range(500)]
@@ -104,22 +106,14 @@ def test_a_close_while_others_are_inside(open_database: OpenDatabase) -> None:
                 while True:
                     read()
 
-        threads = [
-            threading.Thread(target=loop, args=(read,))
-            for read in (
-                lambda space=space: list(map(space.get, KEYS)),
-                lambda space=space: scanned(space),
-                lambda space=space: space.get_many(KEYS),
-            )
-        ]
-        for thread in threads:
-            thread.start()
-        begun.wait()
-        time.sleep(0.01)
-        database.close()
-        for thread in threads:
-            thread.join(20)
-            assert not thread.is_alive()
+        with running(
+            partial(loop, lambda space=space: list(map(space.get, KEYS))),
+            partial(loop, partial(scanned, space)),
+            partial(loop, partial(space.get_many, KEYS)),
+        ):
+            begun.wait()
+            time.sleep(0.01)
+            database.close()
 
 
 def test_writers_take_turns(open_database: OpenDatabase) -> None:
@@ -131,11 +125,7 @@ def test_writers_take_turns(open_database: OpenDatabase) -> None:
             key = b"%d-%d" % (thread, number)
             database.write({"default": Rows([key], [bytes(2000)])})
 
-    threads = [threading.Thread(target=add, args=(thread,)) for thread in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_all(*(partial(add, thread) for thread in range(4)))
     assert len(scanned(database.namespace("default"))) == 400
     assert len(database.namespaces()) == 5
 

@@ -1,27 +1,18 @@
-"""Databases that are closed when their test ends."""
+"""The engine whose databases the tests of this folder open."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from kstore_rocksdb import RocksDBEngine
 from kstore_rocksdb.database import RocksDBDatabase
-from tests.plugins.support import opening
 
 OpenDatabase = Callable[..., RocksDBDatabase]
 
 
 @pytest.fixture
-def open_database(tmp_path: Path) -> Iterator[OpenDatabase]:
-    """Opens the store ``s`` in ``tmp_path``; engine options by name."""
-    with opening(RocksDBEngine, tmp_path) as open_one:
-        yield open_one
-
-
-@pytest.fixture
-def database(open_database: OpenDatabase) -> RocksDBDatabase:
-    """The store ``s``, new and empty."""
-    return open_database()
+def engine_class() -> type[RocksDBEngine]:
+    """The engine of the fixtures in tests/plugins/conftest.py."""
+    return RocksDBEngine

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from kstore_rocksdb import RocksDBEngine
 from kstore_rocksdb.database import RocksDBDatabase
 from tests.plugins.rocksdb.conftest import OpenDatabase
 from tests.plugins.rocksdb.support import numbered, put, scanned
+from tests.support.threads import repeating
 
 
 @pytest.fixture(params=["process", "changelog", "read-only"])
@@ -84,23 +84,14 @@ def test_checkpoints_beside_a_writer_are_of_one_moment(
 ) -> None:
     database = open_database(durability=level)
     database.namespace("offsets")
-    stop = threading.Event()
 
-    def write() -> None:
-        number = 0
-        while not stop.is_set():
-            row = Rows([b"n"], [b"%d" % number])
-            database.write({"default": row, "offsets": row})
-            number += 1
+    def write(number: int) -> None:
+        row = Rows([b"n"], [b"%d" % number])
+        database.write({"default": row, "offsets": row})
 
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
+    with repeating(write):
         for i in range(10):
             database.checkpoint(tmp_path / f"copy{i}")
-    finally:
-        stop.set()
-        writer.join()
     for i in range(10):
         copy = RocksDBEngine().open_directory(tmp_path / f"copy{i}", read_only=True)
         seen = {tuple(scanned(copy.namespace(name))) for name in copy.namespaces()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from kstore_rocksdb.database import RocksDBDatabase
 from kstore_rocksdb.forks import DATABASES
 from tests.plugins.rocksdb.conftest import OpenDatabase
 from tests.plugins.rocksdb.support import every_use, flat, numbered, put, reopened, scanned
+from tests.support.threads import running
 
 
 @pytest.mark.parametrize("read_only", [False, True])
@@ -172,15 +174,10 @@ def test_close_waits_for_calls_of_other_threads(database: RocksDBDatabase, tmp_p
         except StoreClosedError:
             outcomes.append("closed")
 
-    threads = [threading.Thread(target=read) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    started.wait()
-    time.sleep(0.05)
-    database.close()
-    for thread in threads:
-        thread.join(timeout=60)
-        assert not thread.is_alive()
+    with running(read, read, read):
+        started.wait()
+        time.sleep(0.05)
+        database.close()
     assert outcomes.count("closed") == 3
     assert set(outcomes) <= {"closed", 50_000}
     assert len(reopened(tmp_path)) == 50_000
@@ -203,20 +200,15 @@ def test_scans_of_other_threads_end_with_the_database(
         except BaseException as error:  # noqa: BLE001
             outcomes.append(type(error))
 
-    threads = [
-        threading.Thread(target=read, args=(namespace, number % 2 == 1))
-        for number, namespace in enumerate(namespaces)
+    reads = [
+        partial(read, namespace, number % 2 == 1) for number, namespace in enumerate(namespaces)
     ]
-    for thread in threads:
-        thread.start()
-    started.wait()
-    time.sleep(0.1)
-    database.close()
-    for thread in threads:
-        thread.join(timeout=60)
-        assert not thread.is_alive()
+    with running(*reads):
+        started.wait()
+        time.sleep(0.1)
+        database.close()
     assert set(outcomes) <= {20_000, StoreClosedError}
-    assert outcomes.count(StoreClosedError) == len(threads)
+    assert outcomes.count(StoreClosedError) == len(reads)
     assert len(reopened(tmp_path)) == 20_000
 
 
@@ -236,14 +228,9 @@ def test_writers_of_other_threads_end_with_the_database(
         except BaseException as error:  # noqa: BLE001
             failures.append(error)
 
-    threads = [threading.Thread(target=write, args=(start,)) for start in range(4)]
-    for thread in threads:
-        thread.start()
-    time.sleep(0.2)
-    database.close()
-    for thread in threads:
-        thread.join(timeout=60)
-        assert not thread.is_alive()
+    with running(*(partial(write, start) for start in range(4))):
+        time.sleep(0.2)
+        database.close()
     assert failures == []
     assert [key for key, _ in reopened(tmp_path)] == [b"%09d" % i for i in sorted(written)]
 

@@ -13,6 +13,7 @@ from kstore_core.errors import CorruptionError
 from kstore_rocksdb.database import RocksDBDatabase
 from tests.plugins.rocksdb.conftest import OpenDatabase
 from tests.plugins.rocksdb.support import Pairs, flat, numbered, put, python, scanned
+from tests.plugins.support import kill_when_done
 
 ROWS = 20_000
 
@@ -184,10 +185,7 @@ def log_of_a_killed_process(tmp_path: Path) -> Path:
         "print('done', flush=True)\ntime.sleep(60)",
         tmp_path,
     )
-    with process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "done\n"
-        process.kill()
+    kill_when_done(process)
     (log,) = (file for file in (tmp_path / "rocksdb" / "s").glob("*.log") if file.stat().st_size)
     return log
 

@@ -17,6 +17,7 @@ from kstore_rocksdb.options import write_options
 from kstore_rocksdb.stalls import is_stall
 from tests.plugins.rocksdb.conftest import OpenDatabase
 from tests.plugins.rocksdb.support import numbered, put, python, reopened, scanned
+from tests.plugins.support import kill_when_done
 from tests.plugins.tiny_disk import tiny_disk
 
 __all__ = ["tiny_disk"]
@@ -106,10 +107,7 @@ def test_sync_without_a_log_flushes_every_namespace(
         "print('done', flush=True)\ntime.sleep(60)",
         tmp_path,
     )
-    with process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "done\n"
-        process.kill()
+    kill_when_done(process)
     database = open_database()
     for name in ("offsets", "default", "other"):
         assert scanned(database.namespace(name)) == [(b"a", b"1")]

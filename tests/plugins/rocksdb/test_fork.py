@@ -21,6 +21,7 @@ from kstore_rocksdb import RocksDBEngine
 from kstore_rocksdb.database import RocksDBDatabase
 from tests.plugins.rocksdb.conftest import OpenDatabase
 from tests.plugins.rocksdb.support import every_use, numbered, put, python, reopened, scanned
+from tests.plugins.support import output_of
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork"),
@@ -129,10 +130,8 @@ def test_a_child_that_ends_in_an_ordinary_way(tmp_path: Path) -> None:
         "print(list(scan), list(reader.namespace('default').scan()))\n",
         tmp_path,
     )
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode == 0
     rows = [([b"a"], [b"1"])]
-    assert output == f"7 True\n{rows} {rows}\n"
+    assert output_of(process) == f"7 True\n{rows} {rows}\n"
     assert reopened(tmp_path) == [(b"a", b"1")]
 
 
@@ -167,8 +166,7 @@ def test_a_child_of_a_process_that_opened_nothing_is_free(tmp_path: Path) -> Non
         "database.close()\n",
         tmp_path,
     )
-    output, _ = process.communicate(timeout=60)
-    assert (process.returncode, output) == (0, "b'1'\n")
+    assert output_of(process) == "b'1'\n"
 
 
 def test_a_lock_that_another_thread_held_does_not_hang_the_child(

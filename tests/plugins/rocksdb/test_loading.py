@@ -12,6 +12,7 @@ from kstore_rocksdb import loading
 from kstore_rocksdb.database import RocksDBDatabase
 from tests.plugins.rocksdb.conftest import OpenDatabase
 from tests.plugins.rocksdb.support import put, python, reopened, scanned
+from tests.plugins.support import kill_when_done
 
 Chunks = Iterator[tuple[list[bytes], list[bytes]]]
 
@@ -135,18 +136,14 @@ def test_a_load_outlives_a_kill(open_database: OpenDatabase, tmp_path: Path, lev
         tmp_path,
         level,
     )
-    with process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "done\n"
-        process.kill()
+    kill_when_done(process)
     assert len(reopened(tmp_path)) == 50_000
 
 
-def test_what_a_killed_load_left_is_removed(open_database: OpenDatabase, tmp_path: Path) -> None:
-    database = open_database()
-    put(database, {b"a": b"1"})
-    database.close()
-    left = database.path / ".kstore-load-abc"
+def test_what_a_killed_load_left_is_removed(
+    closed: RocksDBDatabase, open_database: OpenDatabase
+) -> None:
+    left = closed.path / ".kstore-load-abc"
     left.mkdir()
     (left / "000000.sst").write_bytes(b"half")
     reader = open_database(read_only=True)

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kstore_core.engine import DURABILITY_LEVELS, Durability, Namespace, Rows
+from kstore_core.engine import DURABILITY_LEVELS, Durability, Rows
+from kstore_core.testing.machines.engine import compare
 from kstore_rocksdb import RocksDBEngine, loading
 from kstore_rocksdb.snapshot import RocksDBSnapshot
 from tests.plugins.rocksdb.support import scanned
@@ -87,7 +88,7 @@ class DatabaseMachine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES), lo=BOUNDS, hi=BOUNDS, keys=st.lists(KEYS, max_size=20))
     def read(self, name: str, lo: bytes | None, hi: bytes | None, keys: list[bytes]) -> None:
-        check(self.database.namespace(name), self.model[name], lo, hi, keys)
+        compare(self.database.namespace(name), self.model[name], lo, hi, keys)
 
     @rule(name=st.sampled_from(NAMES), lo=BOUNDS, hi=BOUNDS, keys=st.lists(KEYS, max_size=20))
     @precondition(lambda self: self.moments)
@@ -95,7 +96,7 @@ class DatabaseMachine(RuleBasedStateMachine):
         self, name: str, lo: bytes | None, hi: bytes | None, keys: list[bytes]
     ) -> None:
         for snapshot, model in self.moments:
-            check(snapshot.namespace(name), model[name], lo, hi, keys)
+            compare(snapshot.namespace(name), model[name], lo, hi, keys)
 
     @rule()
     @precondition(lambda self: len(self.moments) < 3)
@@ -152,25 +153,6 @@ class DatabaseMachine(RuleBasedStateMachine):
         if hasattr(self, "database"):
             self.database.close()
         shutil.rmtree(self.root)
-
-
-def check(
-    namespace: Namespace,
-    model: dict[bytes, bytes],
-    lo: bytes | None,
-    hi: bytes | None,
-    keys: list[bytes],
-) -> None:
-    for reverse in (False, True):
-        expected = [
-            (key, model[key])
-            for key in sorted(model, reverse=reverse)
-            if (lo is None or lo <= key) and (hi is None or key < hi)
-        ]
-        assert scanned(namespace, lo, hi, reverse=reverse) == expected
-        assert namespace.first(lo, hi, reverse=reverse) == next(iter(expected), None)
-    assert namespace.get_many(keys) == [model.get(key) for key in keys]
-    assert [namespace.get(key) for key in keys] == [model.get(key) for key in keys]
 
 
 TestDatabase = DatabaseMachine.TestCase

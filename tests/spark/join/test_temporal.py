@@ -13,35 +13,21 @@ from kstore_core import serdes, stores
 from kstore_core.codec import partition
 from kstore_core.errors import SpecError, StateError, UnsupportedError
 from kstore_core.spark import temporal_join, write_store
-from tests.spark.support.logs import (
-    COLUMNS,
-    RETENTION,
-    SHARDS,
-    SPEC,
-    Model,
-    Record,
-    log_frame,
-    make_log,
-    plain_headers,
-)
+from tests.spark.support import logs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
 @pytest.fixture(scope="module")
-def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Model]:
-    """A store, and the model of it."""
-    root = tmp_path_factory.mktemp("published") / "root"
-    log = make_log(30, 900, SHARDS)
-    write_store(log_frame(spark, log), root, SPEC, partitions=SHARDS)
-    return root, Model(SHARDS, RETENTION).put(log)
+def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> logs.Published:
+    return logs.publish(spark, tmp_path_factory.mktemp("published"), 30)
 
 
 Row = tuple[int, bytes | None, int | None]
 
 
-def make_rows(seed: int, count: int, model: Model) -> list[Row]:
+def make_rows(seed: int, count: int, model: logs.Model) -> list[Row]:
     """Rows out of order, some at a version's very time, some without a key or time."""
     dice = random.Random(seed)
     versions = model.history()
@@ -81,12 +67,12 @@ def joined(df: DataFrame) -> dict[int, Any]:
             row["table_value"],
             row["table_timestamp"],
             row["table_valid_to"],
-            None if row["table_headers"] is None else plain_headers(row["table_headers"]),
+            None if row["table_headers"] is None else logs.plain_headers(row["table_headers"]),
         )
     return found
 
 
-def expected(model: Model, rows: list[Row]) -> dict[int, Any]:
+def expected(model: logs.Model, rows: list[Row]) -> dict[int, Any]:
     found: dict[int, Any] = {}
     for number, key, time in rows:
         version = model.as_of(key, time)
@@ -99,7 +85,7 @@ def expected(model: Model, rows: list[Row]) -> dict[int, Any]:
 @pytest.mark.parametrize("how", ["left", "inner"])
 @pytest.mark.parametrize("small", [True, False])
 def test_every_row_gets_the_version_of_its_time(
-    spark: SparkSession, published: tuple[Path, Model], how: Any, *, small: bool
+    spark: SparkSession, published: logs.Published, how: Any, *, small: bool
 ) -> None:
     root, model = published
     rows = make_rows(31, 3_000, model)
@@ -119,9 +105,7 @@ def test_every_row_gets_the_version_of_its_time(
     assert joined(result) == (wanted if how == "left" else matched)
 
 
-def test_the_rows_pass_through_as_they_were(
-    spark: SparkSession, published: tuple[Path, Model]
-) -> None:
+def test_the_rows_pass_through_as_they_were(spark: SparkSession, published: logs.Published) -> None:
     root, model = published
     df = rows_frame(spark, make_rows(32, 300, model))
     result = temporal_join(df, root, key="who", timestamp="at").select(*df.columns)
@@ -131,7 +115,9 @@ def test_the_rows_pass_through_as_they_were(
 
 def test_times_of_microseconds_are_compared_exactly(spark: SparkSession, root: Path) -> None:
     write_store(
-        log_frame(spark, [Record(b"a", b"1", 1_000), Record(b"a", b"2", 1_001, offset=1)]),
+        logs.log_frame(
+            spark, [logs.Record(b"a", b"1", 1_000), logs.Record(b"a", b"2", 1_001, offset=1)]
+        ),
         root,
         stores.versioned_key_value_with_headers("s", 10**9),
         partitions=1,
@@ -147,7 +133,7 @@ def test_times_of_microseconds_are_compared_exactly(spark: SparkSession, root: P
 
 @pytest.mark.parametrize("tolerance", [0, 10, 60])
 def test_the_tolerance_is_inclusive(
-    spark: SparkSession, published: tuple[Path, Model], tolerance: int
+    spark: SparkSession, published: logs.Published, tolerance: int
 ) -> None:
     root, model = published
     rows = make_rows(33, 1_000, model)
@@ -178,7 +164,7 @@ def test_names_and_types_are_the_callers(spark: SparkSession, root: Path) -> Non
 
 
 def test_headers_are_left_out_where_not_asked_for(
-    spark: SparkSession, published: tuple[Path, Model]
+    spark: SparkSession, published: logs.Published
 ) -> None:
     root, model = published
     df = rows_frame(spark, make_rows(34, 50, model))
@@ -190,8 +176,8 @@ def test_headers_are_left_out_where_not_asked_for(
 def test_a_join_keeps_to_its_version(spark: SparkSession, root: Path) -> None:
     spec = stores.versioned_key_value_with_headers("s", 10**9)
     for number in range(2):
-        log = [Record(b"a", b"%d" % number, 10, offset=number)]
-        write_store(log_frame(spark, log), root, spec, partitions=1)
+        log = [logs.Record(b"a", b"%d" % number, 10, offset=number)]
+        write_store(logs.log_frame(spark, log), root, spec, partitions=1)
     df = spark.sql("select cast('a' as binary) k, 20L at")
     for version, value in ((1, b"0"), (2, b"1"), (None, b"1"), (1, b"0")):
         (row,) = temporal_join(df, root, key="k", timestamp="at", version=version).collect()
@@ -200,7 +186,7 @@ def test_a_join_keeps_to_its_version(spark: SparkSession, root: Path) -> None:
 
 @pytest.mark.parametrize("cache_bytes", [0, 1_000, 10**9])
 def test_whatever_is_kept_the_result_is_the_same(
-    spark: SparkSession, published: tuple[Path, Model], cache_bytes: int
+    spark: SparkSession, published: logs.Published, cache_bytes: int
 ) -> None:
     root, model = published
     rows = make_rows(35, 500, model)
@@ -223,13 +209,13 @@ def test_whatever_is_kept_the_result_is_the_same(
 def test_the_sessions_settings_change_nothing(
     spark: SparkSession, root: Path, setting: str, value: str
 ) -> None:
-    log = make_log(39, 200, SHARDS)
-    model = Model(SHARDS, RETENTION).put(log)
+    log = logs.make_log(39, 200, logs.SHARDS)
+    model = logs.model_of(log)
     rows = make_rows(40, 300, model)
     usual = spark.conf.get(setting)
     spark.conf.set(setting, value)
     try:
-        write_store(log_frame(spark, log), root, SPEC, partitions=SHARDS)
+        write_store(logs.log_frame(spark, log), root, logs.SPEC, partitions=logs.SHARDS)
         result = temporal_join(
             rows_frame(spark, rows), root, key="who", timestamp="at", broadcast_bytes=0
         )
@@ -246,7 +232,7 @@ def test_the_sessions_settings_change_nothing(
 
 
 def test_an_empty_store_matches_nothing(spark: SparkSession, root: Path) -> None:
-    write_store(log_frame(spark, []), root, SPEC, partitions=2)
+    write_store(logs.log_frame(spark, []), root, logs.SPEC, partitions=2)
     df = spark.sql("select cast(id as string) :: binary k, id at from range(10)")
     result = temporal_join(df, root, key="k", timestamp="at").collect()
     assert [row.table_value for row in result] == [None] * 10
@@ -254,7 +240,7 @@ def test_an_empty_store_matches_nothing(spark: SparkSession, root: Path) -> None
 
 
 def test_a_stream_is_joined_too(
-    spark: SparkSession, published: tuple[Path, Model], tmp_path: Path
+    spark: SparkSession, published: logs.Published, tmp_path: Path
 ) -> None:
     root, model = published
     rows = make_rows(36, 400, model)
@@ -284,8 +270,10 @@ def test_a_stream_that_follows_sees_versions_as_they_are_published(
     stream = spark.readStream.schema(rows.schema).parquet(str(source))
     found = []
     for number in (1, 2):
-        log = [Record(b"k%d" % n, b"%d" % number, 10, offset=number) for n in (1, 4)[number - 1 :]]
-        write_store(log_frame(spark, log, COLUMNS[:4]), root, spec, partitions=2)
+        log = [
+            logs.Record(b"k%d" % n, b"%d" % number, 10, offset=number) for n in (1, 4)[number - 1 :]
+        ]
+        write_store(logs.log_frame(spark, log, logs.COLUMNS[:4]), root, spec, partitions=2)
         if number == 1:
             result = temporal_join(
                 stream, root, key="who", timestamp="at", follow=True, broadcast_bytes=0, how="inner"
@@ -305,7 +293,7 @@ def test_a_stream_that_follows_sees_versions_as_they_are_published(
 
 
 def test_rows_of_kafka_are_brought_by_their_partition(
-    spark: SparkSession, published: tuple[Path, Model]
+    spark: SparkSession, published: logs.Published
 ) -> None:
     root, model = published
     rows = [(n, key or b"", time or 0) for n, key, time in make_rows(41, 500, model)]
@@ -314,7 +302,7 @@ def test_rows_of_kafka_are_brought_by_their_partition(
             "number": [n for n, _, _ in rows],
             "who": pa.array([key for _, key, _ in rows]),
             "at": [time for *_, time in rows],
-            "partition": pa.array([partition(key, SHARDS) for _, key, _ in rows], pa.int32()),
+            "partition": pa.array([partition(key, logs.SHARDS) for _, key, _ in rows], pa.int32()),
         }
     )
     df = spark.createDataFrame(table).repartition(2)
@@ -342,10 +330,10 @@ def test_every_way_to_join_agrees(spark: SparkSession, root: Path) -> None:
 
     A tombstone's match is taken away from Spark's afterwards.
     """
-    log = make_log(37, 5_000, SHARDS, keys=60, span=40_000)
+    log = logs.make_log(37, 5_000, logs.SHARDS, keys=60, span=40_000)
     spec = stores.versioned_key_value_with_headers("s", 10**9)
-    write_store(log_frame(spark, log), root, spec, partitions=SHARDS)
-    model = Model(SHARDS, 10**9).put(log)
+    write_store(logs.log_frame(spark, log), root, spec, partitions=logs.SHARDS)
+    model = logs.Model(logs.SHARDS, 10**9).put(log)
     dice = random.Random(38)
     rows: list[Row] = [
         (n, b"k%d" % dice.randrange(70), dice.randrange(900, 42_000)) for n in range(20_000)
@@ -374,7 +362,7 @@ def test_every_way_to_join_agrees(spark: SparkSession, root: Path) -> None:
     last = {(record.key, record.timestamp): record for record in log}
     assert len(last) == sum(len(by_time) for by_time in model.versions.values())
     stream.createOrReplaceTempView("rows")
-    log_frame(spark, list(last.values())).createOrReplaceTempView("log")
+    logs.log_frame(spark, list(last.values())).createOrReplaceTempView("log")
     spark.sql(
         "select *, lead(timestamp) over (partition by key order by timestamp) ends from log"
     ).createOrReplaceTempView("versions")
@@ -398,7 +386,7 @@ def test_every_way_to_join_agrees(spark: SparkSession, root: Path) -> None:
 
 
 def test_what_cannot_be_joined_is_told(
-    spark: SparkSession, published: tuple[Path, Model], tmp_path: Path
+    spark: SparkSession, published: logs.Published, tmp_path: Path
 ) -> None:
     root, _ = published
     df = spark.sql("select cast('a' as binary) k, 'b' text, 1 number, 2L at, 3 table_VALUE")
@@ -436,6 +424,6 @@ def test_what_cannot_be_joined_is_told(
     with pytest.raises(ValueError, match="tolerance_ms=-1"):
         temporal_join(df, root, key="k", timestamp="at", tolerance_ms=-1)
     plain = tmp_path / "plain"
-    write_store(log_frame(spark, []), plain, stores.timestamped_key_value("kv"), partitions=1)
+    write_store(logs.log_frame(spark, []), plain, stores.timestamped_key_value("kv"), partitions=1)
     with pytest.raises(UnsupportedError, match="has no history"):
         temporal_join(df, plain, key="k", timestamp="at", prefix="x")

@@ -18,17 +18,7 @@ from kstore_core.errors import (
 )
 from kstore_core.spark import read_store, write_store
 from kstore_core.spark.root.root import Root
-from tests.spark.support.logs import (
-    INTERVAL,
-    RETENTION,
-    SHARDS,
-    SPEC,
-    Model,
-    in_order,
-    log_frame,
-    make_log,
-    read_rows,
-)
+from tests.spark.support import logs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,12 +26,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Model]:
-    """A store, and the model of it."""
-    root = tmp_path_factory.mktemp("published") / "root"
-    log = make_log(20, 900, SHARDS)
-    write_store(log_frame(spark, log), root, SPEC, partitions=SHARDS)
-    return root, Model(SHARDS, RETENTION).put(log)
+def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> logs.Published:
+    return logs.publish(spark, tmp_path_factory.mktemp("published"), 20)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -50,22 +36,22 @@ def _pandas() -> None:
 
 
 def read(spark: SparkSession, root: Path, **options: Any) -> list[Any]:
-    return read_rows(read_store(spark, root, timestamps="millis", **options))
+    return logs.read_rows(read_store(spark, root, timestamps="millis", **options))
 
 
-def test_the_latest(spark: SparkSession, published: tuple[Path, Model]) -> None:
+def test_the_latest(spark: SparkSession, published: logs.Published) -> None:
     root, model = published
     latest = [version for version in model.history() if version.valid_to is None]
-    assert read(spark, root) == in_order(latest)
+    assert read(spark, root) == logs.in_order(latest)
 
 
 @pytest.mark.parametrize("back", [-10, 0, 1, 100, 250, 280, 340, 900, 1900, 3000])
-def test_as_of(spark: SparkSession, published: tuple[Path, Model], back: int) -> None:
+def test_as_of(spark: SparkSession, published: logs.Published, back: int) -> None:
     """As ``store.get(key, as_of=…)`` answers, before the history that is kept too."""
     root, model = published
     time = max(model.stream_times.values()) - back
     found = [model.as_of(key, time) for key in model.versions]
-    assert read(spark, root, as_of=time) == in_order(version for version in found if version)
+    assert read(spark, root, as_of=time) == logs.in_order(version for version in found if version)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +59,7 @@ def test_as_of(spark: SparkSession, published: tuple[Path, Model], back: int) ->
 )
 def test_history_between(
     spark: SparkSession,
-    published: tuple[Path, Model],
+    published: logs.Published,
     from_back: int | None,
     to_back: int | None,
 ) -> None:
@@ -90,14 +76,14 @@ def test_history_between(
             return True
         if last is not None and last < horizon:
             return False
-        alive = version.valid_to // INTERVAL >= horizon // INTERVAL
+        alive = version.valid_to // logs.INTERVAL >= horizon // logs.INTERVAL
         return alive and (first is None or version.valid_to > first)
 
-    wanted = in_order(version for version in model.history() if selected(version))
+    wanted = logs.in_order(version for version in model.history() if selected(version))
     assert read(spark, root, history=True, from_ts=first, to_ts=last) == wanted
 
 
-def test_times_are_spark_timestamps(spark: SparkSession, published: tuple[Path, Model]) -> None:
+def test_times_are_spark_timestamps(spark: SparkSession, published: logs.Published) -> None:
     root, model = published
     df = read_store(spark, root, history=True)
     assert df.columns == ["key", "value", "timestamp", "valid_to", "headers", "partition"]
@@ -124,7 +110,7 @@ def test_times_are_spark_timestamps(spark: SparkSession, published: tuple[Path, 
     assert read_store(spark, root, as_of=moment).count() > 0
 
 
-def test_only_some_columns(spark: SparkSession, published: tuple[Path, Model]) -> None:
+def test_only_some_columns(spark: SparkSession, published: logs.Published) -> None:
     root, model = published
     df = read_store(spark, root, columns=["partition", "key"])
     assert df.columns == ["partition", "key"]
@@ -134,17 +120,15 @@ def test_only_some_columns(spark: SparkSession, published: tuple[Path, Model]) -
 
 
 def test_a_dataframe_keeps_to_its_version(spark: SparkSession, root: Path) -> None:
-    log = make_log(21, 200, SHARDS)
-    write_store(log_frame(spark, log[:100]), root, SPEC, partitions=SHARDS)
+    log = logs.make_log(21, 200, logs.SHARDS)
+    write_store(logs.log_frame(spark, log[:100]), root, logs.SPEC, partitions=logs.SHARDS)
     before = read_store(spark, root, history=True, timestamps="millis")
-    write_store(log_frame(spark, log), root, SPEC, partitions=SHARDS)
-    assert read_rows(before) == read(spark, root, history=True, version=1)
-    assert read_rows(before) != read(spark, root, history=True)
+    write_store(logs.log_frame(spark, log), root, logs.SPEC, partitions=logs.SHARDS)
+    assert logs.read_rows(before) == read(spark, root, history=True, version=1)
+    assert logs.read_rows(before) != read(spark, root, history=True)
 
 
-def test_reading_changes_nothing_on_disk(
-    spark: SparkSession, published: tuple[Path, Model]
-) -> None:
+def test_reading_changes_nothing_on_disk(spark: SparkSession, published: logs.Published) -> None:
     root, _ = published
     before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
     assert read(spark, root, history=True)
@@ -189,7 +173,7 @@ def test_json_is_text(spark: SparkSession, root: Path) -> None:
     assert (row.key, row.value, row.timestamp) == ("a", '{"total": 12}', 5)
 
 
-def test_what_cannot_be_read_is_told(spark: SparkSession, published: tuple[Path, Model]) -> None:
+def test_what_cannot_be_read_is_told(spark: SparkSession, published: logs.Published) -> None:
     root, _ = published
     with pytest.raises(StateError, match="has no store: there is no manifest"):
         read_store(spark, root / "nothing")
@@ -207,16 +191,18 @@ def test_what_cannot_be_read_is_told(spark: SparkSession, published: tuple[Path,
         read_store(spark, root, history=True, from_ts=2, to_ts=1)
     with pytest.raises(SpecError, match="timestamps must be 'timestamp' or 'millis', not 'ms'"):
         read_store(spark, root, timestamps="ms")  # type: ignore[arg-type]
-    other = stores.versioned_key_value_with_headers("other", RETENTION, INTERVAL)
+    other = stores.versioned_key_value_with_headers("other", logs.RETENTION, logs.INTERVAL)
     with pytest.raises(SpecError, match="has the store 'rates', not 'other'"):
         read_store(spark, root, spec=other)
     with pytest.raises(FormatDowngradeError, match="has the format 'versioned_headers'"):
-        read_store(spark, root, spec=stores.versioned_key_value("rates", RETENTION, INTERVAL))
+        read_store(
+            spark, root, spec=stores.versioned_key_value("rates", logs.RETENTION, logs.INTERVAL)
+        )
 
 
 def test_a_store_without_versions_has_no_times_to_ask_for(spark: SparkSession, root: Path) -> None:
     spec = stores.timestamped_key_value("kv")
-    write_store(log_frame(spark, make_log(22, 10, 1)), root, spec, partitions=1)
+    write_store(logs.log_frame(spark, logs.make_log(22, 10, 1)), root, spec, partitions=1)
     for options in ({"as_of": 5}, {"history": True}):
         with pytest.raises(UnsupportedError, match="has no history"):
             read_store(spark, root, **options)
@@ -224,7 +210,9 @@ def test_a_store_without_versions_has_no_times_to_ask_for(spark: SparkSession, r
 
 @pytest.mark.spoils_root
 def test_a_lost_file_is_named(spark: SparkSession, root: Path) -> None:
-    manifest = write_store(log_frame(spark, make_log(23, 50, 1)), root, SPEC, partitions=1)
+    manifest = write_store(
+        logs.log_frame(spark, logs.make_log(23, 50, 1)), root, logs.SPEC, partitions=1
+    )
     shard = manifest.shards[0]
     victim = next(file for file in shard.files if file.path.endswith(".sst"))
     (root / str(shard.path) / victim.path).unlink()

@@ -20,17 +20,7 @@ from kstore_core.spark.source.sink import Received, StreamSink
 from kstore_core.spark.stream.shards import EpochTask
 from tests.spark.source.sink_work import OPTIONS, received, sink
 from tests.spark.stream.shard_epochs import QUERY, content
-from tests.spark.support.logs import (
-    COLUMNS,
-    RETENTION,
-    SHARDS,
-    SPEC,
-    Model,
-    Record,
-    history,
-    make_log,
-    visible,
-)
+from tests.spark.support import logs
 from tests.spark.support.streams import (
     AVAILABLE,
     add_epochs,
@@ -43,10 +33,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-@pytest.mark.parametrize("columns", [COLUMNS, ("value", "key", "headers", "timestamp")])
+@pytest.mark.parametrize("columns", [logs.COLUMNS, ("value", "key", "headers", "timestamp")])
 def test_rows_of_any_task_reach_their_shards_in_order(tmp_path: Path, columns: Any) -> None:
-    log = make_log(1, 200, SHARDS)
-    by_epoch: list[list[Record]] = slices_of(log, 2)
+    log = logs.make_log(1, 200, logs.SHARDS)
+    by_epoch: list[list[logs.Record]] = slices_of(log, 2)
     for name, cut in (("cut", 3), ("whole", 1)):
         root = tmp_path / name
         for epoch, records in enumerate(by_epoch):
@@ -64,16 +54,16 @@ def test_rows_of_any_task_reach_their_shards_in_order(tmp_path: Path, columns: A
         assert shard.path is not None
         name = shard.path.rpartition("/")[2]
         found = [
-            content(Root.at(tmp_path / where).path / "live" / name, SPEC, "rocksdb")
+            content(Root.at(tmp_path / where).path / "live" / name, logs.SPEC, "rocksdb")
             for where in ("cut", "whole")
         ]
         assert found[0] == found[1]
     assert bool(newest.shards[0].offsets) == ("offset" in columns)
 
 
-@pytest.mark.parametrize("done", range(SHARDS + 1))
+@pytest.mark.parametrize("done", range(logs.SHARDS + 1))
 def test_a_commit_that_ends_early_is_finished_by_the_next(tmp_path: Path, done: int) -> None:
-    log = make_log(1, 90, SHARDS)
+    log = logs.make_log(1, 90, logs.SHARDS)
     apply, left = EpochTask.apply, done
 
     def ends(task: EpochTask, *arguments: Any) -> Any:
@@ -83,9 +73,9 @@ def test_a_commit_that_ends_early_is_finished_by_the_next(tmp_path: Path, done: 
         left -= 1
         return apply(task, *arguments)
 
-    messages = received(tmp_path, 0, [log], COLUMNS)
+    messages = received(tmp_path, 0, [log], logs.COLUMNS)
     where: Any = (EpochTask, "apply", ends)
-    if done == SHARDS:
+    if done == logs.SHARDS:
         where = (Root, "publish", mock.Mock(side_effect=InterruptedError))
     with mock.patch.object(*where), pytest.raises(InterruptedError):
         sink(tmp_path).commit(messages, 0)
@@ -99,38 +89,42 @@ def test_a_commit_that_ends_early_is_finished_by_the_next(tmp_path: Path, done: 
 
 
 def test_a_fault_in_any_row_leaves_all_shards_as_they_were(tmp_path: Path) -> None:
-    log = make_log(1, 60, SHARDS)
-    sink(tmp_path).commit(received(tmp_path, 0, [log[:30]], COLUMNS), 0)
+    log = logs.make_log(1, 60, logs.SHARDS)
+    sink(tmp_path).commit(received(tmp_path, 0, [log[:30]], logs.COLUMNS), 0)
     last = log[-1]
     faults = {
-        "belong to another": Record(**{**vars(last), "partition": (last.partition + 1) % SHARDS}),
-        "have the partition 9": Record(**{**vars(last), "partition": 9}),
+        "belong to another": logs.Record(
+            **{**vars(last), "partition": (last.partition + 1) % logs.SHARDS}
+        ),
+        "have the partition 9": logs.Record(**{**vars(last), "partition": 9}),
     }
     for text, fault in faults.items():
-        messages = received(tmp_path, 1, [log[30:-1], [fault]], COLUMNS)
+        messages = received(tmp_path, 1, [log[30:-1], [fault]], logs.COLUMNS)
         with pytest.raises(SpecError, match=text):
             sink(tmp_path).commit(messages, 1)
         sink(tmp_path).abort(messages, 1)
         assert not (tmp_path / "live" / "inbox").exists()
         assert not (tmp_path / "attempts" / f"stream-{QUERY}-1").exists()
     assert Root.at(tmp_path).versions() == [1]
-    sink(tmp_path).commit(received(tmp_path, 1, [log[30:]], COLUMNS), 1)
+    sink(tmp_path).commit(received(tmp_path, 1, [log[30:]], logs.COLUMNS), 1)
     assert Root.at(tmp_path).load().records == 60
 
 
 def test_a_sink_without_rows_or_tasks_shows_nothing(tmp_path: Path) -> None:
     sink(tmp_path).commit([], 0)
     sink(tmp_path).abort([None], 0)
-    sink(tmp_path).commit(received(tmp_path, 0, [[]], COLUMNS), 0)
+    sink(tmp_path).commit(received(tmp_path, 0, [[]], logs.COLUMNS), 0)
     assert Root.at(tmp_path).versions() == []
-    sink(tmp_path, publish_every="2").commit(received(tmp_path, 0, [make_log(1, 9, 3)], COLUMNS), 0)
+    sink(tmp_path, publish_every="2").commit(
+        received(tmp_path, 0, [logs.make_log(1, 9, 3)], logs.COLUMNS), 0
+    )
     assert Root.at(tmp_path).versions() == []
-    sink(tmp_path, publish_every="2").commit(received(tmp_path, 1, [[]], COLUMNS), 1)
+    sink(tmp_path, publish_every="2").commit(received(tmp_path, 1, [[]], logs.COLUMNS), 1)
     assert Root.at(tmp_path).load().records == 9
 
 
 def test_two_streams_do_not_share_a_root(tmp_path: Path) -> None:
-    messages = received(tmp_path, 0, [make_log(1, 9, 3)], COLUMNS)
+    messages = received(tmp_path, 0, [logs.make_log(1, 9, 3)], logs.COLUMNS)
     with (
         locked(LiveLayout.of(tmp_path)),
         pytest.raises(StateError, match="another stream writes to"),
@@ -170,7 +164,7 @@ def test_an_output_that_is_written_anew_is_refused(tmp_path: Path) -> None:
 def test_a_stream_is_written_with_format_kstore(
     spark: SparkSession, root: Path, tmp_path: Path
 ) -> None:
-    log = make_log(7, 300, SHARDS)
+    log = logs.make_log(7, 300, logs.SHARDS)
     source, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
 
     def run(df: DataFrame) -> None:
@@ -183,6 +177,6 @@ def test_a_stream_is_written_with_format_kstore(
     assert forget_last_epoch(checkpoint) == 1
     add_epochs(source, slices[2:])
     run(epochs_of(spark, source).repartition(2))
-    assert history(spark, root) == visible(Model(SHARDS, RETENTION).put(log))
+    assert logs.history(spark, root) == logs.visible(logs.model_of(log))
     assert Root.at(root).versions() == [1, 2, 3]
     assert Root.at(root).load().records == 300

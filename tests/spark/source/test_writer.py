@@ -17,30 +17,20 @@ from kstore_core.spark.shards.frames import spark_schema
 from kstore_core.spark.source.options import READ_OPTIONS
 from kstore_core.spark.source.write_options import WRITE_OPTIONS, write_options
 from kstore_core.spark.source.writer import BatchWriter
+from tests.spark.support import logs
 from tests.spark.support.faults import files_below, referred
-from tests.spark.support.logs import (
-    RETENTION,
-    SHARDS,
-    SPEC,
-    Model,
-    history,
-    log_frame,
-    log_table,
-    make_log,
-    visible,
-)
 from tests.spark.support.object_store import Bucket
 from tests.spark.write.contents import contents
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SCHEMA = spark_schema(log_table([]).schema)
-LOG = make_log(31, 60, SHARDS)
+SCHEMA = spark_schema(logs.log_table([]).schema)
+LOG = logs.make_log(31, 60, logs.SHARDS)
 
 
 def options(root: Any, **more: str) -> dict[str, str]:
-    return {"path": str(root), "spec": spec_json(SPEC), "partitions": str(SHARDS), **more}
+    return {"path": str(root), "spec": spec_json(logs.SPEC), "partitions": str(logs.SHARDS), **more}
 
 
 def written(writer: BatchWriter, *tasks: pa.Table) -> list[Any]:
@@ -54,31 +44,31 @@ def written(writer: BatchWriter, *tasks: pa.Table) -> list[Any]:
 
 def test_one_task_may_write_all_shards(root: Path) -> None:
     writer = BatchWriter(options(root), SCHEMA, False)
-    writer.commit(written(writer, log_table(LOG), log_table([])))
-    assert contents(Root.at(root)) == visible(Model(SHARDS, RETENTION).put(LOG))
+    writer.commit(written(writer, logs.log_table(LOG), logs.log_table([])))
+    assert contents(Root.at(root)) == logs.visible(logs.model_of(LOG))
     assert files_below(root) == referred(Root.at(root))
 
 
 def test_a_task_a_shard_and_then_more(root: Path) -> None:
     """The second write takes what the store is from the version that is there."""
-    shards = [[r for r in LOG if r.partition == number] for number in range(SHARDS)]
+    shards = [[r for r in LOG if r.partition == number] for number in range(logs.SHARDS)]
     writer = BatchWriter(options(root), SCHEMA, False)
-    writer.commit(written(writer, *(log_table(rows[:10]) for rows in shards)))
+    writer.commit(written(writer, *(logs.log_table(rows[:10]) for rows in shards)))
     writer = BatchWriter({"path": str(root)}, SCHEMA, False)
-    writer.commit(written(writer, *(log_table(rows) for rows in shards)))
+    writer.commit(written(writer, *(logs.log_table(rows) for rows in shards)))
     home = Root.at(root)
-    assert contents(home) == visible(Model(SHARDS, RETENTION).put(LOG))
+    assert contents(home) == logs.visible(logs.model_of(LOG))
     assert home.load().mode == "append"
     assert sum(shard.replayed for shard in home.load().shards) == 30
     writer = BatchWriter({"path": str(root)}, SCHEMA, True)
-    writer.commit(written(writer, log_table(LOG[:20])))
+    writer.commit(written(writer, logs.log_table(LOG[:20])))
     assert home.load().mode == "overwrite"
-    assert contents(home) == visible(Model(SHARDS, RETENTION).put(LOG[:20]))
+    assert contents(home) == logs.visible(logs.model_of(LOG[:20]))
 
 
 def test_records_of_one_shard_in_two_tasks_are_refused(root: Path) -> None:
     writer = BatchWriter(options(root), SCHEMA, False)
-    messages = written(writer, log_table(LOG[:30]), log_table(LOG[30:]))
+    messages = written(writer, logs.log_table(LOG[:30]), logs.log_table(LOG[30:]))
     with pytest.raises(SpecError, match=r"two tasks have records of shard \d.*by_shard"):
         writer.commit(messages)
     writer.abort(messages)
@@ -86,7 +76,7 @@ def test_records_of_one_shard_in_two_tasks_are_refused(root: Path) -> None:
 
 
 def test_records_in_the_wrong_partition_are_refused(root: Path) -> None:
-    rows = log_table(LOG)
+    rows = logs.log_table(LOG)
     moved = rows.set_column(5, "partition", pa.array([1] * len(rows), pa.int32()))
     writer = BatchWriter(options(root), SCHEMA, False)
     with pytest.raises(SpecError, match=r"their keys belong to another.*partition_by='key'"):
@@ -99,7 +89,7 @@ def test_records_in_the_wrong_partition_are_refused(root: Path) -> None:
 
 
 def test_null_keys_are_refused(root: Path) -> None:
-    rows = log_table(LOG[:3])
+    rows = logs.log_table(LOG[:3])
     bad = rows.set_column(0, "key", pa.array([b"k", None, b"k"]))
     writer = BatchWriter(options(root), SCHEMA, False)
     with pytest.raises(SpecError, match="1 of 3 records have no key"):
@@ -108,7 +98,7 @@ def test_null_keys_are_refused(root: Path) -> None:
 
 def test_of_two_writers_one_commits(root: Path) -> None:
     writers = [BatchWriter(options(root), SCHEMA, False) for _ in range(2)]
-    messages = [written(writer, log_table(LOG)) for writer in writers]
+    messages = [written(writer, logs.log_table(LOG)) for writer in writers]
     writers[1].commit(messages[1])
     with pytest.raises(CommitConflictError, match=r"1\.json was published by another writer"):
         writers[0].commit(messages[0])
@@ -119,7 +109,7 @@ def test_of_two_writers_one_commits(root: Path) -> None:
 def test_an_abort_after_the_commit_takes_nothing(root: Path) -> None:
     """As Spark does where the answer of a commit is lost."""
     writer = BatchWriter(options(root), SCHEMA, False)
-    messages = written(writer, log_table(LOG))
+    messages = written(writer, logs.log_table(LOG))
     writer.commit(messages)
     writer.abort(messages)
     assert files_below(root) == referred(Root.at(root))
@@ -156,7 +146,7 @@ def test_options_are_read() -> None:
 
 
 def test_a_spec_is_told_as_text() -> None:
-    assert READ_OPTIONS["spec"].parse(spec_json(SPEC)) == SPEC
+    assert READ_OPTIONS["spec"].parse(spec_json(logs.SPEC)) == logs.SPEC
 
     class Own:
         name = "own"
@@ -191,7 +181,7 @@ def test_a_new_store_has_to_be_described(
 
 def test_nothing_is_begun_where_it_does_not_fit(root: Path) -> None:
     with pytest.raises(SpecError, match="'headers' is missing"):
-        BatchWriter(options(root), spark_schema(log_table([]).schema.remove(3)), False)
+        BatchWriter(options(root), spark_schema(logs.log_table([]).schema.remove(3)), False)
     root.mkdir()
     (root / "somebody").touch()
     with pytest.raises(StateError, match="it contains 'somebody'"):
@@ -201,24 +191,24 @@ def test_nothing_is_begun_where_it_does_not_fit(root: Path) -> None:
 
 def test_a_description_in_a_module_does(root: Path) -> None:
     writer = BatchWriter(options(root, spec="tests.spark.support.logs:SPEC"), SCHEMA, False)
-    writer.commit(written(writer, log_table(LOG)))
-    assert Root.at(root).load().spec == SPEC.describe()
+    writer.commit(written(writer, logs.log_table(LOG)))
+    assert Root.at(root).load().spec == logs.SPEC.describe()
 
 
 def test_spark_writes_through_it(spark: SparkSession, root: Path) -> None:
     """Three tasks whose records are laid out by shard; then as they come, which is refused."""
-    log = make_log(41, 200, SHARDS)
-    df = log_frame(spark, log).repartition(4)
-    laid_out = by_shard(df, SPEC, SHARDS)
+    log = logs.make_log(41, 200, logs.SHARDS)
+    df = logs.log_frame(spark, log).repartition(4)
+    laid_out = by_shard(df, logs.SPEC, logs.SHARDS)
     laid_out.write.format("kstore").mode("append").options(
-        spec=spec_json(SPEC), partitions=SHARDS
+        spec=spec_json(logs.SPEC), partitions=logs.SHARDS
     ).save(str(root))
-    assert history(spark, root) == visible(Model(SHARDS, RETENTION).put(log))
+    assert logs.history(spark, root) == logs.visible(logs.model_of(log))
     assert files_below(root) == referred(Root.at(root))
     with pytest.raises(Exception, match=r"two tasks have records of shard \d"):
-        log_frame(spark, make_log(42, 200, SHARDS, first_offset=1000)).repartition(4).write.format(
-            "kstore"
-        ).mode("append").save(str(root))
+        logs.log_frame(spark, logs.make_log(42, 200, logs.SHARDS, first_offset=1000)).repartition(
+            4
+        ).write.format("kstore").mode("append").save(str(root))
     assert files_below(root) == referred(Root.at(root))
     assert Root.at(root).versions() == [1]
 
@@ -227,7 +217,7 @@ def test_by_shard_keeps_an_order(spark: SparkSession) -> None:
     """Without offsets: the number of each record comes along, and the last one counts."""
     spec = stores.key_value("kv", key=serdes.UTF8, value=serdes.INT64)
     df = spark.sql("select concat('k', id % 7) key, id value from range(0, 70, 1, 1)")
-    laid_out = by_shard(df, spec, SHARDS)
+    laid_out = by_shard(df, spec, logs.SHARDS)
     assert laid_out.columns == ["key", "value", "arrival"]
     rows = laid_out.toArrow()
     order = rows.sort_by("arrival")["value"].to_pylist()
@@ -246,12 +236,12 @@ def test_spark_writes_and_reads_an_object_store(spark: SparkSession, bucket: Buc
         "select concat('k', id % 9) key, id % 3 * 100 window_start, id value, id timestamp "
         "from range({}, {}, 1, 2)"
     )
-    by_shard(spark.sql(rows.format(0, 90)), spec, SHARDS).write.format("kstore").mode(
+    by_shard(spark.sql(rows.format(0, 90)), spec, logs.SHARDS).write.format("kstore").mode(
         "append"
-    ).options(spec=spec_json(spec), partitions=SHARDS, **storage).save(bucket.address())
+    ).options(spec=spec_json(spec), partitions=logs.SHARDS, **storage).save(bucket.address())
     more = spark.sql(rows.format(90, 120))
     manifest = write_store(
-        more, bucket.address(), spec, partitions=SHARDS, storage_options=bucket.options
+        more, bucket.address(), spec, partitions=logs.SHARDS, storage_options=bucket.options
     )
     assert manifest.version == 2
     found = {

@@ -13,16 +13,7 @@ from kstore_core import serdes, stores
 from kstore_core.errors import SpecError, StateError, UnsupportedError
 from kstore_core.spark import read_store, stream_into, write_store
 from kstore_core.spark.root.root import Root
-from tests.spark.support.logs import (
-    RETENTION,
-    SHARDS,
-    SPEC,
-    Model,
-    history,
-    log_frame,
-    make_log,
-    visible,
-)
+from tests.spark.support import logs
 from tests.spark.support.streams import add_epochs, epochs_of, forget_last_epoch, run, slices_of
 
 if TYPE_CHECKING:
@@ -49,7 +40,7 @@ class Seen:
 def test_epochs_become_versions_and_are_what_a_batch_writes(
     spark: SparkSession, root: Path, tmp_path: Path
 ) -> None:
-    log = make_log(1, 600, SHARDS)
+    log = logs.make_log(1, 600, logs.SHARDS)
     source, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
     slices = slices_of(log, 3)
     add_epochs(source, slices[:2])
@@ -58,8 +49,8 @@ def test_epochs_become_versions_and_are_what_a_batch_writes(
     assert query.name == "rates"
     for number in (1, 2):
         so_far = [record for records in slices[:number] for record in records]
-        model = Model(SHARDS, RETENTION).put(so_far)
-        assert history(spark, root, version=number) == visible(model)
+        model = logs.model_of(so_far)
+        assert logs.history(spark, root, version=number) == logs.visible(model)
         manifest = Root.at(root).load(number)
         assert manifest.job == f"stream-{query.id}-{number - 1}"
         assert (manifest.records, manifest.late) == (len(so_far), model.late)
@@ -67,11 +58,11 @@ def test_epochs_become_versions_and_are_what_a_batch_writes(
     assert forget_last_epoch(checkpoint) == 1
     add_epochs(source, slices[2:])
     run(epochs_of(spark, source), root, checkpoint, emit=seen)
-    assert history(spark, root) == visible(Model(SHARDS, RETENTION).put(log))
+    assert logs.history(spark, root) == logs.visible(logs.model_of(log))
     assert Root.at(root).versions() == [1, 2, 3]
     assert seen.epochs == [0, 1, 1, 2]
     assert seen.tables[2] == seen.tables[1]
-    model = Model(SHARDS, RETENTION).put(log)
+    model = logs.model_of(log)
     latest = {v.key: v for v in model.history() if v.valid_to is None}
     named = sorted({record.key for record in slices[2]})
     rows = sorted(seen.tables[3].to_pylist(), key=lambda row: row["key"])
@@ -85,8 +76,10 @@ def test_epochs_become_versions_and_are_what_a_batch_writes(
 def test_a_stream_goes_on_from_what_a_batch_has_written(
     spark: SparkSession, root: Path, tmp_path: Path
 ) -> None:
-    log = make_log(2, 400, SHARDS)
-    manifest = write_store(log_frame(spark, log[:200]), root, SPEC, partitions=SHARDS)
+    log = logs.make_log(2, 400, logs.SHARDS)
+    manifest = write_store(
+        logs.log_frame(spark, log[:200]), root, logs.SPEC, partitions=logs.SHARDS
+    )
     add_epochs(tmp_path / "in", slices_of(log[100:], 2))  # and gives some of it again
     run(
         epochs_of(spark, tmp_path / "in"),
@@ -97,18 +90,18 @@ def test_a_stream_goes_on_from_what_a_batch_has_written(
         publish_every=2,
     )
     assert Root.at(root).versions() == [1, 2]
-    assert history(spark, root) == visible(Model(SHARDS, RETENTION).put(log))
-    assert history(spark, root, version=1) == visible(Model(SHARDS, RETENTION).put(log[:200]))
+    assert logs.history(spark, root) == logs.visible(logs.model_of(log))
+    assert logs.history(spark, root, version=1) == logs.visible(logs.model_of(log[:200]))
     newest = Root.at(root).load()
     assert sum(shard.replayed for shard in newest.shards) == 100
     assert manifest == Root.at(root).load(1)
     with pytest.raises(StateError, match="belongs to the stream of the checkpoint"):
-        write_store(log_frame(spark, log), root, SPEC, partitions=SHARDS)
+        write_store(logs.log_frame(spark, log), root, logs.SPEC, partitions=logs.SHARDS)
 
 
 def test_keys_are_placed_and_values_typed(spark: SparkSession, root: Path, tmp_path: Path) -> None:
     spec = stores.timestamped_key_value("texts", key=serdes.UTF8, value=serdes.UTF8)
-    log = make_log(3, 100, SHARDS)
+    log = logs.make_log(3, 100, logs.SHARDS)
     add_epochs(tmp_path / "in", slices_of(log, 1))
     texts = epochs_of(spark, tmp_path / "in").selectExpr(
         "cast(key as string) key", "cast(value as string) value", "timestamp"
@@ -129,10 +122,12 @@ def test_keys_are_placed_and_values_typed(spark: SparkSession, root: Path, tmp_p
 
 
 def test_one_stream_at_a_time(spark: SparkSession, root: Path, tmp_path: Path) -> None:
-    log = make_log(4, 60, SHARDS)
+    log = logs.make_log(4, 60, logs.SHARDS)
     add_epochs(tmp_path / "in", slices_of(log, 1))
     df = epochs_of(spark, tmp_path / "in")
-    first = stream_into(df, root, checkpoint=tmp_path / "checkpoint", spec=SPEC, partitions=SHARDS)
+    first = stream_into(
+        df, root, checkpoint=tmp_path / "checkpoint", spec=logs.SPEC, partitions=logs.SHARDS
+    )
     try:
         first.processAllAvailable()
         with pytest.raises(StateError, match=r"another stream writes to .*"):
@@ -152,11 +147,16 @@ def test_one_stream_at_a_time(spark: SparkSession, root: Path, tmp_path: Path) -
 def test_what_cannot_work_is_refused_before_the_query_starts(
     spark: SparkSession, root: Path, tmp_path: Path
 ) -> None:
-    log = make_log(4, 60, SHARDS)
+    log = logs.make_log(4, 60, logs.SHARDS)
     add_epochs(tmp_path / "in", slices_of(log, 1))
     df = epochs_of(spark, tmp_path / "in")
     refused: list[tuple[Any, type[Exception], str, dict[str, Any]]] = [
-        (log_frame(spark, log), SpecError, "takes a streaming DataFrame; write_store takes", {}),
+        (
+            logs.log_frame(spark, log),
+            SpecError,
+            "takes a streaming DataFrame; write_store takes",
+            {},
+        ),
         (df.drop("value"), SpecError, "'value' is missing", {}),
         (df.selectExpr("*", "1 more"), SpecError, "'more' is unknown", {}),
         (df, SpecError, "publish_every=0", {"publish_every": 0}),
@@ -181,7 +181,7 @@ def test_an_epoch_with_a_fault_stops_the_query_and_shows_nothing(
 ) -> None:
     from pyspark.errors import StreamingQueryException
 
-    log = make_log(5, 60, SHARDS)
+    log = logs.make_log(5, 60, logs.SHARDS)
     add_epochs(tmp_path / "in", slices_of(log, 2))
     df = epochs_of(spark, tmp_path / "in")
     first = sum(record.partition == 0 for record in slices_of(log, 2)[0])
@@ -192,5 +192,5 @@ def test_an_epoch_with_a_fault_stops_the_query_and_shows_nothing(
         run(nameless, root, tmp_path / "checkpoint")
     assert Root.at(root).versions() == [1]
     run(df, root, tmp_path / "checkpoint")  # mended
-    assert history(spark, root) == visible(Model(SHARDS, RETENTION).put(log))
+    assert logs.history(spark, root) == logs.visible(logs.model_of(log))
     assert Root.at(root).versions() == [1, 2]

@@ -162,6 +162,24 @@ class Model:
         return None
 
 
+Published = tuple[Path, Model]
+"""The root of a store with `SPEC`, and its model."""
+
+
+def model_of(records: Iterable[Record]) -> Model:
+    """Return the model of a store with `SPEC` in which the records were put."""
+    return Model(SHARDS, RETENTION).put(records)
+
+
+def publish(spark: SparkSession, folder: Path, seed: int) -> Published:
+    """Write a log of 900 records as a store below a folder, and return its root and its model."""
+    from kstore_core.spark import write_store
+
+    root, log = folder / "root", make_log(seed, 900, SHARDS)
+    write_store(log_frame(spark, log), root, SPEC, partitions=SHARDS)
+    return root, model_of(log)
+
+
 def in_order(versions: Iterable[Version]) -> list[Version]:
     return sorted(versions, key=lambda version: (version.key, version.timestamp))
 

@@ -13,18 +13,7 @@ from kstore_core.codec import partition
 from kstore_core.errors import StateError
 from kstore_core.spark import read_store, write_store
 from kstore_core.spark.root.root import Root
-from tests.spark.support.logs import (
-    COLUMNS,
-    RETENTION,
-    SHARDS,
-    SPEC,
-    Model,
-    Record,
-    history,
-    log_frame,
-    make_log,
-    visible,
-)
+from tests.spark.support import logs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,9 +22,9 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("columns", "partition_by"),
     [
-        (COLUMNS, None),
-        (COLUMNS, "partition"),
-        (COLUMNS, "key"),
+        (logs.COLUMNS, None),
+        (logs.COLUMNS, "partition"),
+        (logs.COLUMNS, "key"),
         (("key", "value", "timestamp", "headers"), None),
         (("value", "headers", "timestamp", "offset", "key"), "key"),
         (("key", "value", "timestamp", "headers", "partition"), None),
@@ -44,27 +33,27 @@ if TYPE_CHECKING:
 def test_a_version_is_what_its_log_makes(
     spark: SparkSession, root: Path, columns: tuple[str, ...], partition_by: Any
 ) -> None:
-    log = make_log(1, 600, SHARDS)
-    df = log_frame(spark, log, columns)
+    log = logs.make_log(1, 600, logs.SHARDS)
+    df = logs.log_frame(spark, log, columns)
     if "offset" in columns and "partition" in columns:
         df = df.repartition(5)  # their order is in their offsets
     else:
         df = df.coalesce(1)
     df = df.selectExpr("*", "0 timestampType")  # Kafka's source has it too
-    manifest = write_store(df, root, SPEC, partitions=SHARDS, partition_by=partition_by)
-    model = Model(SHARDS, RETENTION).put(log)
-    assert history(spark, root) == visible(model)
+    manifest = write_store(df, root, logs.SPEC, partitions=logs.SHARDS, partition_by=partition_by)
+    model = logs.model_of(log)
+    assert logs.history(spark, root) == logs.visible(model)
     assert manifest == Root.at(root).load()
-    assert (manifest.version, manifest.mode, manifest.partitions) == (1, "append", SHARDS)
+    assert (manifest.version, manifest.mode, manifest.partitions) == (1, "append", logs.SHARDS)
     assert (manifest.records, manifest.late) == (600, model.late)
     assert [shard.stream_time for shard in manifest.shards] == [
-        model.stream_times[number] for number in range(SHARDS)
+        model.stream_times[number] for number in range(logs.SHARDS)
     ]
 
 
 def test_a_shard_is_a_state_directory_of_kafkas_layout(spark: SparkSession, root: Path) -> None:
-    log = make_log(2, 200, SHARDS)
-    manifest = write_store(log_frame(spark, log), root, SPEC, partitions=SHARDS)
+    log = logs.make_log(2, 200, logs.SHARDS)
+    manifest = write_store(logs.log_frame(spark, log), root, logs.SPEC, partitions=logs.SHARDS)
     for shard in manifest.shards:
         mine = [record for record in log if record.partition == shard.shard]
         assert shard.path is not None
@@ -77,14 +66,19 @@ def test_a_shard_is_a_state_directory_of_kafkas_layout(spark: SparkSession, root
         with open_state(root / shard.path, read_only=True) as state:
             assert state.stores() == ["rates"]
             assert state.offsets() == {("log", shard.shard): mine[-1].offset}
-            assert state.open(SPEC).stream_time == shard.stream_time
+            assert state.open(logs.SPEC).stream_time == shard.stream_time
     assert sum(shard.rows for shard in manifest.shards) > 0
 
 
 def test_the_manifest_tells_every_file(spark: SparkSession, root: Path) -> None:
-    manifest = write_store(log_frame(spark, make_log(3, 50, SHARDS)), root, SPEC, partitions=SHARDS)
+    manifest = write_store(
+        logs.log_frame(spark, logs.make_log(3, 50, logs.SHARDS)),
+        root,
+        logs.SPEC,
+        partitions=logs.SHARDS,
+    )
     document = json.loads((root / "_kstore" / "1.json").read_text())
-    assert document["spec"] == SPEC.describe()
+    assert document["spec"] == logs.SPEC.describe()
     assert document["engine"] == "rocksdb"
     told = {root / str(shard.path) / file.path for shard in manifest.shards for file in shard.files}
     there = {path for path in (root / "attempts").rglob("*") if path.is_file()}
@@ -92,77 +86,79 @@ def test_the_manifest_tells_every_file(spark: SparkSession, root: Path) -> None:
 
 
 def test_appending_goes_on_and_old_versions_stay(spark: SparkSession, root: Path) -> None:
-    first = make_log(4, 300, SHARDS)
-    second = make_log(5, 200, SHARDS, start=1_900, first_offset=1000)
-    write_store(log_frame(spark, first), root, SPEC, partitions=SHARDS)
-    write_store(log_frame(spark, second), root, SPEC, partitions=SHARDS)
-    model = Model(SHARDS, RETENTION).put(first)
-    assert history(spark, root, version=1) == visible(model)
-    assert history(spark, root) == visible(model.put(second))
+    first = logs.make_log(4, 300, logs.SHARDS)
+    second = logs.make_log(5, 200, logs.SHARDS, start=1_900, first_offset=1000)
+    write_store(logs.log_frame(spark, first), root, logs.SPEC, partitions=logs.SHARDS)
+    write_store(logs.log_frame(spark, second), root, logs.SPEC, partitions=logs.SHARDS)
+    model = logs.model_of(first)
+    assert logs.history(spark, root, version=1) == logs.visible(model)
+    assert logs.history(spark, root) == logs.visible(model.put(second))
 
 
 def test_a_shard_without_new_records_is_not_written_again(spark: SparkSession, root: Path) -> None:
-    first = make_log(6, 100, SHARDS)
-    before = write_store(log_frame(spark, first), root, SPEC, partitions=SHARDS)
-    some = [Record(b"k1", b"new", 2_000, (), "log", partition(b"k1", SHARDS), 999)]
-    after = write_store(log_frame(spark, some), root, SPEC, partitions=SHARDS)
-    changed = partition(b"k1", SHARDS)
+    first = logs.make_log(6, 100, logs.SHARDS)
+    before = write_store(logs.log_frame(spark, first), root, logs.SPEC, partitions=logs.SHARDS)
+    some = [logs.Record(b"k1", b"new", 2_000, (), "log", partition(b"k1", logs.SHARDS), 999)]
+    after = write_store(logs.log_frame(spark, some), root, logs.SPEC, partitions=logs.SHARDS)
+    changed = partition(b"k1", logs.SHARDS)
     for old, new in zip(before.shards, after.shards, strict=True):
         assert (old == new) == (old.shard != changed)
 
 
 def test_records_that_a_shard_contains_are_not_put_again(spark: SparkSession, root: Path) -> None:
     """The same log once more, and a log that overlaps: only what is new counts."""
-    log = make_log(7, 300, SHARDS, disorder=200)
-    write_store(log_frame(spark, log[:200]), root, SPEC, partitions=SHARDS)
-    again = write_store(log_frame(spark, log[:200]), root, SPEC, partitions=SHARDS)
+    log = logs.make_log(7, 300, logs.SHARDS, disorder=200)
+    write_store(logs.log_frame(spark, log[:200]), root, logs.SPEC, partitions=logs.SHARDS)
+    again = write_store(logs.log_frame(spark, log[:200]), root, logs.SPEC, partitions=logs.SHARDS)
     assert sum(shard.replayed for shard in again.shards) == 200
-    assert history(spark, root) == history(spark, root, version=1)
-    more = write_store(log_frame(spark, log), root, SPEC, partitions=SHARDS)
+    assert logs.history(spark, root) == logs.history(spark, root, version=1)
+    more = write_store(logs.log_frame(spark, log), root, logs.SPEC, partitions=logs.SHARDS)
     assert sum(shard.replayed for shard in more.shards) == 200
-    assert history(spark, root) == visible(Model(SHARDS, RETENTION).put(log))
+    assert logs.history(spark, root) == logs.visible(logs.model_of(log))
 
 
 def test_overwriting_starts_from_nothing(spark: SparkSession, root: Path) -> None:
-    first, second = make_log(8, 100, SHARDS), make_log(9, 100, 2)
-    write_store(log_frame(spark, first), root, SPEC, partitions=SHARDS)
-    new = write_store(log_frame(spark, second), root, SPEC, partitions=2, mode="overwrite")
+    first, second = logs.make_log(8, 100, logs.SHARDS), logs.make_log(9, 100, 2)
+    write_store(logs.log_frame(spark, first), root, logs.SPEC, partitions=logs.SHARDS)
+    new = write_store(
+        logs.log_frame(spark, second), root, logs.SPEC, partitions=2, mode="overwrite"
+    )
     assert (new.version, new.mode, len(new.shards)) == (2, "overwrite", 2)
-    assert history(spark, root) == visible(Model(2, RETENTION).put(second))
-    assert history(spark, root, version=1) == visible(Model(SHARDS, RETENTION).put(first))
+    assert logs.history(spark, root) == logs.visible(logs.Model(2, logs.RETENTION).put(second))
+    assert logs.history(spark, root, version=1) == logs.visible(logs.model_of(first))
 
 
 def test_error_and_ignore_are_sparks(spark: SparkSession, root: Path) -> None:
-    df = log_frame(spark, make_log(10, 20, SHARDS))
-    first = write_store(df, root, SPEC, partitions=SHARDS, mode="error")
+    df = logs.log_frame(spark, logs.make_log(10, 20, logs.SHARDS))
+    first = write_store(df, root, logs.SPEC, partitions=logs.SHARDS, mode="error")
     with pytest.raises(StateError, match="has version 1 of the store 'rates'"):
-        write_store(df, root, SPEC, partitions=SHARDS, mode="error")
-    assert write_store(df, root, SPEC, partitions=SHARDS, mode="ignore") == first
+        write_store(df, root, logs.SPEC, partitions=logs.SHARDS, mode="error")
+    assert write_store(df, root, logs.SPEC, partitions=logs.SHARDS, mode="ignore") == first
     assert Root.at(root).versions() == [1]
 
 
 def test_an_empty_log_makes_an_empty_store(spark: SparkSession, root: Path) -> None:
-    manifest = write_store(log_frame(spark, []), root, SPEC, partitions=SHARDS)
-    assert [shard.path for shard in manifest.shards] == [None] * SHARDS
-    assert history(spark, root) == []
-    log = make_log(11, 30, SHARDS)
-    write_store(log_frame(spark, log), root, SPEC, partitions=SHARDS)
-    assert history(spark, root) == visible(Model(SHARDS, RETENTION).put(log))
+    manifest = write_store(logs.log_frame(spark, []), root, logs.SPEC, partitions=logs.SHARDS)
+    assert [shard.path for shard in manifest.shards] == [None] * logs.SHARDS
+    assert logs.history(spark, root) == []
+    log = logs.make_log(11, 30, logs.SHARDS)
+    write_store(logs.log_frame(spark, log), root, logs.SPEC, partitions=logs.SHARDS)
+    assert logs.history(spark, root) == logs.visible(logs.model_of(log))
 
 
 def test_sources_placed_anew_are_merged_by_stream_time(spark: SparkSession, root: Path) -> None:
     """Five source partitions into two shards: no source makes another's records late."""
-    log = make_log(12, 800, 5, span=5_000, disorder=20)
+    log = logs.make_log(12, 800, 5, span=5_000, disorder=20)
     manifest = write_store(
-        log_frame(spark, log).repartition(4), root, SPEC, partitions=2, partition_by="key"
+        logs.log_frame(spark, log).repartition(4), root, logs.SPEC, partitions=2, partition_by="key"
     )
     assert manifest.late == 0
-    everything = Model(2, 10**9).put(log)
+    everything = logs.Model(2, 10**9).put(log)
     everything.retention, everything.stream_times = (
-        RETENTION,
+        logs.RETENTION,
         {shard.shard: shard.stream_time for shard in manifest.shards},
     )
-    assert history(spark, root) == visible(everything)
+    assert logs.history(spark, root) == logs.visible(everything)
     for shard in manifest.shards:
         keys = [r for r in log if partition(r.key, 2) == shard.shard]
         assert {(o.topic, o.partition): o.offset for o in shard.offsets} == {
@@ -195,11 +191,11 @@ def test_typed_columns_are_serialised(spark: SparkSession, root: Path) -> None:
     ids=lambda spec: spec.format.name,
 )
 def test_key_value_stores(spark: SparkSession, root: Path, spec: Any) -> None:
-    first = make_log(13, 200, SHARDS)
-    second = make_log(14, 100, SHARDS, first_offset=1000)
-    expected: dict[bytes, Record] = {}
+    first = logs.make_log(13, 200, logs.SHARDS)
+    second = logs.make_log(14, 100, logs.SHARDS, first_offset=1000)
+    expected: dict[bytes, logs.Record] = {}
     for log in (first, second):
-        write_store(log_frame(spark, log), root, spec, partitions=SHARDS)
+        write_store(logs.log_frame(spark, log), root, spec, partitions=logs.SHARDS)
         expected |= {record.key: record for record in log}
         rows = {
             bytes(r["key"]): r
@@ -224,16 +220,16 @@ def test_micro_batches_go_on_from_one_another(
     spark: SparkSession, root: Path, tmp_path: Path
 ) -> None:
     """The batch that was running when the job ended comes again, and changes nothing then."""
-    log = make_log(19, 300, SHARDS)
+    log = logs.make_log(19, 300, logs.SHARDS)
     for part in range(3):
-        rows = log_frame(spark, log[part * 100 : part * 100 + 100]).coalesce(1)
+        rows = logs.log_frame(spark, log[part * 100 : part * 100 + 100]).coalesce(1)
         rows.write.mode("append").parquet(str(tmp_path / "log"))
-    schema = log_frame(spark, log).schema
+    schema = logs.log_frame(spark, log).schema
     stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
 
     def write(batch: DataFrame, number: int) -> None:
         for _ in range(2 if number == 1 else 1):
-            write_store(batch, root, SPEC, partitions=SHARDS)
+            write_store(batch, root, logs.SPEC, partitions=logs.SHARDS)
 
     query = (
         stream.parquet(str(tmp_path / "log"))
@@ -244,4 +240,4 @@ def test_micro_batches_go_on_from_one_another(
     )
     query.awaitTermination()
     assert Root.at(root).versions() == [1, 2, 3, 4]
-    assert history(spark, root) == visible(Model(SHARDS, RETENTION).put(log))
+    assert logs.history(spark, root) == logs.visible(logs.model_of(log))

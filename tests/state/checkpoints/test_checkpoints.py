@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from contextlib import contextmanager
 
 import pytest
@@ -26,6 +25,7 @@ from kstore_core.testing.kinds import KINDS
 from tests.restore.stores import contents, spec_of
 from tests.restore.stores import write as write_ops
 from tests.state.checkpoints.writer import number_in, open_stores, write
+from tests.support.threads import repeating
 
 pytestmark = pytest.mark.usefixtures("left_sound")
 
@@ -57,27 +57,17 @@ def test_a_copy_has_what_is_committed(tmp_path, engine, kind):
 
 @pytest.mark.slow
 def test_a_copy_beside_a_thread_that_commits(tmp_path, engine):
-    over = threading.Event()
     with open_state(tmp_path / "0_0", engine=engine) as state:
         opened = open_stores(state)
-        write(opened, 0)
-        state.commit({("in", 0): 0})
 
-        def commit():
-            number = 1
-            while not over.is_set():
-                write(opened, number)
-                state.commit({("in", 0): number})
-                number += 1
+        def commit(number):
+            write(opened, number)
+            state.commit({("in", 0): number})
 
-        thread = threading.Thread(target=commit)
-        thread.start()
-        try:
+        commit(0)
+        with repeating(lambda number: commit(number + 1)):
             for number in range(5):
                 state.checkpoint(tmp_path / f"copy{number}")
-        finally:
-            over.set()
-            thread.join()
     numbers = [number_in(tmp_path / f"copy{number}") for number in range(5)]
     assert numbers == sorted(numbers)
 

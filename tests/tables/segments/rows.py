@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from kstore_core import stores
+from kstore_core import StateDirectory, stores
 from kstore_core.codec import window_key
 from kstore_core.engine import Engine, Rows
 from kstore_core.offsets.entries import COMMIT, SEGMENTS, StoreRecord, read_record
@@ -27,6 +28,17 @@ def window_spec(make: Any = stores.window, name: str = "w", **more: Any) -> Stor
 def row(time: int, key: bytes = b"k") -> bytes:
     """The stored key of a window."""
     return window_key(key, time, 0)
+
+
+@contextmanager
+def six_segments(open_state: Callable[[], StateDirectory]) -> Iterator[StateDirectory]:
+    """A state directory that was opened anew after its store got a row in each of six segments."""
+    with open_state() as state:
+        table = state.open(window_spec()).table
+        for number in range(6):
+            table.put_one(row(number * INTERVAL), b"%d" % number)
+    with open_state() as state:
+        yield state
 
 
 def rows_of(table: Table, **bounds: Any) -> list[tuple[bytes, bytes]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from kstore_core.discovery.registry import engine_class
 from kstore_core.errors import EngineError, StoreClosedError
 from kstore_core.tables import Bounds
 from kstore_core.testing import Faults, FaultyEngine
-from tests.tables.segments.rows import INTERVAL, row, rows_of, window_spec
+from tests.tables.segments.rows import INTERVAL, row, rows_of, six_segments, window_spec
 
 
 @pytest.fixture
@@ -159,11 +160,7 @@ def test_many_scans_at_once_open_more_databases_than_allowed_and_lose_nothing(tm
 def test_a_scan_that_met_an_error_goes_on_where_it_was_or_raises_again(tmp_path):
     faults = Faults()
     engine = FaultyEngine(engine_class("rocksdb")(), faults)
-    with open_state(tmp_path / "0_0", engine=engine) as state:
-        table = state.open(window_spec()).table
-        for number in range(6):
-            table.put_one(row(number * INTERVAL), b"%d" % number)
-    with open_state(tmp_path / "0_0", engine=engine) as state:
+    with six_segments(partial(open_state, tmp_path / "0_0", engine=engine)) as state:
         table = state.open(window_spec()).table
         scan = table.scan(Bounds())
         faults.fail("open")
@@ -180,11 +177,7 @@ def test_a_scan_that_met_an_error_goes_on_where_it_was_or_raises_again(tmp_path)
 def test_a_put_that_cannot_have_a_scan_read_first_is_not_made(tmp_path):
     faults = Faults()
     engine = FaultyEngine(engine_class("rocksdb")(), faults)
-    with open_state(tmp_path / "0_0", engine=engine) as state:
-        table = state.open(window_spec()).table
-        for number in range(6):
-            table.put_one(row(number * INTERVAL), b"%d" % number)
-    with open_state(tmp_path / "0_0", engine=engine) as state:
+    with six_segments(partial(open_state, tmp_path / "0_0", engine=engine)) as state:
         table = state.open(window_spec()).table
         scan = table.scan(Bounds())
         faults.fail("open")
