@@ -18,7 +18,7 @@ from kstore_core.offsets.entries import StoreRecord
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import OFFSETS
 from kstore_core.tables.segments.prefixes import ID_BYTES
-from kstore_core.tables.versioned import LATEST_PREFIX
+from kstore_core.tables.version_scans import LATEST_PREFIX
 
 __all__ = ["Described", "describe", "described_by_options", "flag", "in_words"]
 

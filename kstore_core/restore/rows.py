@@ -15,9 +15,9 @@ from kstore_core.errors import FormatError, SpecError
 from kstore_core.keys import KeySchema, rows_of
 from kstore_core.offsets.entries import Partition
 from kstore_core.spec import StoreSpec
-from kstore_core.tables import Write
+from kstore_core.tables import NamespaceTable, Table, Write
 
-__all__ = ["CHUNK_ROWS", "Restored", "RowRestorer"]
+__all__ = ["CHUNK_ROWS", "Restored", "RowRestorer", "is_empty"]
 
 CHUNK_ROWS = 8192
 """The rows of one chunk of a bulk load."""
@@ -54,6 +54,12 @@ class Restored:
         )
 
 
+def is_empty(table: Table) -> bool:
+    """Return True if a table has no rows. A table with staged rows counts as not empty."""
+    # A look at the first row would sort all staged rows, once for each batch of a restore.
+    return not table.rows.is_staging and table.first(None, None) is None
+
+
 class RowRestorer:
     """Restores rows: the last record of a key wins.
 
@@ -82,7 +88,7 @@ class RowRestorer:
             self._log_schema = rows_of(spec.shape, time_ordered=False).schema
             self._schema = rows_of(spec.shape, time_ordered=spec.time_ordered).schema
         self._interval = spec.segment_interval_ms or 1
-        self.is_empty = table.first(None, None) is None
+        self.is_empty = is_empty(table)
 
     def put(self, records: RecordColumns) -> Restored:
         """Write the next records of the log through staging.
@@ -96,7 +102,10 @@ class RowRestorer:
             The log is of a window store that retains duplicates, and this store does not.
         """
         keys, rows, late = self._rows_of(records)
-        self._table.write(map(Write, keys, rows))
+        if type(self._table) is NamespaceTable:  # without an object for each row
+            self._table.rows.put_many(dict(zip(keys, rows, strict=True)))
+        else:
+            self._table.write(map(Write, keys, rows))
         return Restored(len(records), late, len(keys))
 
     def load(self, records: RecordColumns) -> Restored:

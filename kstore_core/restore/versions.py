@@ -23,7 +23,7 @@ from kstore_core.codec import (
     split_by_key,
 )
 from kstore_core.errors import SpecError
-from kstore_core.restore.rows import CHUNK_ROWS, Restored
+from kstore_core.restore.rows import CHUNK_ROWS, Restored, is_empty
 from kstore_core.restore.spool import SpooledParts, in_chunks, weight
 from kstore_core.spec import StoreSpec
 from kstore_core.tables.versioned import VersionedTable
@@ -50,7 +50,7 @@ class VersionRestorer:
     @property
     def is_empty(self) -> bool:
         """True if the store has no rows and Arrow is installed, so rows can be made at once."""
-        return self._table.rows.first(None, None) is None and find_spec("pyarrow") is not None
+        return is_empty(self._table.rows) and find_spec("pyarrow") is not None
 
     def put(self, records: RecordColumns) -> Restored:
         """Put records one by one, through the staging.

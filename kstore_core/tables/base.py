@@ -113,7 +113,7 @@ class NamespaceTable:
         self.approximate_count = rows.approximate_count
 
     def write(self, writes: Iterable[Write]) -> None:
-        self.rows.put_many([(key, value) for key, value, _ in writes])
+        self.rows.put_many({key: value for key, value, _ in writes})
 
     def scan(self, bounds: Bounds) -> Iterator[Chunk]:
         return self.rows.scan(bounds.lo, bounds.hi, reverse=bounds.reverse)

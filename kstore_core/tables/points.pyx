@@ -1,11 +1,11 @@
 # cython: language_level=3
-"""Compiled access to single rows, for the typed edge."""
+"""Compiled access to single rows, for the typed stores."""
 
 __all__ = ["PointTable"]
 
 
 cdef class PointTable:
-    """Base of compiled tables whose rows the typed edge reads and writes without Python calls."""
+    """Base of compiled tables whose rows the typed stores read and write without Python calls."""
 
     cdef object look_up(self, bytes key):
         """The value of ``key``, or None."""

@@ -159,6 +159,11 @@ cdef class StagedNamespace(PointTable):
         self._base_get = self.base.fast_get
         self.database = database
 
+    @property
+    def is_staging(self):
+        """True if rows are staged."""
+        return bool(self._rows.rows)
+
     def __repr__(self):
         return f"<StagedNamespace {self.name!r}, {len(self._rows.rows)} rows staged>"
 
@@ -266,12 +271,11 @@ cdef class StagedNamespace(PointTable):
     cdef object set_row(self, bytes key, bytes value):
         return self.put(key, value)
 
-    def put_many(self, list rows not None):
-        """Stage many ``(key, value)``: all of them, or none where there is no room."""
+    def put_many(self, dict rows not None):
+        """Stage the value of each key, None to delete it: all of them, or none without room."""
         self._check_writable()
-        cdef dict last = dict(rows)
-        self._staging._grow(self._growth_of(last))
-        self._stage_all(last)
+        self._staging._grow(self._growth_of(rows))
+        self._stage_all(rows)
 
     cdef int _stage(self, bytes key, bytes value, long long growth) except -1:
         """Stage a row for which there is room."""

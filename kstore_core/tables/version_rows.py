@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from kstore_core.clock import segment_id
 from kstore_core.engine import Chunk
 from kstore_core.tables import Bounds
-from kstore_core.tables.versioned import LATEST_PREFIX, VersionedTable, within
+from kstore_core.tables.version_scans import LATEST_PREFIX, within
+from kstore_core.tables.versioned import VersionedTable
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,7 +11,8 @@ from kstore_core.query.parts import StoreParts
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import Bounds
 from kstore_core.tables.scan import Scan
-from kstore_core.tables.versioned import Version, VersionedTable
+from kstore_core.tables.version_scans import Version
+from kstore_core.tables.versioned import VersionedTable
 from kstore_core.typed.store import Store, StoreContext
 from kstore_core.typed.values import VersionedValues, values_of
 from kstore_core.types import (

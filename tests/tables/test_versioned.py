@@ -3,13 +3,16 @@
 import bisect
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from kstore_core.clock import StreamClock
+from kstore_core.clock import StreamClock, segment_id
 from kstore_core.codec import segment_rows
 from kstore_core.discovery.registry import make_engine
-from kstore_core.tables import Bounds, NamespaceTable
+from kstore_core.tables import Bounds, Layer, NamespaceTable
 from kstore_core.tables.staging import StagedNamespace, Staging
-from kstore_core.tables.versioned import LATEST_PREFIX, VersionedTable
+from kstore_core.tables.version_scans import LATEST_PREFIX
+from kstore_core.tables.versioned import VersionedTable
 from kstore_core.types import LATEST, NOT_PUT
 
 MAX_TIME = 2**63 - 1
@@ -288,3 +291,57 @@ def test_keys_beyond_the_segments_are_nobodys():
     table = make()
     table.rows.put_one(b"\x80" + bytes(8), b"?")
     assert make(rows=table.rows).segments == ()
+
+
+def newest_first(table, key, as_of):
+    """Kafka's walk: from the newest segment back, with a lookup in each."""
+    latest = table.get(key)
+    if latest is not None and latest[1] <= as_of:
+        return latest
+    for number in reversed(table.segments):
+        if number < segment_id(as_of, table.segment_interval_ms):
+            break
+        row = table.rows.get(segment(number, key))
+        if row is None:
+            continue
+        if segment_rows.next_timestamp(row) <= as_of:
+            return None
+        if segment_rows.min_timestamp(row) <= as_of:
+            _, valid_from, valid_to, value = segment_rows.find(row, as_of)
+            return None if value is None else (value, valid_from, valid_to)
+    return None
+
+
+@settings(max_examples=300)
+@given(
+    interval=st.sampled_from([1, 3, 10, 100]),
+    retention=st.sampled_from([0, 20, 60, 1000]),
+    puts=st.lists(
+        st.tuples(st.sampled_from("ab"), st.integers(0, 120), st.booleans()), max_size=40
+    ),
+)
+def test_reads_begin_at_the_segment_of_the_time(interval, retention, puts):
+    table = make(retention, interval)
+    for number, (key, timestamp, is_tombstone) in enumerate(puts):
+        put(table, key.encode(), None if is_tombstone else b"%d" % number, timestamp)
+    for as_of in range(max(table.clock.horizon, 0), 125):
+        expected = [newest_first(table, key, as_of) for key in (b"a", b"b")]
+        assert [table.get_as_of(b"a", as_of), table.get_as_of(b"b", as_of)] == expected
+        assert table.get_many([b"a", b"b"], as_of) == expected
+
+
+def test_a_read_of_a_dense_key_looks_up_one_segment_however_many_there_are():
+    class Counting(Layer):
+        """A layer that lists the keys that were looked up."""
+
+        def get(self, key):
+            lookups.append(key)
+            return self.below.get(key)
+
+    lookups = []
+    table = make(retention=10**6, interval=10, rows=Counting(make().rows))
+    for timestamp in range(0, 5000, 5):
+        put(table, b"k", b"%d" % timestamp, timestamp)
+    lookups.clear()
+    assert table.get_as_of(b"k", 12) == (b"10", 10, 15)
+    assert lookups == [LATEST_PREFIX + b"k", segment(1, b"k")]

@@ -21,7 +21,7 @@ from kstore_core.offsets.entries import UNKNOWN, Entries
 from kstore_core.restore.replay import RestoreProgress, first_offset
 from kstore_core.restore.rows import Restored
 from kstore_core.state import open_state
-from kstore_core.tables.versioned import LATEST_PREFIX
+from kstore_core.tables.version_scans import LATEST_PREFIX
 
 __all__ = ["check_log", "compare", "restore_versions"]
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kstore_core.codec import decode_latest, segment_rows
 from kstore_core.engine import Namespace
 from kstore_core.errors import FormatError
-from kstore_core.tables.versioned import LATEST_PREFIX
+from kstore_core.tables.version_scans import LATEST_PREFIX
 
 __all__ = ["Link", "broken_chains", "version_rows"]
 

@@ -18,7 +18,7 @@ from kstore_core.formats import ValueFormat
 from kstore_core.keys import RowKeys
 from kstore_core.maintenance.verify.kinds import Kind
 from kstore_core.serdes import BUILT_IN, BuiltInSerde
-from kstore_core.tables.versioned import LATEST_PREFIX
+from kstore_core.tables.version_scans import LATEST_PREFIX
 
 __all__ = ["LEFT_OUT", "Fault", "RowCheck", "SegmentTime"]
 

@@ -52,21 +52,29 @@ WRITE_OPTIONS = by_name(
         "spec",
         spec_of,
         "JSON as in the manifest, or module:NAME of a StoreSpec",
-        "the store's description; needed where the root holds no version",
+        "describes the store; needed for a new root",
     ),
-    Option("partitions", count_of, "a number from 1 on", "of shards; needed there too"),
+    Option(
+        "partitions", count_of, "a number from 1 on", "the number of shards; needed for a new root"
+    ),
     Option(
         "partition_by",
         one_of("key", "partition"),
         "key or partition",
-        "whether murmur2 places a record, or its column `partition`, as by default with one",
+        "assigns a record to its shard by murmur2 of its key, or by its column `partition`; "
+        "by default by the column, if there is one",
     ),
-    Option("engine", text_of, "the name of an engine", "of the shards; the version's, or rocksdb"),
+    Option(
+        "engine",
+        text_of,
+        "the name of an engine",
+        "the engine of the shards; by default that of the newest version, or rocksdb",
+    ),
     Option(
         "partition_time",
         flag_of,
         "true or false",
-        "whether stream time follows the records' [header](partition-time.md) of that name too",
+        "advances stream time by the records' [header](partition-time.md) `partition-time`, too",
     ),
 )
 """The options of a write, beside ``path`` and ``storage.…``."""
@@ -74,7 +82,12 @@ WRITE_OPTIONS = by_name(
 _CHECKPOINT = "checkpointlocation"
 _OF_SPARK = (_CHECKPOINT, "queryname", "outputmode")
 SINK_OPTIONS = WRITE_OPTIONS | by_name(
-    Option("publish_every", count_of, "a number from 1 on", "epochs from one version to the next")
+    Option(
+        "publish_every",
+        count_of,
+        "a number from 1 on",
+        "the number of epochs in each published version",
+    )
 )
 
 
@@ -89,7 +102,7 @@ class WriteOptions:
     partition_by: str | None = None
     engine: str | None = None
     partition_time: bool = False
-    publish_every: int = 1  # epochs from one version to the next
+    publish_every: int = 1  # the number of epochs in each published version
     checkpoint: str = ""  # of the stream; empty if the session sets it
 
 

@@ -5,7 +5,7 @@ A row lies in the segment of the time in its key. Other modules store the segmen
 database of its own, or all in one under key prefixes. Scans go in the order of ``(segment, key)``
 or in its exact reverse.
 
-The table does not refuse late records: the typed edge asks the store's clock before it writes.
+The table does not refuse late records: the typed store asks the store's clock before it writes.
 """
 
 from libc.limits cimport LLONG_MAX, LLONG_MIN
