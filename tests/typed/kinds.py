@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from kstore_core import ValueAndTimestamp, ValueTimestampHeaders, stores
 from kstore_core.stores import StoreSpec
 
@@ -41,3 +43,18 @@ KINDS = [
         {"timestamp": TIME, "headers": PAIRS},
     ),
 ]
+
+
+class Tagged:
+    """A serde of text that adds a header for each value and shows these headers when it reads."""
+
+    name = "tagged"
+    arrow_type = pa.string()
+
+    def serialize(self, value, headers):
+        headers.add("wrote", value.encode())
+        return value.encode()
+
+    def deserialize(self, data, headers):
+        tags = b",".join(header.value for header in headers.all("wrote"))
+        return f"{data.decode()}<{tags.decode()}>"

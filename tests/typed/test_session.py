@@ -9,7 +9,7 @@ from kstore_core import AggregationWithHeaders, Windowed, errors, serdes, stores
 from kstore_core.testing.kinds import SESSION
 from kstore_core.typed import ReadOnlySessionStore, ReadOnlyWindowStore, SessionStore
 from tests.typed.homes import database_of
-from tests.typed.kinds import PAIRS
+from tests.typed.kinds import PAIRS, Tagged
 
 MAX_TIME = 2**63 - 1
 
@@ -193,17 +193,6 @@ def test_a_scan_becomes_an_arrow_table(state, kind):
 
 
 def test_serdes_see_the_headers_of_their_record(state):
-    class Tagged:
-        name = "tagged"
-
-        def serialize(self, value, headers):
-            headers.add("wrote", value.encode())
-            return value.encode()
-
-        def deserialize(self, data, headers):
-            tags = b",".join(header.value for header in headers.all("wrote"))
-            return f"{data.decode()}<{tags.decode()}>"
-
     store = state.open(stores.session_with_headers("s", 100, key=Tagged(), value=Tagged()))
     store.put(Windowed("k", 1, 2), "v")
     [(session, record)] = store.fetch("k")

@@ -4,14 +4,13 @@ import datetime as dt
 import random
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from kstore_core import Headers, Windowed, errors, serdes, stores
 from kstore_core.testing.kinds import WINDOW
 from kstore_core.typed import ReadOnlySessionStore, ReadOnlyWindowStore, WindowStore
 from tests.typed.homes import database_of
-from tests.typed.kinds import PAIRS
+from tests.typed.kinds import PAIRS, Tagged
 
 MAX_TIME = 2**63 - 1
 SIZE = 10  # of the windows of the kinds, ms
@@ -209,18 +208,6 @@ def test_scans_go_both_ways_by_segment_then_key(store, value, kind):
 
 
 def test_serdes_see_the_headers_of_their_record(state):
-    class Tagged:
-        name = "tagged"
-        arrow_type = pa.string()
-
-        def serialize(self, value, headers):
-            headers.add("wrote", value.encode())
-            return value.encode()
-
-        def deserialize(self, data, headers):
-            tags = b",".join(header.value for header in headers.all("wrote"))
-            return f"{data.decode()}<{tags.decode()}>"
-
     spec = stores.timestamped_window_with_headers("s", 100, 10, key=Tagged(), value=Tagged())
     store = state.open(spec)
     store.put("k", "v", window_start=5, timestamp=1)

@@ -157,32 +157,35 @@ def test_many_scans_at_once_open_more_databases_than_allowed_and_lose_nothing(tm
         assert {value for _, value in rows_of(table)} == {b"changed"}
 
 
-def test_a_scan_that_met_an_error_goes_on_where_it_was_or_raises_again(tmp_path):
+@pytest.fixture
+def faulty(tmp_path):
+    """A table of six segments on an engine that fails on demand, and its faults."""
     faults = Faults()
     engine = FaultyEngine(engine_class("rocksdb")(), faults)
     with six_segments(partial(open_state, tmp_path / "0_0", engine=engine)) as state:
-        table = state.open(window_spec()).table
-        scan = table.scan(Bounds())
-        faults.fail("open")
-        seen = rest([next(scan)])
-        with pytest.raises(EngineError, match="planned fault"):
-            next(scan)
-        faults.fail("scan")
-        with pytest.raises(EngineError, match="planned fault"):
-            next(scan)
-        assert seen + rest(scan) == WANTED
-        assert rows_of(table) == WANTED
+        yield state.open(window_spec()).table, faults
 
 
-def test_a_put_that_cannot_have_a_scan_read_first_is_not_made(tmp_path):
-    faults = Faults()
-    engine = FaultyEngine(engine_class("rocksdb")(), faults)
-    with six_segments(partial(open_state, tmp_path / "0_0", engine=engine)) as state:
-        table = state.open(window_spec()).table
-        scan = table.scan(Bounds())
-        faults.fail("open")
-        with pytest.raises(EngineError, match="planned fault"):
-            table.put_one(row(30), b"changed")
-        assert rest(scan) == WANTED
+def test_a_scan_that_met_an_error_goes_on_where_it_was_or_raises_again(faulty):
+    table, faults = faulty
+    scan = table.scan(Bounds())
+    faults.fail("open")
+    seen = rest([next(scan)])
+    with pytest.raises(EngineError, match="planned fault"):
+        next(scan)
+    faults.fail("scan")
+    with pytest.raises(EngineError, match="planned fault"):
+        next(scan)
+    assert seen + rest(scan) == WANTED
+    assert rows_of(table) == WANTED
+
+
+def test_a_put_that_cannot_have_a_scan_read_first_is_not_made(faulty):
+    table, faults = faulty
+    scan = table.scan(Bounds())
+    faults.fail("open")
+    with pytest.raises(EngineError, match="planned fault"):
         table.put_one(row(30), b"changed")
-        assert table.get(row(30)) == b"changed"
+    assert rest(scan) == WANTED
+    table.put_one(row(30), b"changed")
+    assert table.get(row(30)) == b"changed"
