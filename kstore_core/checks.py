@@ -27,7 +27,7 @@ def check_choice(name: str, given: object, choices: Iterable[str]) -> None:
 
 
 def find_by_name(kind: str, name: str, known: Mapping[str, _Found]) -> _Found:
-    """The entry of this name; `kind` begins the error of an unknown one.
+    """Return the entry of this name; the error about an unknown name mentions `kind`.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Times in milliseconds, and the stream time of a store: the greatest time seen.
 
-The typed store judges each record by its clock, in the order of arrival. A late record that it
-refuses never reaches a layer, a log or the engine.
+A typed store compares each record with its clock, in the order of arrival. It refuses a late record
+before the record reaches a layer, a log or the engine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ START = -1
 
 
 def to_millis(time: Time) -> int:
-    """Milliseconds since the epoch; a datetime is rounded down.
+    """Convert a time to milliseconds since the epoch; a datetime is rounded down.
 
     Raises
     ------
@@ -53,7 +53,8 @@ def to_millis(time: Time) -> int:
 
 
 def segment_id(timestamp: int, interval_ms: int) -> int:
-    """The id of a time's segment. The division truncates toward zero, as Kafka's does."""
+    """Return the id of the segment that contains a time. The division truncates toward zero, as
+    Kafka's does."""
     return timestamp // interval_ms if timestamp >= 0 else -(-timestamp // interval_ms)
 
 
@@ -92,8 +93,9 @@ class StreamClock:
     def hold(self) -> None:
         """Fix the horizon at its present time, until the store is closed.
 
-        For records that are processed together and not in the order of their arrival: their
-        lateness must not depend on their order. Stream time still advances, and is committed.
+        Use this method for records that are processed together, in another order than that of their
+        arrival: their lateness must not depend on the order. Stream time still advances and is
+        still committed.
         """
         self.held = True
 
@@ -111,17 +113,18 @@ class StreamClock:
             self.horizon = observed - self.retention_ms
 
     def accepts(self, timestamp: int) -> bool:
-        """Return True if a record of this time is not late; count it otherwise."""
+        """Return True if a record of this time is not late; otherwise count the late record."""
         if timestamp < self.horizon:
             self.dropped_late += 1
             return False
         return True
 
     def accepts_segment(self, timestamp: int, interval_ms: int) -> bool:
-        """Return True if the segment of this time is live; count the record otherwise.
+        """Return True if the segment of this time is live; otherwise count the late record.
 
-        Window and session stores refuse records by segment, as Kafka's do. A record older than the
-        horizon, but in the segment of the horizon, is stored, though no read returns it.
+        Window and session stores refuse records by segment, as Kafka's do. If a record is older
+        than the horizon but in the same segment, the store writes the record, but no read returns
+        it.
         """
         if timestamp >= self.horizon:
             return True

@@ -61,7 +61,7 @@ __all__ = [
 
 
 class KStoreError(Exception):
-    """Root of the tree."""
+    """The base class of all errors of kstore."""
 
 
 class EngineError(KStoreError):
@@ -132,7 +132,7 @@ def _format_error(message: str, offset: int | None) -> FormatError:
 
 
 class SerdeError(KStoreError):
-    """A serde refused a key or a value; nothing of it was written.
+    """A serde refused a key or a value, and the key or value was not written.
 
     The error is also of the serde's type: a TypeError, a ValueError, a UnicodeEncodeError or, for
     stored bytes, a FormatError. Other errors of a serde are raised unchanged, with a note.
@@ -140,7 +140,7 @@ class SerdeError(KStoreError):
 
 
 class StateError(KStoreError):
-    """A state directory cannot be used as asked."""
+    """A state directory cannot be used in the requested way."""
 
 
 class FormatDowngradeError(StateError):
@@ -194,4 +194,4 @@ class ReadOnlyHeadersError(KStoreError, TypeError):
 
 
 class CommitConflictError(KStoreError):
-    """Another writer has published a version of this number meanwhile."""
+    """Another writer has already published a version with this number."""

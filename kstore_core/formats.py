@@ -80,11 +80,11 @@ class ValueFormat:
 
     @property
     def upgrades_from(self) -> tuple[str, ...]:
-        """The names of the older formats."""
+        """The names of the older formats that a store can be upgraded from."""
         return tuple(self.upgrades)
 
     def conversion(self, older: str, segment_bytes: int = 0) -> Convert:
-        """The conversion of rows of an older format to this one.
+        """Return the function that converts rows of an older format to this format.
 
         Parameters
         ----------
@@ -175,7 +175,7 @@ FORMATS: dict[str, ValueFormat] = {
 
 
 def by_name(name: str) -> ValueFormat:
-    """The format of this name.
+    """Return the format of this name.
 
     Raises
     ------
@@ -186,18 +186,19 @@ def by_name(name: str) -> ValueFormat:
 
 
 def of_shape(shape: str) -> list[ValueFormat]:
-    """The possible formats of a store of this shape, oldest first."""
+    """Return the possible formats of a store of this shape, oldest first."""
     return [value_format for value_format in FORMATS.values() if shape in value_format.shapes]
 
 
 def fitting(families: Iterable[str], namespaces: Iterable[str]) -> list[str]:
-    """The families whose stores may have these namespaces; unknown namespaces are ignored."""
+    """Return the families of stores that may have these namespaces; unknown namespaces are
+    ignored."""
     found = {f.namespace for f in FORMATS.values()}.intersection(namespaces)
     return [family for family in families if found <= {f.namespace for f in of_shape(family)}]
 
 
 def named(name: str, shape: str) -> ValueFormat:
-    """The format of a store of this shape, by its full or its short name.
+    """Return the format of this full or short name, for a store of this shape.
 
     Parameters
     ----------

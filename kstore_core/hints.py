@@ -38,13 +38,14 @@ _MODULES = {"opentelemetry": "opentelemetry-api", "currency_converter": "currenc
 
 
 def install(*extras: str) -> str:
-    """The command that installs the requirements of these extras."""
+    """Return the command that installs the requirements of these extras."""
     wanted = dict.fromkeys(one for extra in extras for one in EXTRAS[extra])
     return f"pip install {' '.join(map(repr, wanted))}"
 
 
 def install_module(module: str | None) -> str:
-    """The command that installs a missing module's distribution; empty if that is unknown."""
+    """Return the command that installs the distribution of a missing module, or an empty string if
+    the distribution is unknown."""
     top = (module or "").partition(".")[0].lower()
     name = _MODULES.get(top, top.replace("_", "-"))
     for requirement in (one for wanted in EXTRAS.values() for one in wanted):
@@ -54,7 +55,7 @@ def install_module(module: str | None) -> str:
 
 
 def command(name: str, *arguments: str | PathLike[str], options: str = "") -> str:
-    """The command ``kstore <name>`` with its arguments, quoted for a shell.
+    """Return the command ``kstore <name>`` with its arguments, quoted for a shell.
 
     Parameters
     ----------

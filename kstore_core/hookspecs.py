@@ -23,7 +23,8 @@ __all__ = ["ENGINES", "HOOKS", "PLUGINS", "CommandRegistrar", "EngineRegistrar",
 PROJECT = "kstore"
 
 ENGINES = "kstore.engines"
-"""The entry-point group of engines. An entry is named like its engine, and imported alone."""
+"""The entry-point group of engines. Each entry must have the name of its engine; kstore imports
+only the entries that it needs."""
 
 PLUGINS = "kstore.plugins"
 """The entry-point group of all other plug-ins. Its entries are imported when a store is opened."""
@@ -86,7 +87,7 @@ def kstore_wrap_table(table: Table, spec: StoreSpec) -> Table | None:
 
     Called for the group ``kstore.plugins``, once at each open of a store, read-only or not.
     Plug-ins are called in the order of their names. Each gets the table that the one before it
-    returned, so the last plug-in is nearest to the store's user.
+    returned, so calls of the store reach the table of the last plug-in first.
 
     Parameters
     ----------
@@ -99,7 +100,7 @@ def kstore_wrap_table(table: Table, spec: StoreSpec) -> Table | None:
     Returns
     -------
     Table or None
-        The table to use in place of ``table``; None to leave this store unchanged.
+        The table to use in place of ``table``, or None to use ``table`` itself.
     """
 
 

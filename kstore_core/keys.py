@@ -55,7 +55,8 @@ _time = struct.Struct(">q").pack
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The rows that a scan reads, ``lo <= key < hi``, None for an open end; and its direction.
+    """The range of rows that a scan reads, ``lo <= key < hi``, and the direction of the scan. None
+    is an open end.
 
     Attributes
     ----------
@@ -170,7 +171,8 @@ class KeySchema:
         latest: int,
         latest_start: int,
     ) -> tuple[bytes | None, bytes | None]:
-        """The half-open range of bytes with all requested rows; it may contain other rows."""
+        """Return a half-open range of bytes that contains all requested rows, and perhaps other
+        rows."""
         if self.session:
             last_times = _session_times(latest, latest_start)
             first_times = _session_times(earliest, 0)
@@ -232,7 +234,7 @@ SCHEMAS: dict[str, KeySchema] = {
 
 
 def by_name(name: str) -> KeySchema:
-    """The schema of this name.
+    """Return the schema of this name.
 
     Raises
     ------

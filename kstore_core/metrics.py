@@ -23,7 +23,7 @@ STORES, CACHES, TASKS = (
 )
 
 _WINDOW_S = 60.0
-_LEAST_S = 30.0  # the least window of a rate, as in Kafka Streams: shorter ones are noise
+_LEAST_S = 30.0  # the shortest window, as in Kafka Streams; a shorter one gives noise
 _OPERATIONS = (
     "put", "put-if-absent", "put-all", "get", "all", "range", "prefix-scan", "delete", "fetch",
     "remove", "commit", "restore",
@@ -105,7 +105,7 @@ CATALOGUE: Mapping[str, Kind] = dict(_catalogue())
 
 
 class Rate:
-    """The growth of a count in a second, over the last minute of readings.
+    """The growth of a count per second, over the readings of the last minute.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class Rate:
         self._readings = deque([(clock(), 0)])
 
     def read(self, count: int) -> float:
-        """The growth per second, now that the count is `count`."""
+        """Return the growth per second; `count` is the present count."""
         with self._lock:
             now = self._clock()
             readings = self._readings
@@ -140,7 +140,8 @@ class Window:
         self._readings: deque[tuple[float, float]] = deque()
 
     def read(self, figure: float | None) -> tuple[float, float, float] | None:
-        """Add a figure, unless it is None; returns the three results, or None without a figure."""
+        """Add a figure, unless it is None. Return the mean, the greatest and the least figure, or
+        None if there are no figures."""
         with self._lock:
             now = self._clock()
             if figure is not None:
@@ -157,7 +158,7 @@ class Source(Protocol):
     """A source of metrics, such as a state directory."""
 
     def measure(self) -> Iterable[Metric]:
-        """The present values of its metrics."""
+        """Return the present values of the source's metrics."""
 
 
 class MetricsRegistry:
@@ -178,7 +179,7 @@ class MetricsRegistry:
             self._sources = [known for known in self._sources if known() not in (None, source)]
 
     def collect(self) -> list[Metric]:
-        """The present values of all metrics."""
+        """Return the present values of all metrics."""
         with self._lock:  # one reader at a time: rates depend on earlier readings
             alive = [source() for source in self._sources]
             return [metric for source in alive if source is not None for metric in source.measure()]

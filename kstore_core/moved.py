@@ -1,4 +1,4 @@
-"""The earlier paths of moved modules: an import of one returns the module at its new path."""
+"""The earlier paths of moved modules: the import of an earlier path returns the moved module."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ MOVED = {
 
 
 class _Finder:
-    """Finds earlier paths and the paths below them, before the finders of files."""
+    """The import finder of earlier paths and of the paths below them; it comes before the finders
+    of files."""
 
     @classmethod
     def find_spec(
@@ -47,7 +48,7 @@ class _Finder:
 
 
 class _Loader:
-    """Loads the module of another path."""
+    """The import loader that returns the module of another path."""
 
     def __init__(self, path: str) -> None:
         self._path = path

@@ -33,7 +33,7 @@ class PartitionTime(NamedTuple):
     Attributes
     ----------
     read : int
-        The greatest time up to this record, itself included.
+        The greatest time up to and including this record, ms.
     sent : int
         The greatest time before the next record that was passed on.
     """
@@ -43,13 +43,13 @@ class PartitionTime(NamedTuple):
 
 
 def with_partition_time(headers: Any, read: int, sent: int | None = None) -> Headers:
-    """A copy of headers with this partition time in place of any other.
+    """Return a copy of the headers in which this partition time replaces any other.
 
     Parameters
     ----------
     headers : Headers or iterable of (str, bytes or None)
     read : int
-        The greatest time up to this record, itself included, ms.
+        The greatest time up to and including this record, ms.
     sent : int, optional
         The greatest time before the next record. Default: ``read``.
 
@@ -69,7 +69,7 @@ def with_partition_time(headers: Any, read: int, sent: int | None = None) -> Hea
 
 
 def partition_time(headers: Headers) -> PartitionTime | None:
-    """The partition time in headers, or None.
+    """Return the partition time in the headers, or None if the headers have none.
 
     Raises
     ------

@@ -52,7 +52,7 @@ class Serde(Protocol[T]):
     def arrow_type(self) -> pa.DataType: ...
 
     def serialize(self, value: T, headers: Headers) -> bytes | None:
-        """The bytes of ``value``; None if there is nothing to store.
+        """Return the bytes of ``value``, or None if there is nothing to store.
 
         Headers that this call adds are stored with the record.
         """
@@ -169,7 +169,7 @@ BUILT_IN: dict[str, BuiltInSerde[Any]] = {
 
 
 def by_name(name: str) -> BuiltInSerde[Any]:
-    """The built-in serde of this name.
+    """Return the built-in serde of this name.
 
     Raises
     ------
@@ -192,19 +192,21 @@ class StateSerdes(Generic[K, V]):
         self.value = value
 
     def raw_key(self, key: K, headers: Headers | None = None) -> bytes | None:
-        """The bytes of a key. A call without headers is deprecated; it passes an empty list."""
+        """Return the bytes of a key. A call without headers is deprecated and uses no headers."""
         return self.key.serialize(key, _given(headers, "raw_key"))
 
     def raw_value(self, value: V, headers: Headers | None = None) -> bytes | None:
-        """The bytes of a value. A call without headers is deprecated; it passes an empty list."""
+        """Return the bytes of a value. A call without headers is deprecated and uses no headers."""
         return self.value.serialize(value, _given(headers, "raw_value"))
 
     def key_from(self, data: bytes, headers: Headers | None = None) -> K | None:
-        """The key of bytes. A call without headers is deprecated; it passes an empty list."""
+        """Return the key that bytes encode. A call without headers is deprecated and uses no
+        headers."""
         return self.key.deserialize(data, _given(headers, "key_from"))
 
     def value_from(self, data: bytes, headers: Headers | None = None) -> V | None:
-        """The value of bytes. A call without headers is deprecated; it passes an empty list."""
+        """Return the value that bytes encode. A call without headers is deprecated and uses no
+        headers."""
         return self.value.deserialize(data, _given(headers, "value_from"))
 
 

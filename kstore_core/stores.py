@@ -69,7 +69,7 @@ def versioned_key_value(
     Raises
     ------
     SpecError
-        The name is bad, the retention is negative, or the interval is below 1.
+        The name is invalid, the retention is negative, or the interval is below 1.
     """
     return _versioned(
         formats.VERSIONED, name, history_retention_ms, segment_interval_ms, key, value
@@ -132,8 +132,8 @@ def window(
     Raises
     ------
     SpecError
-        The name is bad, a time is negative, the interval is below 1, or the retention is shorter
-        than the window. Or ``indexed`` is given for a store that is not time-ordered.
+        The name is invalid, a time is negative, the interval is below 1, or the retention is
+        shorter than the window. Or ``indexed`` is given for a store that is not time-ordered.
     """
     return _segmented("window", formats.PLAIN, name, retention_ms, segment_interval_ms,
                       time_ordered, indexed, key, value, window_size_ms,
@@ -204,8 +204,8 @@ def session(
     Raises
     ------
     SpecError
-        The name is bad, a time is negative, or the interval is below 1. Or ``indexed`` is given for
-        a store that is not time-ordered.
+        The name is invalid, a time is negative, or the interval is below 1. Or ``indexed`` is given
+        for a store that is not time-ordered.
     """
     return _segmented("session", formats.PLAIN, name, retention_ms, segment_interval_ms,
                       time_ordered, indexed, key, value)  # fmt: skip

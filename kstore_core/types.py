@@ -50,7 +50,7 @@ class RecordContext:
     Attributes
     ----------
     topic : str or None
-        None if the record is from no topic; the position does not move then.
+        None if the record is from no topic; such a record does not change the position.
     partition, offset : int
     timestamp : int or None
         Milliseconds since the epoch.

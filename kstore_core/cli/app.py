@@ -106,7 +106,7 @@ def _exit_on_closed_pipe() -> Iterator[None]:
 
 
 def _discard_output() -> None:
-    """Discard further output, including the interpreter's last flush."""
+    """Discard further output, including the output that the interpreter flushes at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Commands that plug-ins add. They stand beside kstore's own, and never in their place."""
+"""The commands that plug-ins add. They never replace a command of kstore."""
 
 from __future__ import annotations
 
@@ -42,15 +42,16 @@ class _Registrar:
 def gather(
     plugins: tuple[Plugin, ...], own: tuple[str, ...]
 ) -> tuple[Mapping[str, click.Command], Mapping[Plugin, str]]:
-    """The commands of usable plug-ins, and why there are none of a plug-in's.
+    """Return the commands of usable plug-ins, and an error for each plug-in without usable
+    commands.
 
-    A plug-in adds all of its commands or none: one that fails, or wants a name that is taken, adds
-    none.
+    A plug-in adds all of its commands or none: it adds none if it fails, or if a name is already
+    taken.
 
     Parameters
     ----------
     plugins : tuple of Plugin
-        In the order in which names are given away.
+        The plug-ins. If two of them use the same name, the first gets the name.
     own : tuple of str
         The names of kstore's own commands.
     """

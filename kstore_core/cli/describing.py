@@ -1,4 +1,4 @@
-"""The spec of a store from its directory, else from the options, never a guess."""
+"""The spec of a store, from its directory or else from the options; kstore never guesses it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TAKES = {
     "window": ("retention_ms", "window_size_ms", _INTERVAL),
     "session": ("retention_ms", _INTERVAL),
 }
-"""What a store has of times; the interval has a default."""
+"""The times that a spec needs; the interval has a default."""
 _FIXED = (_INTERVAL, "window_size_ms")
 _IN_SEGMENTS = ("window", "session")
 _INDEX = b"\x01"
@@ -57,15 +57,16 @@ class Described:
     spec : StoreSpec
         With the serde of bytes for keys and values.
     key_serde, value_serde : str
-        Names; of serdes that may not be known here.
+        The names of the serdes; kstore may not know a serde of this name.
     known_from : str
         ``"spec"``, ``"namespaces"`` or ``"options"``.
     older : tuple of str
-        The older formats that rows were seen in.
+        The older formats that some rows have.
     numbered : bool
-        Rows were seen that only a store which retains duplicates has, and the spec is of another.
+        True if some rows can only be rows of a store that retains duplicates, but the spec retains
+        none.
     unindexed : bool
-        Rows were seen, no index row among them, and the spec is of a store with an index.
+        True if the store has rows but no index rows, and the spec is of a store with an index.
     """
 
     spec: StoreSpec
@@ -100,7 +101,7 @@ def describe(
     Raises
     ------
     SpecError
-        The spec is unknown and the options lack it, or they contradict it.
+        The spec is unknown and the options do not describe it, or the options contradict it.
     """
     given: dict[str, Any] = {name: ms for name, ms in times.items() if ms is not None}
     if shape is None and value_format is not None:
@@ -150,7 +151,7 @@ def described_by_options(store: str, options: Mapping[str, Any]) -> StoreSpec:
     Raises
     ------
     SpecError
-        The options do not say all of it, or contradict themselves.
+        The options are incomplete, or contradict each other.
     """
     shape = options["shape"]
     segments = () if shape in _IN_SEGMENTS else None
@@ -168,7 +169,7 @@ def described_by_options(store: str, options: Mapping[str, Any]) -> StoreSpec:
 
 
 def flag(name: str) -> str:
-    """The option of the command line for a field of a spec."""
+    """Return the command-line option for a field of a spec."""
     return {"value_format": "--format", "indexed": "--without-index"}.get(
         name, f"--{in_words(name.removesuffix('_ms'))}"
     )
@@ -289,7 +290,7 @@ def _with_rows(described: Described, view: Overview) -> Described:
     Raises
     ------
     SpecError
-        There is an index, and the options deny it.
+        The store has an index, and the options include --without-index.
     """
     spec = described.spec
     segments = [one for one in _segments(view, spec.shape, spec.segment_interval_ms) if one.first]
@@ -308,7 +309,7 @@ def _with_rows(described: Described, view: Overview) -> Described:
 
 
 def _fits(view: Overview, interval_ms: int | None) -> bool:
-    """Return True if the first row of versions lies in the segment of its end time."""
+    """Return True if the first row of versions is in the segment of its end time."""
     assert interval_ms is not None
     for one in formats.of_shape("versioned"):
         key, row = view.first.get(one.namespace), view.first_rows.get(one.namespace)
@@ -316,7 +317,7 @@ def _fits(view: Overview, interval_ms: int | None) -> bool:
             continue
         try:
             end = segment_rows.next_timestamp(row)
-        except FormatError:  # damaged: whoever reads the row is told of it
+        except FormatError:  # the row is damaged; a read of the row reports the damage
             continue
         if segment_id(end, interval_ms) != int.from_bytes(key[:8], "big", signed=True):
             return False

@@ -45,7 +45,7 @@ def test_what_would_be_lost_is_said_and_asked_for(run, root):
     before = run("dump", old, "s", "--json").documents
     assert [row["timestamp"] for row in before] == [*range(5)]
     assert run("migrate", root, "s", "--to", "plain").out == (
-        "s has that format and engine already; nothing was done\n"
+        "s already has that format and engine; nothing was changed\n"
     )
 
 
@@ -283,7 +283,7 @@ def test_a_changelog_makes_a_versioned_store(run, logged):
     again = run(*asked, "--history-retention", "1h")
     assert (again.code, again.out) == (
         0,
-        "s has that format and engine already; nothing was done\n",
+        "s already has that format and engine; nothing was changed\n",
     )
     other = run(*asked, "--history-retention", "2h")
     assert other.code == 2
@@ -302,7 +302,7 @@ def test_versions_that_are_not_the_values_of_the_store_are_asked_for(run, logged
     assert "2 keys of the store 's' would have another newest value, or none" in ran.err
     ran = run(*asked, "--lossy")
     assert ran.code == 0
-    assert "1 records were too late; 2 keys have another newest value" in ran.out
+    assert "1 records were too late; 2 keys now have a different newest value" in ran.out
     assert run("get", root, "s", "1", "--json").document["value"] == "v9"
 
 

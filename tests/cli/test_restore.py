@@ -14,7 +14,7 @@ from kstore_core.serdes import BuiltInSerde
 pytestmark = pytest.mark.usefixtures("left_sound")
 
 TOPIC = "app-s-changelog"
-UNKNOWN = "input: not known, the log does not say it\n"
+UNKNOWN = "input: unknown, because the log does not contain them\n"
 CUSTOM = BuiltInSerde("my.own", "binary", bytes, bytes)
 
 
@@ -281,7 +281,7 @@ def test_interrupted(run, logged, monkeypatch):
     monkeypatch.setattr("kstore_core.state.StateDirectory.restore", interrupt)
     ran = run("restore", logged / "app" / "0_1", "s", "--from", logged / "logs")
     assert ran.code == 1
-    assert ran.err.startswith("kstore: interrupted; what was restored is committed.")
+    assert ran.err.startswith("kstore: interrupted; the rows restored so far are committed.")
 
 
 def test_now_and_then_a_line(monkeypatch, capsys):

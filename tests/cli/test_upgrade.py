@@ -25,7 +25,7 @@ def test_the_rest_is_moved_and_said(run, half):
     ran = run("upgrade", half, HALF)
     assert ran.code == 0
     assert ran.out == (
-        f"{HALF} is timestamped_headers now: moved 87 rows of the format timestamped; "
+        f"{HALF} now has the format timestamped_headers: moved 87 rows of the format timestamped; "
         "dropped keyValueWithTimestamp\n"
     )
     after = run("dump", half, HALF, "--json")
@@ -33,7 +33,9 @@ def test_the_rest_is_moved_and_said(run, half):
     assert "upgraded" not in after.err
     again = run("upgrade", half, HALF)
     assert (again.code, again.err) == (0, "")
-    assert again.out == f"{HALF} is timestamped_headers already; no row had to be moved\n"
+    assert (
+        again.out == f"{HALF} already has the format timestamped_headers; no row had to be moved\n"
+    )
 
 
 def test_json(run, half):
@@ -65,7 +67,7 @@ def test_an_empty_store(run, tmp_path):
     with open_state(root, engine="rocksdb") as state:
         state.open(stores.key_value("s"))
     assert run("upgrade", root, "s").out == (
-        "s is timestamped_headers now: there was no row to move\n"
+        "s now has the format timestamped_headers: there was no row to move\n"
     )
 
 

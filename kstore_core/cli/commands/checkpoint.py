@@ -23,8 +23,8 @@ __all__ = ["checkpoint"]
 def checkpoint(path: Path, dest: Path, engine: str | None, as_json: bool) -> None:
     """Copy the committed rows of all stores of PATH to the new state directory DEST.
 
-    Another process may write meanwhile: all stores of DEST are as of the same commit. DEST appears
-    when the copy is complete.
+    Another process may write at the same time: all stores of DEST have the rows of the same commit.
+    DEST appears when the copy is complete.
     """
     with open_to_read(path, engine) as state:
         names, name = state.checkpoint(dest), state.engine.name

@@ -21,10 +21,11 @@ __all__ = ["demo"]
     type=NEW_DIRECTORY,
     default=Path("demo-output"),
     show_default=True,
-    help="The directory of the stores and of the report; that of an earlier run is replaced.",
+    help="The directory of the stores and of the report. It replaces the directory of an "
+    "earlier run.",
 )
 @click.option("--transactions", type=click.IntRange(min=1), default=200_000, show_default=True)
-@click.option("--currency", default="CHF", show_default=True, help="The currency to draw.")
+@click.option("--currency", default="CHF", show_default=True, help="The currency to plot.")
 @click.pass_context
 def demo(ctx: click.Context, out: Path, transactions: int, currency: str) -> None:
     """Join 200,000 transactions with 27 years of exchange rates, as of the transaction times.

@@ -30,7 +30,7 @@ _FORMATS = {False: "plain", True: "timestamped"}
     "--set-aside",
     "store",
     metavar="STORE",
-    help="Rename the files of this store, so that it can be restored. Nothing is deleted.",
+    help="Rename the files of this store, so that the store can be restored. Nothing is deleted.",
 )
 @click.option(
     "--changelog",

@@ -23,15 +23,19 @@ __all__ = ["dump"]
 @click.command()
 @path_argument
 @click.argument("store")
-@click.option("--as-of", type=TIME, help="Of a versioned store: the versions valid at this time.")
+@click.option(
+    "--as-of",
+    type=TIME,
+    help="For a versioned store: print the versions that were valid at this time.",
+)
 @click.option("--from", "lo", metavar="KEY|TIME", help="The first key, or the first time.")
 @click.option("--to", "hi", metavar="KEY|TIME", help="The last key or time, inclusive.")
-@click.option("--key", metavar="KEY", help="Only this key.")
+@click.option("--key", metavar="KEY", help="Print only this key.")
 @click.option("--key-from", metavar="KEY", help="The first key, of any store.")
 @click.option("--key-to", metavar="KEY", help="The last key, inclusive.")
-@click.option("--key-hex", "is_hex", is_flag=True, help="Keys are stored bytes, in hex.")
-@click.option("--reverse", is_flag=True, help="Last row first.")
-@click.option("--limit", type=click.IntRange(min=0), help="The most rows.")
+@click.option("--key-hex", "is_hex", is_flag=True, help="Read the keys as stored bytes, in hex.")
+@click.option("--reverse", is_flag=True, help="Print the last row first.")
+@click.option("--limit", type=click.IntRange(min=0), help="The greatest number of rows to print.")
 @store_options
 @json_option
 def dump(

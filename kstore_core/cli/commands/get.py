@@ -31,10 +31,14 @@ _TIMES = {
 
 @click.command()
 @key_arguments
-@click.option("--as-of", type=TIME, help="Of a versioned store: the version valid at this time.")
-@click.option("--window-start", type=TIME, help="Of a window store: which window.")
-@click.option("--session-start", type=TIME, help="Of a session store: when the session begins.")
-@click.option("--session-end", type=TIME, help="Of a session store: when it ends.")
+@click.option(
+    "--as-of",
+    type=TIME,
+    help="For a versioned store: print the version that was valid at this time.",
+)
+@click.option("--window-start", type=TIME, help="For a window store: the start of the window.")
+@click.option("--session-start", type=TIME, help="For a session store: the start of the session.")
+@click.option("--session-end", type=TIME, help="For a session store: the end of the session.")
 @store_options
 @json_option
 def get(
@@ -102,7 +106,7 @@ def _rows(
 
 
 def _check_times(reader: Reader, times: dict[str, Any]) -> None:
-    """Refuse times that such a store does not have, and require those that identify a value."""
+    """Refuse times that the store does not have, and require the times that identify a value."""
     spec = reader.spec
     kind = f"the store {spec.name!r} is a {in_words(spec.shape)} store"
     for name, time in times.items():

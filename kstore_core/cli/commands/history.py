@@ -40,8 +40,9 @@ def history(
 ) -> None:
     """Print the versions, windows or sessions of KEY, one per line, oldest first.
 
-    The versions and sessions are those that overlap the time from --from to --to, the windows those
-    that begin in it. A gap between two versions is a deletion. Exit code 1 if there are none.
+    Of the versions and sessions, those that overlap the time from --from to --to are printed; of
+    the windows, those that begin in that time. A gap between two versions is a deletion. Exit code
+    1 if there are none.
     """
     check_order(from_ts, to_ts)
     for directory in places(path).by_key(key, is_hex=key_hex, key_serde=options["key_serde"]):

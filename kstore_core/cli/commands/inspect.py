@@ -44,7 +44,7 @@ _OF_SPEC = (
 def inspect(path: Path, engine: str | None, as_json: bool) -> None:
     """Print a description of each store in a directory.
 
-    PATH may be the root of a store that Spark wrote: then its shards are inspected. Exit code 1 if
+    If PATH is the root of a store that Spark wrote, its shards are inspected. Exit code 1 if
     there is no store, 4 if a store or a segment is damaged. The other stores are printed anyway.
     """
     found = places(path)

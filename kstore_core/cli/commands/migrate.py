@@ -46,7 +46,11 @@ _OF_HISTORY = ("history_retention_ms", "segment_interval_ms")
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Make a versioned store of a key-value store's changelog.",
 )
-@click.option("--lossy", is_flag=True, help="Drop headers and times that the format lacks.")
+@click.option(
+    "--lossy",
+    is_flag=True,
+    help="Drop the headers and timestamps that the new format cannot store.",
+)
 @click.option("--drop-old", "drops", is_flag=True, help="Delete the old files of the store.")
 @spec_options
 @json_option
@@ -111,7 +115,7 @@ def _given(
     *,
     every_store: bool,
 ) -> dict[str, Any]:
-    """The current specs of the stores, and the target spec of this one."""
+    """Return the current specs of all stores, and the target spec of the named store."""
     into = options if from_log is None else {**options, **dict.fromkeys(_OF_HISTORY)}
     with open_to_read(path, None) as state:
         specs: list[StoreSpec] = []
@@ -137,7 +141,7 @@ def _given(
 def _versioned(
     store: str, to: str | None, options: Mapping[str, Any], stored: StoredSpec | None
 ) -> StoreSpec:
-    """The versioned store that a changelog makes.
+    """Return the spec of the versioned store that is made from a changelog.
 
     Raises
     ------
@@ -192,7 +196,7 @@ def _document(done: Migrated) -> dict[str, Any]:
 def _text(done: Migrated) -> str:
     """The result for a store, as text."""
     if not done.changed:
-        return f"{done.store} has that format and engine already; nothing was done"
+        return f"{done.store} already has that format and engine; nothing was changed"
     if done.before is None or done.after is None:
         parts = [f"{done.store}: finished the migration of an earlier run"]
     else:
@@ -204,7 +208,7 @@ def _text(done: Migrated) -> str:
     if done.late:
         parts.append(f"{done.late} records were too late")
     if done.differing:
-        parts.append(f"{done.differing} keys have another newest value")
+        parts.append(f"{done.differing} keys now have a different newest value")
     if done.old is not None:
         parts.append(f"the old store is in {done.old}")
     return "; ".join(parts)

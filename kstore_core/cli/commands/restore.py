@@ -43,18 +43,19 @@ __all__ = ["log_of", "restore"]
     required=True,
     metavar="LOG",
     type=LOG,
-    help="The log of a partition, <topic>-<partition>, or the directory that it is in; or Kafka: "
+    help="The directory <topic>-<partition> of a log, or the directory that contains it; "
+    "or Kafka: "
     "kafka://HOST:PORT[,HOST:PORT][/TOPIC].",
 )
 @click.option(
     "--kafka-config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Settings of the client, name=value a line: security.protocol, sasl.username, …",
+    help="A file of client settings, one name=value per line: security.protocol, sasl.username, …",
 )
 @click.option(
     "--any-topic",
     is_flag=True,
-    help="Restore from the LOG that is named though its topic does not end in -STORE-changelog.",
+    help="Restore from the named LOG even if its topic does not end in -STORE-changelog.",
 )
 @spec_options
 @engine_option
@@ -69,10 +70,11 @@ def restore(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Bring STORE up to date with its changelog, or make it anew from it.
+    """Bring STORE up to date with its changelog, or rebuild STORE from the changelog.
 
-    Nothing else may have the directory open for writing. It may be interrupted anywhere: what is
-    restored is committed with its offset, and the next run goes on from there.
+    No other process may have the directory open for writing. The command may be interrupted at any
+    time: each batch of rows is committed with its offset, and the next run continues from that
+    offset.
     """
     with _open_log(source, kafka_config, store, path, any_topic=any_topic) as log:
         topic, partition = log.topic, log.partition
@@ -82,7 +84,7 @@ def restore(
         if new and engine is None:
             raise SpecError(f"there is no state directory {path}; to make one, name its --engine")
         if new:
-            _new(store, options)  # or the directory would be made for nothing
+            _new(store, options)  # check the options first, so that no directory is made in vain
         if engine is not None and not make_engine(engine).capabilities.persistent:
             raise UnsupportedError(
                 f"the engine {engine!r} keeps nothing on disk, so what is restored would be gone "
@@ -95,7 +97,8 @@ def restore(
                 done = state.restore(spec, log, listener=show)
             except KeyboardInterrupt:
                 raise UnfinishedError(
-                    "interrupted; what was restored is committed. The same command goes on"
+                    "interrupted; the rows restored so far are committed. Run the same "
+                    "command again to continue"
                 ) from None
             offset = state.offsets(store).get((topic, partition))
         if offset is None:
@@ -121,7 +124,7 @@ def _open_log(
     NotFoundError
         There is none, or more than one.
     SpecError
-        The one that is named is another store's.
+        The named log belongs to another store.
     """
     if isinstance(source, Brokers):
         if source.topic and not any_topic:
@@ -166,7 +169,7 @@ def _refuse_another(topic: str, store: str) -> None:
 
 
 def log_of(source: Path, store: str, path: Path) -> tuple[str, int]:
-    """Topic and partition of the log that is meant.
+    """Return the topic and the partition of the requested log.
 
     Raises
     ------
@@ -203,7 +206,8 @@ def _known(view: Overview, options: dict[str, Any]) -> StoreSpec:
     Raises
     ------
     SpecError
-        Neither says it, or both do; or its rows are those of another store.
+        There is no stored spec and no option describes the store, or there are both. Or the rows do
+        not fit the spec.
     """
     store, stored = view.name, view.record.spec
     given = [name for name, value in options.items() if value]
@@ -229,7 +233,7 @@ def _new(store: str, options: dict[str, Any]) -> StoreSpec:
     Raises
     ------
     SpecError
-        They do not say all of it, or contradict themselves.
+        The options are incomplete, or contradict each other.
     """
     if options["shape"] is None:
         raise SpecError(
@@ -240,9 +244,10 @@ def _new(store: str, options: dict[str, Any]) -> StoreSpec:
 
 
 def _input_of(done: Restored) -> str:
-    """The contained input offsets, from which the next owner resumes."""
+    """Return the input offsets in the log, as text; the next owner of the store resumes from these
+    offsets."""
     if not done.offsets:
-        return "not known, the log does not say it"
+        return "unknown, because the log does not contain them"
     return ", ".join(
         f"{topic}-{number} up to offset {at}"
         for (topic, number), at in sorted(done.offsets.items())

@@ -34,7 +34,7 @@ _ENOUGH = ("shape", "time_ordered")
 @click.option(
     "--to",
     metavar="FORMAT",
-    help="plain, timestamped, headers, or a format's full name; the newest if left out.",
+    help="plain, timestamped, headers, or the full name of a format. Default: the newest format.",
 )
 @spec_options
 @engine_option
@@ -103,10 +103,10 @@ def _text(done: Upgraded) -> str:
     """The result for the store, as text."""
     rows = ", ".join(f"{count} rows of the format {name}" for name, count in done.moved.items())
     if not rows and done.before == done.format:
-        return f"{done.store} is {done.format.name} already; no row had to be moved"
+        return f"{done.store} already has the format {done.format.name}; no row had to be moved"
     moved = f"moved {rows}" if rows else "there was no row to move"
     dropped = f"; dropped {', '.join(done.dropped)}" if done.dropped else ""
-    return f"{done.store} is {done.format.name} now: {moved}{dropped}"
+    return f"{done.store} now has the format {done.format.name}: {moved}{dropped}"
 
 
 def _bar(progress: Progress) -> Bar:

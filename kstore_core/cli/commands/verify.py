@@ -33,7 +33,7 @@ _COLOURS = {"corrupt": "red", "locked": "yellow", "finding": "yellow", "note": "
     "--changelog",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="The directory of the changelogs in files, or one log. The logs are read, too.",
+    help="The directory of the changelogs in files, or one log. The logs are also read.",
 )
 @click.option(
     "--compare",
@@ -45,7 +45,8 @@ _COLOURS = {"corrupt": "red", "locked": "yellow", "finding": "yellow", "note": "
     type=click.IntRange(min=0),
     default=DEFAULT_AT_MOST,
     show_default=True,
-    help="The most findings of a kind per namespace; more are counted. 0 for all.",
+    help="The greatest number of findings to report, per kind and namespace; further "
+    "findings are only counted. 0 reports all.",
 )
 @store_options
 @json_option
@@ -61,8 +62,9 @@ def verify(
 ) -> None:
     """Read and check all stores in PATH, or only STORE.
 
-    Nothing is changed. A child process reads, because damage may end it. PATH may be the root of a
-    store that Spark wrote: then its files are also compared with their manifests.
+    Nothing is changed. A child process reads the files, because damaged files may crash it. PATH
+    may be the root of a store that Spark wrote: then its files are also compared with their
+    manifests.
     """
     asked: dict[str, Any] = {
         "spec": _spec(store, options),
@@ -91,7 +93,7 @@ def _spec(store: str | None, options: dict[str, Any]) -> StoreSpec | None:
     if not any(options.values()):
         return None
     if store is None:
-        raise SpecError("options describe one store; name the store")
+        raise SpecError("the options that describe a store need its name: add STORE")
     if options["shape"] is None:
         raise SpecError("the other options need --shape")
     return described_by_options(store, options)
