@@ -29,11 +29,11 @@ class _Registrar:
 
     def add(self, command: click.Command) -> None:
         if not isinstance(command, click.Command) or not command.name:
-            raise TypeError(f"a command is a click.Command with a name, not {command!r}")
+            raise TypeError(f"a command must be a click.Command with a name, not {command!r}")
         if command.name in self._taken:
             raise PluginError(
-                f"the command {command.name!r} is {self._taken[command.name]}'s; "
-                "a plug-in's commands need names of their own"
+                f"the command {command.name!r} already belongs to {self._taken[command.name]};  "
+                "a command of a plug-in needs a name that no other command has"
             )
         self.commands[command.name] = command
 

@@ -204,8 +204,9 @@ def _family(view: Overview, shape: str | None, time_ordered: bool) -> str:
     plain = "" if newest_format(view, asked[0]) else "plain "
     choices = ", or ".join(_CHOICES[family.removeprefix(_ORDERED)] for family in asked)
     raise SpecError(
-        f"the store {view.name!r} keeps no spec, and its namespaces ({', '.join(view.namespaces)}"
-        f") are those of a {plain}{first} store{also}: add {choices} that it was written with, "
+        f"the store {view.name!r} has no stored spec, and its namespaces "
+        f"({', '.join(view.namespaces)}) are "
+        f"those of a {plain}{first} store{also}: add {choices} with the values of the writer, "
         "such as 60s"
     )
 
@@ -219,7 +220,7 @@ def _format(
         wanted = known
     if known is not None and wanted != known:
         raise SpecError(
-            f"the store {view.name!r} is {known.name}, by its "
+            f"the store {view.name!r} has the format {known.name}, by its  "
             f"{'namespaces' if view.record.spec is None else 'stored spec'}; leave --shape and "
             "--format out"
         )
@@ -240,8 +241,8 @@ def _spec(
     missing = [flag(name) for name in _TAKES[shape] if name not in {*times, _INTERVAL}]
     if missing:
         raise SpecError(
-            f"the {in_words(family)} store {view.name!r} keeps no spec: add "
-            f"{' and '.join(missing)} as it was written with, such as 60s or 30d, and "
+            f"the {in_words(family)} store {view.name!r} has no stored spec: add  "
+            f"{' and '.join(missing)} with the writer's values, such as 60s or 30d, and "
             "--segment-interval if that was not Kafka's default"
         )
     order: dict[str, Any] = {"time_ordered": True, "indexed": indexed} if ordered else {}
@@ -251,7 +252,7 @@ def _spec(
     if shape == "versioned" and not _fits(view, interval):
         raise SpecError(
             f"the rows of {view.name!r} are not those of a versioned store with segments of "
-            f"{interval} ms: --shape or --segment-interval is not what it was written with"
+            f"{interval} ms: --shape or --segment-interval differs from what the writer used"
         )
     for segment in _segments(view, shape, interval):
         assert interval is not None
@@ -264,8 +265,8 @@ def _spec(
         if not segment.holds(schema, interval):
             raise SpecError(
                 f"the rows of the segment {segment.name!r} are not those of a {in_words(family)} "
-                "store: --shape, --time-ordered or --segment-interval is not what it was written "
-                "with"
+                "store: --shape, --time-ordered or --segment-interval differs from what the "
+                "writer used"
             )
     return spec
 

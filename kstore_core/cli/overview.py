@@ -35,17 +35,18 @@ class Overview:
     ----------
     name : str
     namespaces : dict of str to int
-        Its namespaces and about how many rows each has.
+        The namespaces of the store, and the approximate number of rows in each.
     record : StoreRecord
         Offsets, position, stream time and the stored spec.
     first, last : dict of str to bytes
-        The first and the last key of each namespace that holds rows at all.
+        The first and the last key of each namespace that has rows.
     first_rows : dict of str to bytes
-        The values of the first keys, of a store in one database.
+        The values of the first keys, if the store has one database.
     segments : tuple of SegmentOverview or None
-        Those that were looked at, ascending; None where the store has none, as far as can be seen.
+        The segments that were read, oldest first; None if no segments were found.
     shared : bool
-        The engine gives segments no database of their own, so the store may have some all the same.
+        True if the engine keeps all segments in one database, so that the store may have segments
+        that were not found.
     """
 
     name: str
@@ -58,18 +59,19 @@ class Overview:
     shared: bool = False
 
     def older_rows(self, value_format: ValueFormat) -> dict[str, int]:
-        """About how many rows an upgrade to ``value_format`` has not reached, by their format."""
+        """Return the approximate numbers of rows that are still to be upgraded to ``value_format``,
+        by format."""
         older = [formats.by_name(name) for name in value_format.upgrades]
         return {f.name: self.namespaces[f.namespace] for f in older if f.namespace in self.first}
 
 
 def open_to_read(root: Path, engine: str | None) -> StateDirectory:
-    """A state directory, read-only.
+    """Open a state directory read-only.
 
     Raises
     ------
     SpecError
-        It is none, as far as can be seen, and no engine is given.
+        The path does not look like a state directory, and no engine is given.
     """
     try:
         return open_state(root, engine=engine, read_only=True)
@@ -82,7 +84,7 @@ def open_to_read(root: Path, engine: str | None) -> StateDirectory:
 
 
 def _near(root: Path) -> list[Path]:
-    """State directories just above or below ``root``."""
+    """Return the state directories just above or below ``root``."""
     around = [*root.resolve().parents[:2], *sorted(path for path in root.iterdir())]
     return [path for path in around if (path / LOCK_FILE).is_file() or recognised(path)]
 
@@ -93,14 +95,14 @@ def read_overview(state: StateDirectory, store: str, *, whole: bool = False) -> 
     Parameters
     ----------
     whole : bool
-        Whether to look at every segment: where each has a database, all are opened; where they
-        share one, all rows are read. Otherwise it is as many as it takes to tell what the store is:
-        the newest where it keeps a spec, else all that have a database.
+        If True, read every segment: open the database of each segment, or read all rows of the
+        database that the segments share. If False, read only what shows the spec of the store: the
+        newest segment if it has a stored spec, else all segments that have a database.
 
     Raises
     ------
     NotFoundError
-        There is none of this name.
+        There is no store of this name.
     """
     check_not_moving(state.path, store)
     known = state.stores()
@@ -131,7 +133,7 @@ def _read_segments(engine: Engine, root: Path, store: str, *, whole: bool) -> Ov
         try:
             with closing(engine.open_child(root, store, name, read_only=True)) as database:
                 seen = _read_database(database, store)
-        except FileNotFoundError:  # it has been dropped meanwhile, or was never finished
+        except FileNotFoundError:  # a writer dropped it meanwhile, or never finished it
             continue
         except DAMAGE as error:
             if not whole:
@@ -153,7 +155,8 @@ def _read_segments(engine: Engine, root: Path, store: str, *, whole: bool) -> Ov
 def _record(
     engine: Engine, root: Path, store: str, names: Iterable[str], *, whole: bool
 ) -> StoreRecord:
-    """The record from the newest segments, or from the undamaged ones if all are read."""
+    """Return the store's metadata from the newest segments, or from all undamaged segments if all
+    are read."""
     try:
         return read_children(engine, root, store)
     except DAMAGE:
@@ -185,7 +188,8 @@ def _read_database(database: Database, store: str) -> Overview:
 
 
 def _ends(namespaces: Iterable[Namespace]) -> dict[str, bytes]:
-    """The last keys of a store without a spec; a later read reports damage."""
+    """Return the last keys of a store without a spec. Damage is ignored: a later read reports
+    it."""
     ends = {}
     for namespace in namespaces:
         with suppress(*DAMAGE):
@@ -196,9 +200,9 @@ def _ends(namespaces: Iterable[Namespace]) -> dict[str, bytes]:
 
 
 def possible_families(view: Overview) -> list[str]:
-    """The shapes that the store may have, as far as its stored spec and its namespaces tell.
+    """Return the shapes that the store may have according to its stored spec and its namespaces.
 
-    A time-ordered store, of which there are few, comes behind one that is not.
+    Time-ordered shapes come last, because they are rare.
     """
     if view.record.spec is not None:
         return [view.record.spec.family]
@@ -209,8 +213,8 @@ def possible_families(view: Overview) -> list[str]:
 
 
 def newest_format(view: Overview, family: str) -> ValueFormat | None:
-    """The newest format of such a store that the stored spec and the namespaces tell without doubt,
-    or None."""
+    """Return the newest format that the stored spec and the namespaces prove for such a store, or
+    None if they prove none."""
     found = {*view.namespaces} - {DEFAULT}
     seen = [f for f in formats.of_shape(family) if f.namespace in found]
     if view.record.spec is not None:

@@ -31,7 +31,7 @@ __all__ = ["Reader", "opened", "titles"]
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """An open store whose keys and values are bytes, and how to show them.
+    """An open store whose keys and values are bytes, and the serdes that show them.
 
     Attributes
     ----------
@@ -39,7 +39,8 @@ class Reader:
         A store of :mod:`kstore_core.typed`, of bytes.
     spec : StoreSpec
     key, value : BuiltInSerde
-        How keys and values are shown; bytes where the store's serde is not a built-in one.
+        The serdes that show keys and values; the serde of bytes if the store's serde is not built
+        in.
     """
 
     store: Any
@@ -48,7 +49,7 @@ class Reader:
     value: BuiltInSerde[Any]
 
     def document(self, key: bytes | Windowed[bytes], record: Any) -> dict[str, Any]:
-        """A row as JSON: the fields that the store's shape and format have."""
+        """Return a row as JSON, with the fields of the store's shape and format."""
         raw, times = _parts(key)
         row = {"key": json_value(decoded(raw, self.key))}
         row |= dict(zip(("start", "end"), times, strict=False))
@@ -63,7 +64,7 @@ class Reader:
         return row
 
     def cells(self, key: bytes | Windowed[bytes], record: Any) -> list[str]:
-        """A row as text, in the order of :func:`titles`."""
+        """Return a row as texts, in the order of :func:`titles`."""
         raw, times = _parts(key)
         row = [
             format_value(decoded(raw, self.key)),
@@ -80,7 +81,7 @@ class Reader:
         return row
 
     def fields(self, key: bytes | Windowed[bytes], record: Any) -> list[tuple[str, str]]:
-        """A row as names and texts, each header by itself."""
+        """Return a row as names and texts, with one entry for each header."""
         fields = list(zip(titles(self.spec), self.cells(key, record), strict=True))
         if self.spec.format.headers:
             fields.pop()
@@ -96,7 +97,8 @@ class Reader:
         *,
         reverse: bool = False,
     ) -> Scan[Windowed[bytes], Any]:
-        """The windows that begin in a time, or the sessions that reach into it; all inclusive."""
+        """Return the windows that begin in a range of times, or the sessions that overlap it; both
+        ends are inclusive."""
         windows = self.spec.shape == "window"
         find = self.store.fetch_range if windows else self.store.find_sessions_range
         found: Scan[Windowed[bytes], Any] = find(
@@ -112,12 +114,12 @@ class Reader:
 
 
 def _parts(key: bytes | Windowed[bytes]) -> tuple[bytes, tuple[int, ...]]:
-    """The key, and the start and end of its window or session where it has one."""
+    """Return the key, and the start and end of its window or session if it has one."""
     return (key.key, (key.start, key.end)) if isinstance(key, Windowed) else (key, ())
 
 
 def titles(spec: StoreSpec) -> list[str]:
-    """The columns of a row of such a store."""
+    """Return the titles of the columns of a store of this spec."""
     times = ["start", "end"] if spec.shape in ("window", "session") else []
     row = ["key", *times, "value"]
     if spec.format.versioned:
@@ -129,7 +131,7 @@ def titles(spec: StoreSpec) -> list[str]:
 
 @contextmanager
 def opened(root: Path, store: str, options: Mapping[str, Any]) -> Iterator[Reader]:
-    """A store of a state directory, read-only.
+    """Open a store of a state directory read-only.
 
     Parameters
     ----------
@@ -147,13 +149,15 @@ def opened(root: Path, store: str, options: Mapping[str, Any]) -> Iterator[Reade
             click.echo(f"kstore: {store!r} is being upgraded; rows are still {older}", err=True)
         if described.numbered:
             click.echo(
-                f"kstore: the rows of {store!r} are numbered, as where duplicates are retained; "
-                "say so with --retain-duplicates",
+                f"kstore: the rows of {store!r} have sequence numbers, so the store "
+                f"retains duplicates; "
+                "add --retain-duplicates",
                 err=True,
             )
         spec = described.spec
         if described.known_from != "spec":
-            # Every row is found without an index, and none where one that is missing is used.
+            # Without an index every row is found. With an index that does not exist, no row would
+            # be found.
             spec = replace(spec, indexed=False)
         key, value = (_serde(name) for name in (described.key_serde, described.value_serde))
         yield Reader(state.open(spec), spec, key, value)
@@ -165,5 +169,5 @@ def _kind(described: Described) -> str:
 
 
 def _serde(name: str) -> BuiltInSerde[Any]:
-    """The serde of this name; bytes are shown where it is somebody's own."""
+    """Return the built-in serde of this name, or the serde of bytes if there is none."""
     return serdes.BUILT_IN.get(name, serdes.BYTES)

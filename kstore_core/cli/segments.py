@@ -1,4 +1,5 @@
-"""The segments of a window or session store, as far as they can be seen without opening it."""
+"""The facts about the segments of a window or session store that kstore can find without opening
+the store."""
 
 from __future__ import annotations
 
@@ -27,16 +28,16 @@ class SegmentOverview:
     Attributes
     ----------
     start : int
-        When it begins, ms.
+        The start of the segment, ms since the epoch.
     rows : int
-        About how many rows it has.
+        The approximate number of rows.
     name : str
-        Of its database; empty where it has none of its own.
+        The name of the segment's database; empty if the segment has no database of its own.
     first, last : bytes or None
-        The first and the last key in its database; None where it holds no row, or has none of its
-        own.
+        The first and the last key in the segment's database; None if the database is empty, or if
+        the segment has no database of its own.
     damage : str or None
-        Why its database cannot be read.
+        The reason why the segment's database cannot be read; None if it can.
     """
 
     start: int
@@ -47,11 +48,11 @@ class SegmentOverview:
     damage: str | None = None
 
     def lies_at(self, interval_ms: int, store: str) -> bool:
-        """Whether a segment of this width can begin where this one does."""
+        """Return True if a segment of this width can begin at the start of this segment."""
         return self.start % interval_ms == 0 or is_dated(store, self.name)
 
     def holds(self, schema: KeySchema, interval_ms: int) -> bool:
-        """Whether its first row, read by this schema, is of its time."""
+        """Return True if the first row, decoded with this schema, has a time within the segment."""
         try:
             time = self.start if self.first is None else schema.segment_time(self.first)
         except FormatError:
@@ -60,12 +61,12 @@ class SegmentOverview:
 
 
 def shared_segments(database: Database, interval_ms: int) -> tuple[SegmentOverview, ...]:
-    """Those that lie in one database, by a count of its rows.
+    """Return the segments that share one database, with the numbers of their rows.
 
     Raises
     ------
     InconsistentStateError
-        A row is in no segment.
+        A row belongs to no segment.
     """
     rows: dict[int, int] = {}
     for name in database.namespaces():
@@ -80,7 +81,8 @@ def shared_segments(database: Database, interval_ms: int) -> tuple[SegmentOvervi
 def documents(
     segments: tuple[SegmentOverview, ...], spec: StoredSpec | None, stream_time: int | None
 ) -> list[dict[str, Any]]:
-    """What is known of each segment; where the store says nothing of itself, when it begins."""
+    """Return the known facts about each segment; if the store has no spec, only the start of the
+    segment is known."""
     interval = None if spec is None else spec.segment_interval_ms
     retention = None if spec is None else spec.retention_ms
     found = []

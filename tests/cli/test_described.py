@@ -190,7 +190,7 @@ def test_duplicates_that_are_not_described_are_asked_for_and_not_corrupt(run, ho
     assert "--retain-duplicates" in ran.out
     ran = run("dump", home.root, case, *options, "--json")
     assert ran.documents == dumped(run, home.root, str(case), *case.options())
-    assert "say so with --retain-duplicates" in ran.err
+    assert "add --retain-duplicates" in ran.err
     log = ("--from", home.log(case))
     for root in (home.copy("restored_so"), tmp_path / "new"):
         ran = run("restore", root, case, *log, *options, "--engine", home.engine)

@@ -165,7 +165,8 @@ def test_a_command_of_kstore_is_never_replaced(run, install, name):
     assert ran.code == 1
     assert (
         "the plug-in 'bold' of kstore-bold 1.2 adds no commands: PluginError: "
-        f"the command {name!r} is kstore's; a plug-in's commands need names of their own"
+        f"the command {name!r} already belongs to kstore; a command of a plug-in needs "
+        "a name that no other command has"
     ) in ran.err
     assert run("--help").err.startswith("kstore: left out: the plug-in 'bold' of kstore-bold 1.2 ")
 
@@ -176,7 +177,7 @@ def test_of_two_commands_of_one_name_the_first_by_plugin_stays(run, install):
     install("a-early", COMMAND.format(name="greet"), group=PLUGINS)
     assert run("greet").out == "hello from greet\n"
     assert (
-        "the command 'greet' is the plug-in 'a-early' of kstore-a-early 1.2's" in run("engines").err
+        "the command 'greet' already belongs to the plug-in 'a-early' of kstore-a-early 1.2;" in run("engines").err
     )
 
 
@@ -184,7 +185,7 @@ def test_of_two_commands_of_one_name_the_first_by_plugin_stays(run, install):
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
-        (COMMAND.replace("add({name})", "add(5)"), "TypeError: a command is a click.Command"),
+        (COMMAND.replace("add({name})", "add(5)"), "TypeError: a command must be a click.Command"),
         (COMMAND.replace("registrar.add({name})", "raise OSError('no')"), "OSError: no"),
         ("raise OSError('no')", "cannot be loaded: OSError: no"),
     ],

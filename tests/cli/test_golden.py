@@ -78,7 +78,7 @@ def test_a_segment_interval_that_versions_do_not_fit_is_refused(run, golden):
     for command in ("dump", "migrate"):
         ran = run(command, golden("versioned"), "versioned", *described)
         assert ran.code == 2
-        assert "segments of 20000 ms: --shape or --segment-interval is not what it was" in ran.err
+        assert "segments of 20000 ms: --shape or --segment-interval differs from what" in ran.err
 
 
 def test_a_versioned_store_needs_its_retention(run, golden):

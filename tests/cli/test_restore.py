@@ -143,8 +143,8 @@ def test_a_log_that_may_be_another_stores_is_taken_only_by_name(run, tmp_path):
         ran = run("restore", root, *new, logs)
         assert ran.code == 1
         assert ran.err == (
-            f"kstore: {logs} has app-b-a-changelog-1, which may as well be of a store 'b-a'; if it "
-            f"is of 'a', name the log itself: {logs / 'app-b-a-changelog-1'}\n"
+            f"kstore: {logs} has app-b-a-changelog-1, which may also belong to the store "
+            f"'b-a'; if it belongs to 'a', name the log itself: {logs / 'app-b-a-changelog-1'}\n"
         )
     assert not (tmp_path / "n").exists()
     assert run("restore", tmp_path / "n", *new, logs / "app-b-a-changelog-1").code == 0
@@ -189,7 +189,7 @@ def test_refusals(run, logged):
         (
             (logged / "n", "s", "--from", logs, "--engine", "rocksdb"),
             2,
-            "the store 's' does not say what it is: add --shape",
+            "the store 's' has no stored spec: add --shape",
         ),
         (
             (logged / "n", "s", "--from", logs, "--engine", "rocksdb", "--shape", "window"),
@@ -214,7 +214,7 @@ def test_refusals(run, logged):
         (
             (root, "s", "--from", logs, "--shape", "key-value", "--retention", "5s"),
             2,
-            "the store 's' says itself what it is; leave out --shape, --retention",
+            "the store 's' has a stored spec; leave out --shape, --retention",
         ),
         ((root, "s", "--from", logged / "nowhere"), 2, "does not exist"),
         (("", "s", "--from", logs), 2, "an empty name is no directory"),

@@ -70,7 +70,7 @@ def test_the_topic_of_another_store(run, tmp_path, servers, wanted):
     [
         ("app/0_3", "none", "", "no topic app-none-changelog at "),
         ("x/0_3", "two", "", "but app-two-changelog, other-two-changelog; name the topic: --from"),
-        ("x/0_3", "a", "", "but app-b-a-changelog, which may as well be of a store 'b-a'"),
+        ("x/0_3", "a", "", "but app-b-a-changelog, which may also belong to the store 'b-a'"),
         ("app/0_3", "s", "/no-s-changelog", "there is no topic no-s-changelog at "),
         ("app/state", "s", "", "which of the 4 partitions of app-s-changelog"),
         ("app/0_7", "s", "", "no partition 7 of app-s-changelog"),
@@ -98,7 +98,7 @@ def test_ports_that_are_none(run, tmp_path, servers):
         "restore", tmp_path / "0_0", "s", "--from", f"kafka://{servers}/app-s-changelog", *NEW
     )
     assert ran.code == 2
-    assert "is no port, 1 to 65535" in " ".join(ran.err.split())
+    assert "is not a port; a port is 1 to 65535" in " ".join(ran.err.split())
     assert LOG.convert("kafka://a,[::1]:65535/t", None, None).servers == "a,[::1]:65535"
 
 

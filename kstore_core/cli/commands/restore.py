@@ -122,7 +122,7 @@ def _open_log(
     Raises
     ------
     NotFoundError
-        There is none, or more than one.
+        There is no such log, or more than one.
     SpecError
         The named log belongs to another store.
     """
@@ -154,7 +154,7 @@ def _refuse_unreadable(log: FileChangelog | KafkaChangelog) -> None:
     if rest := log.rest:
         raise NotFoundError(
             f"{log.path} has no whole batch, but {rest}; there is nothing to restore. If records "
-            "were written to it, take its files from a copy of the log"
+            "were written to it, restore its files from a copy of the log"
         )
 
 
@@ -174,7 +174,7 @@ def log_of(source: Path, store: str, path: Path) -> tuple[str, int]:
     Raises
     ------
     NotFoundError
-        There is none, or more than one, or one that may be another store's.
+        There is no such log, or more than one, or the log may belong to another store.
     """
     named = log_at(source.resolve())
     if named is not None and any(source.glob("*.log")):
@@ -194,14 +194,15 @@ def log_of(source: Path, store: str, path: Path) -> tuple[str, int]:
     other = other_store(topic, store, application)
     if other is not None:
         raise NotFoundError(
-            f"{source} has {topic}-{partition}, which may as well be of a store {other!r}; if it "
-            f"is of {store!r}, name the log itself: {source / f'{topic}-{partition}'}"
+            f"{source} has {topic}-{partition}, which may also belong to the store "
+            f"{other!r}; if it "
+            f"belongs to {store!r}, name the log itself: {source / f'{topic}-{partition}'}"
         )
     return mine[0]
 
 
 def _known(view: Overview, options: dict[str, Any]) -> StoreSpec:
-    """The stored spec, or else the spec from the options and the rows.
+    """Return the stored spec, or else the spec from the options and the rows.
 
     Raises
     ------
@@ -214,12 +215,12 @@ def _known(view: Overview, options: dict[str, Any]) -> StoreSpec:
     if stored is not None:
         if given:
             flags = ", ".join(map(flag, given))
-            raise SpecError(f"the store {store!r} says itself what it is; leave out {flags}")
+            raise SpecError(f"the store {store!r} has a stored spec; leave out {flags}")
         return stored.of_bytes()
     described = describe(view, **options)
     if described.numbered:
         raise SpecError(
-            f"the rows of the store {store!r} are numbered, as where duplicates are retained: add "
+            f"the rows of the store {store!r} have sequence numbers, so it retains duplicates: add "
             "--retain-duplicates"
         )
     if described.unindexed:
@@ -228,7 +229,7 @@ def _known(view: Overview, options: dict[str, Any]) -> StoreSpec:
 
 
 def _new(store: str, options: dict[str, Any]) -> StoreSpec:
-    """The spec from the options.
+    """Return the spec from the options.
 
     Raises
     ------
@@ -237,8 +238,9 @@ def _new(store: str, options: dict[str, Any]) -> StoreSpec:
     """
     if options["shape"] is None:
         raise SpecError(
-            f"the store {store!r} does not say what it is: add --shape and what belongs to it, "
-            "--format, --retention, --window-size, --segment-interval, as it was written"
+            f"the store {store!r} has no stored spec: add --shape and the options of that shape, "
+            "--format, --retention, --window-size, --segment-interval, with the values of "
+            "the writer"
         )
     return described_by_options(store, options)
 

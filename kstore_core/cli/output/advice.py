@@ -17,14 +17,14 @@ __all__ = ["Running", "adapted", "running"]
 
 _READ_OR_WAIT = re.compile(r"(, wait with lock_timeout_s=…)?, or open it with read_only=True")
 _ARGUMENT = re.compile(r"\b[a-z_]+=(True|False)?[,;] (?=--)")
-"""One of Python's, before the option that it is on the command line."""
+"""A Python argument, followed by the command-line option that replaces it."""
 _COMMAND = re.compile(
     r"\bkstore (?P<name>[a-z]+)(?P<words>(?: (?:'[^']*'|\"[^\"]*\"|\.(?!\s|$)|[^\s'\";,.])+)*)"
 )
-"""A command up to the end of its sentence."""
+"""A ``kstore`` command in a message, up to the end of the sentence."""
 _NEXT = {"doctor": "verify", "inspect": "verify", "dump": "verify", "get": "verify"}
 _NEXT |= {"history": "verify"}
-"""The command to look with once this one has failed; after any other one it is doctor."""
+"""The command to advise after a command has failed; after all other commands it is doctor."""
 _WRITERS = ("migrate", "restore", "upgrade")
 _PLACES = ("path", "store", "key")
 _PLACE = re.compile(r"(?<= )(PATH|STORE|KEY)(?![^ ])")
@@ -38,9 +38,9 @@ class Running:
     ----------
     name : str
     places : mapping of str to str
-        Its arguments ``path``, ``store`` and ``key``, as far as they were given.
+        The given ones of the arguments ``path``, ``store`` and ``key``.
     options : frozenset of str
-        Those that were given.
+        The options that were given.
     """
 
     name: str = ""
@@ -49,14 +49,14 @@ class Running:
 
     @classmethod
     def of(cls, ctx: click.Context) -> Running:
-        """The command whose context this is."""
+        """Return the command of this click context."""
         given = {name: value for name, value in ctx.params.items() if value}
         options = {one for param in ctx.command.params if param.name in given for one in param.opts}
         places = {name: str(given[name]) for name in _PLACES if name in given}
         return cls(ctx.info_name or "", places, frozenset(options))
 
     def advice(self, name: str, words: str) -> str:
-        """An advised command that can be run as it stands, and is not the one that has failed."""
+        """Return advice whose command can be run unchanged and is not the command that failed."""
         words = _PLACE.sub(self._place, words)
         arguments = shlex.split(words)
         if name != self.name or self._is_another(name, arguments):
@@ -80,7 +80,7 @@ class Running:
 
 
 def running(name: str, command: click.Command | None, arguments: list[str]) -> Running:
-    """The command that failed, by what was typed."""
+    """Return the command that failed, from what the user typed."""
     if command is None:
         return Running(name)
     with command.make_context(name, arguments, resilient_parsing=True) as ctx:
@@ -94,7 +94,7 @@ def adapted(message: str, command: Running | None = None) -> str:
     ----------
     message : str
     command : Running, optional
-        The one of the current context if left out.
+        Default: the command of the current context.
     """
     if command is None:
         ctx = click.get_current_context(silent=True)

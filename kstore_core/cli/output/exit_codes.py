@@ -30,10 +30,11 @@ __all__ = [
 
 FINDINGS, USAGE, LOCKED, CORRUPT = 1, 2, 3, 4
 CLOSED_PIPE = 141
-"""As a shell tells of a process that SIGPIPE has ended: who read has read enough."""
+"""The exit code that a shell reports for a process that SIGPIPE ended: the reader closed the
+pipe."""
 
 DAMAGE = (CorruptionError, InconsistentStateError, FormatError)
-"""Errors of a store that is not as it was written."""
+"""The errors of a store whose files are damaged or inconsistent."""
 
 _EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
     (EngineLockedError, LOCKED),
@@ -45,11 +46,11 @@ _EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
 
 
 class NotFoundError(KStoreError):
-    """The store or key that was asked for is not there."""
+    """The requested store or key does not exist."""
 
 
 def exit_code(error: Exception) -> int:
-    """1 findings or not found, 2 usage, 3 locked, 4 corrupt."""
+    """Return the exit code of an error: 1 findings or not found, 2 usage, 3 locked, 4 corrupt."""
     if isinstance(error, click.UsageError):
         return USAGE
     return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), FINDINGS)

@@ -20,12 +20,13 @@ _WIDEST = 60
 
 
 def print_json(document: Any) -> None:
-    """One document on one line."""
+    """Print one JSON document on one line."""
     click.echo(json_text(document))
 
 
 def print_fields(fields: Sequence[tuple[str, str]], *, indent: int = 0) -> None:
-    """Names and values below each other; on a terminal a value goes on below itself."""
+    """Print names and values, one pair per line. On a terminal, a long value continues on the next
+    line, aligned with its start."""
     width = max(len(name) for name, _ in fields)
     begin = indent + width + 2
     for name, value in fields:
@@ -63,7 +64,7 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def _columns() -> int | None:
-    """The width of the terminal; None if output is no terminal."""
+    """Return the width of the terminal, or None if the output is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 

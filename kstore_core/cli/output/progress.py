@@ -20,7 +20,7 @@ Progress = TypeVar("Progress")
 
 
 class UnfinishedError(KStoreError):
-    """An interrupt of a command that may be run again."""
+    """An interrupt of a command that can be run again to continue."""
 
 
 class Bar(NamedTuple):
@@ -29,7 +29,7 @@ class Bar(NamedTuple):
     Attributes
     ----------
     name : str
-        Each name has one bar.
+        The name of the bar; each name has one bar.
     done, total : int
     line : str
         The text for output that is no terminal.
@@ -70,7 +70,7 @@ def show_progress(bar: Callable[[Progress], Bar]) -> Iterator[Callable[[Progress
 
 
 def lines(bar: Callable[[Progress], Bar]) -> Callable[[Progress], None]:
-    """A listener that prints a line every few seconds."""
+    """Return a listener that prints a line every few seconds."""
     last = time.monotonic()
 
     def say(progress: Progress) -> None:

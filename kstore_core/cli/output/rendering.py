@@ -1,6 +1,6 @@
 """Render bytes, values and times: escaped in text, exact in ``--json``.
 
-A JSON string stands for bytes that are printable UTF-8; any others are ``{"hex": "…"}``.
+Bytes that are printable UTF-8 become a JSON string; other bytes become ``{"hex": "…"}``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def decoded(data: bytes | None, serde: BuiltInSerde[Any]) -> Any:
-    """The value of stored bytes, or the bytes themselves where the serde cannot read them."""
+    """Return the value of stored bytes, or the bytes themselves if the serde cannot read them."""
     if data is None:
         return None
     try:
@@ -43,7 +43,7 @@ def decoded(data: bytes | None, serde: BuiltInSerde[Any]) -> Any:
 
 
 def printable(text: str) -> str:
-    """Text without what a terminal would act upon or not show; that is written as an escape."""
+    """Return the text with escapes in place of control characters and of invisible characters."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(
@@ -52,7 +52,7 @@ def printable(text: str) -> str:
 
 
 def json_value(value: Any) -> Any:
-    """A value that JSON can hold."""
+    """Return the value in a form that JSON can represent."""
     if isinstance(value, bytes):
         text = _text(value)
         return {"hex": value.hex()} if text is None else text
@@ -62,17 +62,18 @@ def json_value(value: Any) -> Any:
 
 
 def json_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[list[Any]]:
-    """Headers as a list of pairs, in their order."""
+    """Return the headers as a list of pairs, in order."""
     return [[key, json_value(value)] for key, value in headers]
 
 
 def json_text(document: Any) -> str:
-    """One line of JSON, ASCII only, so that no terminal acts upon it."""
+    """Return one line of JSON. It is ASCII only, so that it contains no control sequences for a
+    terminal."""
     return json.dumps(document, separators=(", ", ": "), allow_nan=False)
 
 
 def format_value(value: Any) -> str:
-    """A value for people, on one line."""
+    """Return a value as readable text on one line."""
     if value is None:
         return "null"
     if isinstance(value, bytes):
@@ -84,14 +85,14 @@ def format_value(value: Any) -> str:
 
 
 def format_headers(headers: Iterable[tuple[str, bytes | None]]) -> str:
-    """Headers for people: ``key=value`` pairs in their order."""
+    """Return headers as readable text: ``key=value`` pairs, in order."""
     return "  ".join(f"{printable(key)}={format_value(value)}" for key, value in headers)
 
 
 def format_time(milliseconds: int | None) -> str:
-    """A time for people, in UTC; milliseconds where no calendar reaches.
+    """Return a time as readable text in UTC, or in milliseconds if no calendar date can express it.
 
-    None renders as nothing; -1 is Kafka's unknown time.
+    None becomes an empty text; -1 is Kafka's unknown time.
     """
     if milliseconds is None:
         return ""
@@ -106,7 +107,8 @@ def format_time(milliseconds: int | None) -> str:
 
 
 def format_duration(milliseconds: int) -> str:
-    """A duration in the largest unit that gives a whole number, as it may be typed."""
+    """Return a duration in the largest unit that gives a whole number, in the syntax of the
+    command-line options."""
     for name, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)):
         if milliseconds and milliseconds % size == 0:
             return f"{milliseconds // size}{name}"
@@ -114,7 +116,7 @@ def format_duration(milliseconds: int) -> str:
 
 
 def _text(data: bytes) -> str | None:
-    """The text that these bytes are, if all of it can be shown as it is."""
+    """Return the text that these bytes encode, or None if it has characters that need escapes."""
     try:
         text = data.decode()
     except UnicodeDecodeError:

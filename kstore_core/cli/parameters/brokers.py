@@ -50,7 +50,9 @@ class _Log(click.ParamType["Path | Brokers"]):
             self.fail(f"{value!r} is not kafka://host:port or kafka://host:port/topic", param, ctx)
         for port in _PORT.findall(url["servers"]):
             if len(port) > _PORT_DIGITS or not 0 < int(port) <= _LAST_PORT:
-                self.fail(f"{value!r}: {port} is no port, 1 to {_LAST_PORT}", param, ctx)
+                self.fail(
+                    f"{value!r}: {port} is not a port; a port is 1 to {_LAST_PORT}", param, ctx
+                )
         return Brokers(url["servers"], url["topic"])
 
 
@@ -58,12 +60,12 @@ LOG = _Log()
 
 
 def client_settings(path: Path | None) -> dict[str, str]:
-    """Read librdkafka settings from a file, one ``name=value`` a line.
+    """Read librdkafka settings from a file, one ``name=value`` per line.
 
     Raises
     ------
     SpecError
-        A line is something else.
+        A line has another form.
     """
     settings: dict[str, str] = {}
     for number, line in enumerate(path.read_text("utf-8").splitlines() if path else (), 1):
@@ -79,16 +81,16 @@ def client_settings(path: Path | None) -> dict[str, str]:
 def open_topic(
     brokers: Brokers, settings: dict[str, str], store: str, path: Path
 ) -> KafkaChangelog:
-    """The changelog of a store for reading; who asks closes it.
+    """Open the changelog of a store for reading; the caller must close it.
 
-    The topic is the one that is named, or ``<application>-<store>-changelog``, where the
-    application is the directory above the state directory; or else the only one of such a store.
-    The partition is the state directory's, or the only one.
+    If no topic is given, the topic is ``<application>-<store>-changelog``, where the application is
+    the directory above the state directory; else it is the only changelog topic of a store of this
+    name. The partition is that of the state directory, or the topic's only partition.
 
     Raises
     ------
     NotFoundError
-        There is none, or more than one, or one that may be another store's.
+        There is no such topic, or more than one, or the topic may belong to another store.
     KStoreError
         The brokers cannot be reached, or refuse.
     """
@@ -104,7 +106,8 @@ def open_topic(
     if partition is None:
         if there[topic] != 1:
             raise NotFoundError(
-                f"{path} is not named after a task, such as 0_3, which would tell which of the "
+                f"{path} is not named after a task, such as 0_3, so kstore cannot know "
+                f"which of the "
                 f"{there[topic]} partitions of {topic} is its changelog"
             )
         partition = 0
@@ -121,7 +124,7 @@ def _topic(brokers: Brokers, store: str, application: str, there: dict[str, int]
     other = other_store(found[0], store, application) if len(found) == 1 else None
     if len(found) != 1 or other is not None:
         names = ", ".join(found)
-        names += f", which may as well be of a store {other!r}" if other else ""
+        names += f", which may also belong to the store {other!r}" if other else ""
         raise NotFoundError(
             f"there is no topic {wanted} at {brokers.servers}"
             + (f", but {names}" if names else f", nor another one of a store {store!r}")

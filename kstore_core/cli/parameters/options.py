@@ -34,7 +34,7 @@ json_option: Callable[[F], F] = click.option(
     is_flag=True,
     is_eager=True,
     callback=_remember,
-    help="Print JSON; its shape is documented and stable.",
+    help="Print JSON, in a documented and stable form.",
 )
 
 path_argument: Callable[[F], F] = click.argument(
@@ -42,7 +42,7 @@ path_argument: Callable[[F], F] = click.argument(
 )
 
 engine_option: Callable[[F], F] = click.option(
-    "--engine", metavar="NAME", help="The engine, where the directory does not say."
+    "--engine", metavar="NAME", help="The engine, if the directory does not record it."
 )
 
 
@@ -50,8 +50,10 @@ def store_options(command: F) -> F:
     """Options that describe a store and its serdes, for a directory without a spec."""
     serde = click.Choice(sorted(BUILT_IN))
     for option in (
-        click.option("--value-serde", type=serde, help="How to read values."),
-        click.option("--key-serde", type=serde, help="How to read and type keys."),
+        click.option("--value-serde", type=serde, help="The serde that reads the values."),
+        click.option(
+            "--key-serde", type=serde, help="The serde that reads the keys, and KEY as typed."
+        ),
         spec_options,
         engine_option,
     ):
@@ -60,49 +62,51 @@ def store_options(command: F) -> F:
 
 
 def spec_options(command: F) -> F:
-    """The description of a store, for a directory that does not say: every command that takes a
-    shape takes all of it, so one description serves them all."""
+    """Options that describe a store, for a directory without a stored spec. Every command that
+    takes ``--shape`` takes all of these options."""
     for option in (
         click.option(
             "--segment-interval",
             "segment_interval_ms",
             type=DURATION,
-            help="Kafka's default for the retention if left out.",
+            help="The width of a segment. Default: Kafka's default for the retention.",
         ),
         click.option(
-            "--retain-duplicates", is_flag=True, help="Of a window store with many values a window."
+            "--retain-duplicates",
+            is_flag=True,
+            help="The window store retains several values per window.",
         ),
-        click.option("--window-size", "window_size_ms", type=DURATION, help="Of a window store."),
+        click.option(
+            "--window-size", "window_size_ms", type=DURATION, help="The length of a window."
+        ),
         click.option(
             "--retention",
             "retention_ms",
             type=DURATION,
-            help="Of a window or session store, or of a history: 60s, 30d.",
+            help="The retention of a window or session store, or of a history, such as 60s or 30d.",
         ),
         click.option(
             "--history-retention",
             "history_retention_ms",
             type=DURATION,
-            help="Of a versioned store: 60s, 30d.",
+            help="The retention of the history of a versioned store, such as 60s or 30d.",
         ),
-        click.option(
-            "--without-index", is_flag=True, help="Of a time-ordered store that has no index."
-        ),
+        click.option("--without-index", is_flag=True, help="The time-ordered store has no index."),
         click.option(
             "--time-ordered",
             is_flag=True,
-            help="The rows of a window or session store lie by time first.",
+            help="The rows of the window or session store are sorted by time first.",
         ),
         click.option(
             "--format",
             "value_format",
             type=click.Choice(["plain", "timestamped", "headers"]),
-            help="What is stored with a value; with --shape, plain if left out.",
+            help="The data stored with a value. Default with --shape: plain.",
         ),
         click.option(
             "--shape",
             type=click.Choice(["key-value", "versioned", "window", "session"]),
-            help="Where the directory does not say.",
+            help="The shape of the store, if the directory does not record it.",
         ),
     ):
         command = option(command)
@@ -110,7 +114,7 @@ def spec_options(command: F) -> F:
 
 
 def key_arguments(command: F) -> F:
-    """STORE, KEY and how the key is written."""
+    """The arguments STORE and KEY, and the option that says how KEY is written."""
     for option in (
         click.option("--key-hex", is_flag=True, help="KEY is the stored bytes, in hex."),
         click.argument("key"),

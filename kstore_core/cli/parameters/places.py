@@ -24,9 +24,9 @@ class Places:
     version : int or None
         The partitioned store's version; None for a single state directory.
     key_serde : str or None
-        Of that store.
+        The name of the key serde of the partitioned store; None for a single state directory.
     shards : list of int
-        Their numbers, parallel to ``directories``.
+        The numbers of the shards, in the order of ``directories``.
     partitions : int
         The number of shards.
     """
@@ -38,7 +38,8 @@ class Places:
     partitions: int = 1
 
     def by_key(self, key: str, *, is_hex: bool, key_serde: str | None) -> list[Path]:
-        """The directories, the one first in which Kafka's partitioner puts the key."""
+        """Return the directories, beginning with that of the shard in which Kafka's partitioner
+        puts the key."""
         name = key_serde or self.key_serde
         if self.version is None or (name not in serdes.BUILT_IN and not is_hex):
             return self.directories
@@ -49,14 +50,15 @@ class Places:
 
 
 def places(path: Path) -> Places:
-    """Find the state directories at ``path``, of Spark's store those of its newest version.
+    """Find the state directories at ``path``; for a store that Spark wrote, the directories of its
+    newest version.
 
     Raises
     ------
     StateError
-        A manifest that cannot be read, or shards that are no whole directories.
+        A manifest cannot be read, or a shard is not one complete directory.
     CorruptionError
-        A file of a shard is missing or of another size, or lies behind a symbolic link.
+        A file of a shard is missing, has another size, or is behind a symbolic link.
     """
     if not is_root(path):
         return Places([path])
@@ -68,7 +70,7 @@ def places(path: Path) -> Places:
         if not shard.in_one_place:
             raise StateError(
                 f"shard {shard.shard} of {path} has files in earlier attempts, as appends on an "
-                "object store leave them, so it is no directory that can be opened. Read it with "
+                "object store leave them, so it cannot be opened as one directory. Read it with "
                 "kstore_core.spark.read_store, or write it anew with write_store"
             )
     written = [shard for shard in manifest.shards if shard.path is not None]

@@ -22,13 +22,14 @@ class Range:
     Attributes
     ----------
     lo, hi : str or None
-        Times of a window or session store, keys of any other.
+        The first and the last time of a window or session store; the first and the last key of any
+        other store.
     key, key_from, key_to : str or None
         One key, or a range of them.
     is_hex : bool
-        Whether keys are stored bytes, in hex.
+        True if the keys are typed as stored bytes, in hex.
     as_of : int or None
-        Of a versioned store: when the versions are valid, ms.
+        For a versioned store: the time at which the versions are valid, ms since the epoch.
     reverse : bool
     """
 
@@ -42,14 +43,14 @@ class Range:
     reverse: bool
 
     def scan(self, reader: Reader) -> Any:
-        """A scan of these rows.
+        """Return a scan of these rows.
 
         Raises
         ------
         click.UsageError
-            The text is not a key or time, or contradicts itself.
+            A text is not a key or a time, or the options contradict each other.
         SpecError
-            It says nothing for such a store.
+            An option does not apply to a store of this shape.
         """
         shape = reader.spec.shape
         if self.as_of is not None and shape != "versioned":
@@ -67,12 +68,12 @@ class Range:
         return reader.store.range(*keys, *when, reverse=self.reverse)
 
     def _keys(self, reader: Reader, lo: str | None, hi: str | None) -> list[bytes | None]:
-        """The first and the last key, from the options that give them."""
+        """Return the first and the last key, from the options."""
         pairs = [(self.key, self.key), (self.key_from, self.key_to), (lo, hi)]
         given = [pair for pair in pairs if pair != (None, None)]
         if len(given) > 1:
             raise click.UsageError(
-                "the keys are given twice: one of --key, or --key-from and --key-to, is enough"
+                "the keys are given twice; pass either --key, or --key-from and --key-to"
             )
         return [
             None if end is None else key_bytes(end, reader.key, is_hex=self.is_hex)
@@ -85,6 +86,7 @@ def _time(text: str | None, option: str) -> int | None:
         return None if text is None else TIME.convert(text, None, None)
     except click.BadParameter as error:
         raise click.BadParameter(
-            f"{error.message}; keys of a window or session store are --key, --key-from, --key-to",
+            f"{error.message}; for keys of a window or session store, use --key, "
+            f"--key-from or --key-to",
             param_hint=option,
         ) from error

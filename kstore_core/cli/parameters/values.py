@@ -19,7 +19,7 @@ _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class _Duration(click.ParamType[int]):
-    """A number and a unit; milliseconds where there is none."""
+    """A duration: a number and a unit; the default unit is milliseconds."""
 
     name = "duration"
 
@@ -28,12 +28,12 @@ class _Duration(click.ParamType[int]):
             return value
         match = re.fullmatch(r"(\d+)(ms|s|m|h|d|)", str(value).strip())
         if match is None:
-            self.fail(f"{value!r} is no duration; write 500ms, 60s, 5m, 12h or 30d", param, ctx)
+            self.fail(f"{value!r} is not a duration; write 500ms, 60s, 5m, 12h or 30d", param, ctx)
         return int(match[1]) * _UNITS[match[2] or "ms"]
 
 
 class _Time(click.ParamType[int]):
-    """Milliseconds since the epoch, or ISO 8601 with its offset."""
+    """A time: milliseconds since the epoch, or ISO 8601 with an offset from UTC."""
 
     name = "time"
 
@@ -50,7 +50,7 @@ class _Time(click.ParamType[int]):
             moment = datetime.fromisoformat(text)
         except ValueError:
             self.fail(
-                f"{value!r} is no time; write milliseconds since the epoch, or ISO 8601 such as "
+                f"{value!r} is not a time; write milliseconds since the epoch, or ISO 8601 such as "
                 "2015-01-15T16:00+01:00",
                 param,
                 ctx,
@@ -63,11 +63,14 @@ class _Time(click.ParamType[int]):
 
 
 class _NewDirectory(click.Path):
-    """A directory that is there or will be; no name at all would be the one that one is in."""
+    """A directory that exists or will be made. An empty name is refused, because it would mean the
+    current directory."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
-            self.fail("an empty name is no directory; the one that you are in is .", param, ctx)
+            self.fail(
+                "an empty name is no directory; for the current directory, write .", param, ctx
+            )
         return super().convert(value, param, ctx)
 
 
@@ -77,7 +80,7 @@ NEW_DIRECTORY = _NewDirectory(file_okay=False, path_type=Path)
 
 
 def check_order(earliest: int | None, latest: int | None) -> None:
-    """Refuse times that are the wrong way round.
+    """Refuse a first time that is after the last time.
 
     Raises
     ------
@@ -88,12 +91,12 @@ def check_order(earliest: int | None, latest: int | None) -> None:
 
 
 def key_bytes(text: str, serde: BuiltInSerde[Any], *, is_hex: bool) -> bytes:
-    """The stored bytes of a key that was typed.
+    """Return the stored bytes of a typed key.
 
     Raises
     ------
     click.BadParameter
-        The text is no hex, or not what the store's key serde takes.
+        The text is not hex, or the store's key serde does not accept it.
     """
     try:
         if is_hex:
@@ -111,6 +114,6 @@ def key_bytes(text: str, serde: BuiltInSerde[Any], *, is_hex: bool) -> bytes:
     except ValueError as error:
         wanted = "hex" if is_hex else f"a key of the serde {serde.name}"
         raise click.BadParameter(
-            f"{text!r} is not {wanted}: {error}; its bytes can be given with --key-hex",
+            f"{text!r} is not {wanted}: {error}; or pass the bytes of the key with --key-hex",
             param_hint="KEY",
         ) from error
