@@ -194,9 +194,9 @@ cdef class StagedNamespace(PointTable):
         cdef Py_ssize_t size = len(key)
         if size > self._staging.max_key_bytes:
             raise KeyTooLongError(
-                f"a key of {size} bytes, {key[:16]!r}…: the engine holds keys of at most "
-                f"{self._staging.max_key_bytes} bytes, those of versions and windows included; "
-                "nothing was written. Use shorter keys or another engine"
+                f"the key {key[:16]!r}… has {size} bytes, and the engine accepts at most "
+                f"{self._staging.max_key_bytes}, including the bytes that kstore adds for "
+                "versions and windows; nothing was written. Use shorter keys or another engine"
             )
         if size == 0 and not self._staging.empty_keys:
             raise UnsupportedError("the engine cannot hold the empty key; nothing was written")
