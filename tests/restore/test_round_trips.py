@@ -282,7 +282,9 @@ def test_a_log_that_does_not_reach_back_is_refused(tmp_path: Path) -> None:
         state.commit({("log", 0): 6})
         assert state.restore(spec, log).records == 3
         state.commit({("log", 0): 10})
-        with pytest.raises(InconsistentStateError, match="up to 10, and the log ends at 10: this is"):
+        with pytest.raises(
+            InconsistentStateError, match="up to 10, and the log ends at 10: this is"
+        ):
             state.restore(spec, log)
 
 
