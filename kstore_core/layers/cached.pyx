@@ -261,9 +261,9 @@ cdef class Cached(PointTable):
         self.rows._check_key(key)
         if PyBytes_GET_SIZE(key) > self._max_key_bytes:
             raise KeyTooLongError(
-                f"a key of {len(key)} bytes, {key[:16]!r}…: this store holds keys of at most "
-                f"{self._max_key_bytes} bytes, those of versions and windows included; nothing "
-                "was written. Use shorter keys or another engine"
+                f"the key {key[:16]!r}… has {len(key)} bytes, and this store accepts at most "
+                f"{self._max_key_bytes}, including the bytes that kstore adds for versions and "
+                "windows; nothing was written. Use shorter keys or another engine"
             )
         return 0
 

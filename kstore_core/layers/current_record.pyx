@@ -58,9 +58,9 @@ cdef class CurrentRecord:
         what = record._context
         name = "" if what.topic is None else f" {what.topic}-{what.partition}@{what.offset}"
         raise StateError(
-            f"{self._where}: the record{name} has ended, and this task or thread was started "
-            "within it, so its time and headers cannot be used; nothing was written. Await the "
-            "task before the record's block ends, or write within a state.record(…) of its own"
+            f"{self._where}: this task or thread was started in the block of the record{name}, and "
+            "that block has ended, so the record's time and headers cannot be used; nothing was "
+            "written. Await the task within the block, or open a state.record(…) in the task"
         )
 
 

@@ -20,7 +20,7 @@ def check_offsets(offsets: Mapping[Partition, int | None] | None) -> None:
         )
     for partition, offset in offsets.items():
         if not (isinstance(partition, tuple) and len(partition) == 2):
-            raise TypeError(f"a partition is (topic, number), not {partition!r}")
+            raise TypeError(f"a partition must be a pair (topic, number), not {partition!r}")
         check_partition(*partition)
         if offset is not None:
             check_integer("an offset", offset, -(2**63), 2**63)
@@ -36,15 +36,17 @@ def check_offsets(offsets: Mapping[Partition, int | None] | None) -> None:
 def check_partition(topic: object, number: object) -> None:
     """Raise TypeError or ValueError for an invalid topic or partition number."""
     if not isinstance(topic, str):
-        raise TypeError(f"a topic is str, not {type(topic).__name__}")
+        raise TypeError(f"a topic must be a str, not {type(topic).__name__}")
     if not topic or any("\ud800" <= letter <= "\udfff" for letter in topic):
-        raise ValueError(f"{topic!r} is no topic's name: it is empty, or not to be encoded")
+        raise ValueError(
+            f"{topic!r} is not a topic name: it is empty or cannot be encoded as UTF-8"
+        )
     check_integer("a partition number", number, 0, 2**31)
 
 
 def check_integer(what: str, number: object, least: int, beyond: int) -> None:
     """Raise TypeError or ValueError unless ``number`` is an integer in ``[least, beyond)``."""
     if isinstance(number, bool) or not hasattr(number, "__index__"):
-        raise TypeError(f"{what} is int, not {type(number).__name__}")
+        raise TypeError(f"{what} must be an int, not {type(number).__name__}")
     if not least <= operator.index(number) < beyond:
-        raise ValueError(f"{what} is {number}; it lies outside {least} to {beyond - 1}")
+        raise ValueError(f"{what} is {number}; it must be between {least} and {beyond - 1}")

@@ -265,7 +265,7 @@ def merged_record(records: Iterable[StoreRecord]) -> StoreRecord:
 
 def _long(value: bytes) -> int:
     if len(value) != _LONG.size:
-        raise FormatError(f"it has {len(value)} bytes, not 8")
+        raise FormatError(f"the number has {len(value)} bytes, not 8")
     number: int = _LONG.unpack(value)[0]
     return number
 
@@ -284,7 +284,7 @@ def _partition(key: bytes) -> Partition | None:
     if not (topic and _NUMBER.fullmatch(number) and int(number) < 2**31):
         if key.startswith(_OURS):
             return None  # a newer kstore's entry
-        raise FormatError("it names no partition")
+        raise FormatError("the key contains no partition")
     return topic, int(number)
 
 

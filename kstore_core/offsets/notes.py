@@ -35,11 +35,11 @@ def check_notes(notes: Mapping[str, bytes | None] | None) -> None:
         raise TypeError(f"notes must map names to bytes; they are a {type(notes).__name__}")
     for name, note in notes.items():
         if not isinstance(name, str):
-            raise TypeError(f"the name of a note is str, not {type(name).__name__}")
+            raise TypeError(f"the name of a note must be a str, not {type(name).__name__}")
         if not _NAME.fullmatch(name):
             raise ValueError(
-                f"{name!r} is no name of a note: it has 1 to 64 characters a to z and _, and "
-                "begins with a letter"
+                f"{name!r} is not a valid name of a note: it must have 1 to 64 characters a to z "
+                "and _, and must begin with a letter"
             )
         if note is not None and not isinstance(note, bytes):
-            raise TypeError(f"the note {name!r} is {type(note).__name__}, not bytes")
+            raise TypeError(f"the note {name!r} must be bytes, not {type(note).__name__}")

@@ -65,7 +65,8 @@ class Position(Mapping[str, Mapping[int, int]]):
             encode_position(self._offsets)
         except (TypeError, AttributeError, ValueError, struct.error) as error:
             raise ValueError(
-                f"{offsets!r} is no position, which maps topics to partitions to offsets: {error}"
+                f"{offsets!r} is not a position: a position maps topics to partitions to offsets: "
+                f"{error}"
             ) from error
 
     @classmethod
@@ -138,7 +139,9 @@ def decode_position(data: bytes) -> dict[str, dict[int, int]]:
             for _ in range(pairs):
                 partition, offset = _PAIR.unpack_from(data, at)
                 if partition < 0:
-                    raise FormatError(f"a position of the partition {partition}", offset=at)
+                    raise FormatError(
+                        f"the position has the invalid partition {partition}", offset=at
+                    )
                 offsets[partition] = offset
                 at += _PAIR.size
     except (struct.error, UnicodeDecodeError) as error:

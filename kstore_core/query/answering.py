@@ -37,11 +37,11 @@ def answer(
 ) -> QueryResult[Any]:
     """Answer a query, as ``store.query`` does."""
     if not isinstance(query, Query):
-        raise TypeError(f"a query is one of kstore_core.query, not {query!r}")
+        raise TypeError(f"query must be an object of kstore_core.query, not {query!r}")
     if bound is None:
         bound = PositionBound.unbounded()
     elif not isinstance(bound, PositionBound):
-        raise TypeError(f"a bound is a PositionBound, not {bound!r}")
+        raise TypeError(f"bound must be a PositionBound, not {bound!r}")
     check_choice("isolation", isolation, get_args(Isolation))
     begun = time.perf_counter_ns()
     context = store.context

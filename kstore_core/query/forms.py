@@ -80,7 +80,7 @@ def plain(spec: StoreSpec) -> Form:
 def timed(spec: StoreSpec) -> Form:
     """The value with its time; Unanswered if the store keeps no times."""
     if not spec.format.timestamped:
-        raise Unanswered(f"the format {spec.format.name!r} keeps no times")
+        raise Unanswered(f"the format {spec.format.name!r} stores no timestamps")
     return Form(_timed, unwanted=("headers",)) if spec.format.headers else Form(_as_it_is)
 
 
@@ -92,7 +92,7 @@ def timed_where_kept(spec: StoreSpec) -> Form:
 def read_only(spec: StoreSpec) -> Form:
     """The whole record; Unanswered if the store keeps no headers."""
     if not spec.format.headers:
-        raise Unanswered(f"the format {spec.format.name!r} keeps no headers")
+        raise Unanswered(f"the format {spec.format.name!r} stores no headers")
     return Form(_session_record if spec.shape == "session" else _record, whole=True)
 
 

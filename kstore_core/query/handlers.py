@@ -45,7 +45,7 @@ def reading(store: StoreParts, query: queries.Query) -> _Read:
     """
     handler = _HANDLERS[store.spec.shape].get(type(query))
     if handler is None:
-        raise Unanswered(f"{store.spec.shape} stores do not know it")
+        raise Unanswered(f"{store.spec.shape} stores do not support this query")
     return handler(store, query)
 
 
@@ -99,7 +99,7 @@ def _window_key(form_of: _FormOf, *, whole: bool = False) -> _Handler:
 def _window_range(form_of: _FormOf) -> _Handler:
     def handler(store: StoreParts, query: Any) -> _Read:
         if query.key is not None:
-            raise Unanswered("window stores answer it only with with_window_start_range()")
+            raise Unanswered("window stores support this query only with with_window_start_range()")
         earliest, latest = _closed(query)
         form, rows = form_of(store.spec), store.rows
         item, columns = form.item(rows.item), form.table(rows.table)
@@ -110,14 +110,14 @@ def _window_range(form_of: _FormOf) -> _Handler:
 
 def _closed(query: Any) -> tuple[int, int]:
     if query.from_ts is None or query.to_ts is None:
-        raise Unanswered("it is known with a closed range of times only: from_ts and to_ts")
+        raise Unanswered("this query needs both ends of its range of times: from_ts and to_ts")
     return query.from_ts, query.to_ts
 
 
 def _sessions(form_of: _FormOf) -> _Handler:
     def handler(store: StoreParts, query: Any) -> _Read:
         if query.key is None:
-            raise Unanswered("session stores answer it only with with_key()")
+            raise Unanswered("session stores support this query only with with_key()")
         form, rows, raw = form_of(store.spec), store.rows, store.values.raw_key(query.key)
         item, columns = form.item(rows.item), form.table(rows.table)
         return lambda: store.fetch(item, columns, raw, raw, 0, _MAX_TIME)

@@ -97,16 +97,19 @@ def first_offset(stored: int | None, log: Changelog, store: str) -> int:
     where = f"the store {store!r} contains the changelog {log.topic}-{log.partition} up to {stored}"
     if stored + 1 < log.start_offset:
         raise InconsistentStateError(
-            f"{where}, and the log begins at {log.start_offset}: what lay between has expired, so "
-            "the store cannot be brought up to date. Move its directory away and open it again: "
-            "it is then restored from all that the log has"
+            f"{where}, and the log begins at {log.start_offset}: the records in between have "
+            f"expired, "
+            "so the store cannot be brought up to date. Move the store's directory away and open "
+            "it again: kstore then restores the store from the whole log"
         )
     if stored + 1 > log.high_watermark:
         behind = f", with {rest} behind it" if rest else ""
         raise InconsistentStateError(
-            f"{where}, and the log ends at {log.high_watermark}{behind}: it is another log, or has "
-            "lost its end. Nothing was changed. Bring back the log that the store was written "
-            "with; or move the store's directory away, and it is restored as this log has it"
+            f"{where}, and the log ends at {log.high_watermark}{behind}: this is another log, or "
+            f"the "
+            "log has lost its end. Nothing was changed. Bring back the log that the store was "
+            "written with. Or move the store's directory away and open it again: kstore then "
+            "restores the store from this log"
         )
     return stored + 1
 

@@ -153,9 +153,10 @@ class RowRestorer:
         with suppress(FormatError):  # reported with its offset below
             if self._log_schema.split(key)[2] > 0:
                 raise SpecError(
-                    f"offset {records.offsets[0]} of the log is a numbered record of a store that "
-                    f"retains duplicates, and the store {self._name!r} retains none: pass "
-                    "retain_duplicates=True, --retain-duplicates"
+                    f"the record at offset {records.offsets[0]} of the log has a sequence number, "
+                    f"as in "
+                    f"a store that retains duplicates; the store {self._name!r} retains none: pass "
+                    "retain_duplicates=True, or --retain-duplicates on the command line"
                 )
 
     def _refuse_keys(self, records: RecordColumns) -> None:

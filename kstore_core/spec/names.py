@@ -20,9 +20,15 @@ def check_name(name: str) -> None:
     """Raise SpecError for a name that Kafka refuses, or that is a path outside its directory."""
     if not is_name(name):
         raise SpecError(
-            f"{name!r} is not a store name: 1 to 249 of A-Z a-z 0-9 . _ -, and neither . nor .."
+            f"{name!r} is not a valid store name: use 1 to 249 of the characters A-Z a-z 0-9 . _ "
+            f"-, "
+            "and neither . nor .."
         )
     if name == ".kstore.lock":
-        raise SpecError(f"{name!r} is not a store name: kstore locks the state directory by it")
+        raise SpecError(
+            f"{name!r} is not a valid store name: kstore uses this file to lock the state directory"
+        )
     if ".checkpoint".startswith(name):
-        raise SpecError(f"{name!r} is not a store name: Kafka Streams keeps it for its own files")
+        raise SpecError(
+            f"{name!r} is not a valid store name: Kafka Streams uses it for a file of its own"
+        )

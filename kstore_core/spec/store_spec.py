@@ -83,12 +83,15 @@ class StoreSpec:
     def __post_init__(self) -> None:
         check_name(self.name)
         if not isinstance(self.format, ValueFormat):
-            raise SpecError(f"{self.format!r} is no ValueFormat of kstore_core.formats")
+            raise SpecError(
+                f"format must be a ValueFormat of kstore_core.formats, not {self.format!r}"
+            )
         _check_order(self)
         if self.family not in self.format.shapes:
             raise SpecError(
-                f"the store {self.name!r} has the shape {self.family!r} and the format "
-                f"{self.format.name!r}, which do not go together; see kstore_core.stores"
+                f"the store {self.name!r} has the shape {self.family!r}, which cannot have the "
+                f"format "
+                f"{self.format.name!r}; use a factory of kstore_core.stores"
             )
         _check_times(self)
         _check_serdes(self)
@@ -140,7 +143,7 @@ class StoreSpec:
             The settings, by Kafka's names. They override the defaults of the store's shape.
         """
         if not isinstance(topic_config, Mapping):
-            raise TypeError(f"settings of a topic are a mapping, not {topic_config!r}")
+            raise TypeError(f"the settings of a topic must be a mapping, not {topic_config!r}")
         return replace(self, changelog=tuple(sorted(topic_config.items())))
 
     @property
@@ -162,7 +165,7 @@ def _check_order(spec: StoreSpec) -> None:
     if spec.time_ordered and spec.shape not in ("window", "session"):
         raise SpecError(
             f"time_ordered is True for the {spec.shape} store {spec.name!r}; only window and "
-            "session stores have rows by time"
+            "session stores can be time-ordered"
         )
     if spec.indexed and not spec.time_ordered:
         raise SpecError(
@@ -178,7 +181,9 @@ def _check_times(spec: StoreSpec) -> None:
         if name in times:
             _check_millis(name, getattr(spec, name), least=_LEAST.get(name, 0))
         elif getattr(spec, name) is not None:
-            raise SpecError(f"the store {spec.name!r} is a {spec.shape} store; it has no {name}")
+            raise SpecError(
+                f"the store {spec.name!r} is a {spec.shape} store, which takes no {name}"
+            )
     if type(spec.retain_duplicates) is not bool or (
         spec.retain_duplicates and spec.shape != "window"
     ):
@@ -195,7 +200,7 @@ def _check_times(spec: StoreSpec) -> None:
 
 def _check_millis(name: str, millis: int | None, *, least: int) -> None:
     if type(millis) is not int:
-        raise SpecError(f"{name} is int milliseconds, not {type(millis).__name__}")
+        raise SpecError(f"{name} must be milliseconds as an int, not {type(millis).__name__}")
     if not least <= millis < 2**63:
         raise SpecError(f"{name} is {millis}; it must be at least {least} and fit 64 bits")
 
@@ -212,8 +217,8 @@ def _check_serdes(spec: StoreSpec) -> None:
             )
         if not isinstance(getattr(serde, "name", None), str):
             raise SpecError(
-                f"the {role} serde of store {spec.name!r} is {serde!r}, whose name is not a "
-                "str; the name is stored with the store"
+                f"the {role} serde of store {spec.name!r} is {serde!r}; its name must be a str, "
+                "because the name is stored with the store"
             )
 
 
@@ -222,7 +227,8 @@ def _check_layers(spec: StoreSpec) -> None:
     cache, sampled = spec.cache, spec.metrics
     if not (cache is None or cache == "shared" or (type(cache) is int and 0 <= cache < 2**63)):
         raise SpecError(
-            f"the cache of the store {spec.name!r} is {cache!r}; it is a number of bytes, 0 or more"
+            f"the cache of the store {spec.name!r} is {cache!r}; it must be a number of bytes, 0 "
+            f"or more"
         )
     if cache is not None and spec.retain_duplicates:
         raise SpecError(f"the window store {spec.name!r} retains duplicates and cannot be cached")

@@ -57,8 +57,8 @@ class StoredSpec:
             version = stored["version"]
             if version > SPEC_VERSION:
                 raise FormatDowngradeError(
-                    f"the store's description has version {version}, and this kstore reads up to "
-                    f"{SPEC_VERSION}; open it with the kstore that wrote it, or a newer one"
+                    f"the stored spec has version {version}, and this kstore reads versions up to "
+                    f"{SPEC_VERSION}; open the store with the kstore that wrote it, or a newer one"
                 )
             return cls(
                 name=_typed(stored, "name", str),
@@ -70,9 +70,7 @@ class StoredSpec:
                 **{name: _typed(stored, name, bool, False) for name in FLAGS},
             )
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise SpecError(
-                f"the description stored under kstore.spec is damaged: {error}"
-            ) from error
+            raise SpecError(f"the spec stored under kstore.spec is damaged: {error}") from error
 
     @classmethod
     def of(cls, spec: StoreSpec) -> StoredSpec:
@@ -139,8 +137,9 @@ class StoredSpec:
         """
         if self.shape != spec.shape:
             raise SpecError(
-                f"{where} is a {self.shape} store and was opened as {spec.shape}; "
-                "a store does not change its shape. Open it as what it is, or use another name"
+                f"{where} is a {self.shape} store and was opened as a {spec.shape} store; the "
+                f"shape of "
+                f"a store cannot change. Open it as a {self.shape} store, or use another name"
             )
         for name, why in _FIXED.items():
             kept, asked = getattr(self, name), getattr(spec, name)
@@ -154,12 +153,12 @@ class StoredSpec:
         if spec.format.name not in self.format.upgrades_from:
             raise SpecError(
                 f"{where} has the format {self.format.name!r} and was opened as "
-                f"{spec.format.name!r}; no upgrade leads from the one to the other. Open it as "
+                f"{spec.format.name!r}; there is no upgrade between these formats. Open it as "
                 f"{self.format.name!r}, or put its records into a new store"
             )
         raise FormatDowngradeError(
             f"{where} has the format {self.format.name!r} and was opened as "
-            f"{spec.format.name!r}; a store is not downgraded in place. Open it as "
+            f"{spec.format.name!r}; a store cannot be downgraded in place. Open it as "
             f"{self.format.name!r}, or write it anew in the older format: kstore migrate PATH "
             f"STORE --to {spec.format.name}"
         )
@@ -170,5 +169,5 @@ def _typed(stored: dict[str, Any], name: str, wanted: type, *default: Any) -> An
         return default[0]
     value = stored[name]
     if type(value) is not wanted:
-        raise TypeError(f"{name} is {value!r}")
+        raise TypeError(f"{name} has the unexpected value {value!r}")
     return value

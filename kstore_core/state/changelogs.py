@@ -45,8 +45,8 @@ class StateLogs:
         self._many: Changelogs | None = None
         if isinstance(given, str) and given.startswith("kafka:"):
             raise TypeError(
-                f"{given!r} is no directory; pass KafkaChangelogs of kstore_core.changelog for "
-                "changelogs in Kafka"
+                f"{given!r} is not a directory; to log to Kafka, pass a KafkaChangelogs of "
+                "kstore_core.changelog"
             )
         if isinstance(given, (str, os.PathLike)):
             self._many = ChangelogDirectory(given)
@@ -56,7 +56,9 @@ class StateLogs:
             check_changelog(given)
             self._one = cast("Changelog", given)
         elif given is not None:
-            raise TypeError(f"a changelog is a directory, Changelogs or a Changelog, not {given!r}")
+            raise TypeError(
+                f"changelog must be a directory, a Changelogs or a Changelog, not {given!r}"
+            )
 
     def open(
         self, spec: StoreSpec, task: Path, durability: Durability, others: Iterable[str]
@@ -79,9 +81,11 @@ class StateLogs:
             return log
         if self._one is not None and (other := next(iter(others), None)) is not None:
             raise SpecError(
-                f"the changelog {self._one.topic}-{self._one.partition} is that of the store "
-                f"{other!r}; open the state directory with a directory of changelogs, in which "
-                f"{spec.name!r} has one of its own"
+                f"the changelog {self._one.topic}-{self._one.partition} already belongs to the "
+                f"store "
+                f"{other!r}, so the store {spec.name!r} cannot use it; open the state directory "
+                f"with "
+                "a directory of changelogs, which has one changelog for each store"
             )
         return self._one
 

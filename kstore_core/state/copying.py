@@ -89,19 +89,19 @@ def write_checkpoint(
 def _check(engine: Engine, root: Path, dest: Path) -> None:
     if not engine.capabilities.persistent:
         raise UnsupportedError(
-            f"the engine {engine.name!r} keeps its rows in memory, of which there is no copy on "
-            "disk; open the state directory with another engine, such as rocksdb or lmdb, or with "
-            "a changelog, from which it is restored"
+            f"the engine {engine.name!r} keeps its rows in memory, so there are no files to copy; "
+            "open the state directory with another engine, such as rocksdb or lmdb, or with a "
+            "changelog, from which you can restore it"
         )
     if not engine.capabilities.checkpoint:
         raise UnsupportedError(
-            f"the engine {engine.name!r} makes no copy of a live database "
+            f"the engine {engine.name!r} cannot copy a database that is open "
             "(capabilities.checkpoint); close the state directory and copy its files"
         )
     check_target(dest)
     if dest.is_relative_to(root):
         raise SpecError(
-            f"{dest} lies in the state directory {root} itself; name a directory outside of it"
+            f"{dest} is inside the state directory {root}; name a directory outside of {root.name}"
         )
 
 

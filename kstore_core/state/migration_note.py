@@ -101,7 +101,7 @@ class Plan:
         except FileExistsError as error:
             raise StateError(
                 f"{at.home} is not a directory, and a migration needs a directory of this name; "
-                "nothing was changed. Move it away, and try again"
+                "nothing was changed. Move the file away, and try again"
             ) from error
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -128,7 +128,7 @@ def read_plan(root: Path) -> Plan | None:
     try:
         fields = json.loads(at.plan.read_bytes())
         if fields.pop("version") != _VERSION:
-            raise ValueError("another version of kstore wrote it")
+            raise ValueError("it has the layout of another version of kstore")
         stores, moves = tuple(fields.pop("stores")), tuple(Move(*m) for m in fields.pop("moves"))
         return Plan(stores=stores, moves=moves, **fields)
     except (FileNotFoundError, NotADirectoryError):

@@ -157,13 +157,13 @@ class OpenStore:
         journal = self.commits.journal
         if journal is not None:
             raise StateError(
-                f"the writes to the store {self.spec.name!r} go to the changelog "
-                f"{journal.log.topic}, from which it was restored when it was opened"
+                f"the store {self.spec.name!r} writes to the changelog {journal.log.topic}, so it "
+                "cannot be restored from another one; it was restored when it was opened"
             )
         if self.spec.retain_duplicates and not is_new:
             raise StateError(
-                f"the store {self.spec.name!r} retains duplicates and is open, so numbers of "
-                "duplicates are in use; restore it before it is opened"
+                f"the store {self.spec.name!r} retains duplicates and is open, so its sequence "
+                "numbers are in use; restore the store before you open it"
             )
         begun = time.perf_counter_ns()
         where = (log.topic, log.partition)

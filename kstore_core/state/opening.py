@@ -119,7 +119,9 @@ def open_state(
     logs = StateLogs(changelog)
     check_choice("durability", durability, DURABILITY_LEVELS)
     if not (isinstance(lock_timeout_s, (int, float)) and lock_timeout_s >= 0):
-        raise SpecError(f"lock_timeout_s is a number of seconds, 0 or more, not {lock_timeout_s!r}")
+        raise SpecError(
+            f"lock_timeout_s must be a number of seconds, 0 or more, not {lock_timeout_s!r}"
+        )
     if not os.fspath(path):
         raise SpecError("the path of the state directory is empty")
     try:
@@ -129,7 +131,9 @@ def open_state(
             f"{os.fspath(path)} cannot be resolved: {error}; repair its links"
         ) from error
     except ValueError as error:
-        raise SpecError(f"{os.fspath(path)!r} is not a path: {error}; give another one") from error
+        raise SpecError(
+            f"{os.fspath(path)!r} is not a valid path: {error}; pass another path"
+        ) from error
     if engine is None:
         if read_only and not root.is_dir():
             raise _missing(root)

@@ -77,17 +77,17 @@ def engine_of(root: Path) -> str:
         return recorded
     if not found:
         raise SpecError(
-            f"no engine is given, and {root} holds nothing that tells one; "
+            f"no engine was passed, and {root} has no stores that show which one to use; "
             f'pass engine="rocksdb" or another that `kstore engines` lists{_not_asked()}'
         )
     if len(found) > 1:
         raise SpecError(
-            f"{root} holds stores of {_listed(found)}, and its {LOCK_FILE} does not tell which of "
-            "them is in use; name the engine, or move the stores of the other one away"
+            f"{root} has stores of {_listed(found)}, and its {LOCK_FILE} does not say which engine "
+            "is in use; pass engine=, or move the stores of the other engine away"
         )
     (only,) = found
     if only.error is not None:
-        raise EngineUnavailableError(f"{root} holds stores of {only}. {only.error}")
+        raise EngineUnavailableError(f"{root} has stores of {only}. {only.error}")
     return only.name
 
 
@@ -108,8 +108,8 @@ def check_engine(root: Path, engine: Engine) -> None:
         if not others:
             return
     raise SpecError(
-        f"{root} was written with the engine {recorded!r}, so {engine.name!r} would see none of "
-        "it; leave the engine out, or use another directory"
+        f"{root} was written with the engine {recorded!r}, and {engine.name!r} cannot read its "
+        "stores; leave engine= out, or use another directory"
     )
 
 

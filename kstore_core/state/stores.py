@@ -116,7 +116,7 @@ class StateStores(StateContents):
         """
         self._check()
         if not isinstance(spec, StoreSpec):
-            raise TypeError(f"a store is opened by a StoreSpec of kstore_core.stores, not {spec!r}")
+            raise TypeError(f"open() needs a StoreSpec, made by kstore_core.stores, not {spec!r}")
         with self._opening, uninterrupted():
             self._check()
             known = self._stores.get(spec.name)
@@ -125,11 +125,13 @@ class StateStores(StateContents):
             face = known.face(self)
         if known.spec != spec:
             raise SpecError(
-                f"the store {spec.name!r} is open already with another spec: {known.spec}"
+                f"the store {spec.name!r} is already open with another spec: {known.spec}; pass "
+                f"that "
+                "spec, or close the state directory first"
             )
         if migrate_on_read not in (None, known.migrate_on_read):
             raise SpecError(
-                f"the store {spec.name!r} is open already with "
+                f"the store {spec.name!r} is already open with "
                 f"migrate_on_read={known.migrate_on_read}; close the state directory first"
             )
         return face
@@ -213,8 +215,8 @@ class StateStores(StateContents):
             raise UnsupportedError(f"{self.path} was opened with read_only=True")
         if self.staged_bytes:
             raise StateError(
-                f"{self.path} has {self.staged_bytes} bytes that are written and not committed; "
-                "commit them before a restore, or close the state to discard them"
+                f"{self.path} has {self.staged_bytes} bytes of uncommitted writes; commit them "
+                "before the restore, or close the state to discard them"
             )
         is_new = spec.name not in self._stores
         self.open(spec)

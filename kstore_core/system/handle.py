@@ -63,7 +63,7 @@ class Handle:
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError(
-            f"{self!r} is not pickled or copied: an open handle belongs to its process. Pickle "
+            f"{self!r} cannot be pickled or copied: an open handle belongs to its process. Pickle "
             f"{self._instead}, and open it there"
         )
 

@@ -1,13 +1,13 @@
 # cython: language_level=3
-"""Sections that signals wait for: a Ctrl-C is raised behind them, not between two of their steps.
+"""Sections that delay signals: a Ctrl-C within a section is raised at the end of the section.
 
-Python runs a signal's handler between any two steps of the main thread, and what it raises, such as
-KeyboardInterrupt, may come between the making of a handle and the note that it was made. Within a
-section of this module handlers of Python's are put off until its end. All of it is compiled: no
-step of Python's, and so no handler, comes between its own.
+Python runs a signal handler between any two bytecodes of the main thread. An exception of the
+handler, such as KeyboardInterrupt, may come after a handle was opened and before any variable refers
+to it. A section of this module delays the handlers of Python until the section ends. The module is
+compiled, so no handler runs between its own steps.
 
-A section is for what is short, such as a commit. What waits for others, such as a broker or a
-lock, is done in an :class:`interruptible` part of it, at a place where nothing is half done.
+Use a section for short work, such as a commit. If it has to wait, for a broker or a lock, put the
+wait into an :class:`interruptible` part, at a point where no change is incomplete.
 """
 
 import os
@@ -26,46 +26,48 @@ cdef tuple _SIGNALS = tuple(map(int, sorted(_signal.valid_signals())))
 cdef object _handler_of = _signal.getsignal
 cdef object _set_handler = _signal.signal
 
-cdef unsigned long _main = 0        # where handlers run; 0 until it is known
-cdef object _python = None          # the address of Python's own handler of signals
-cdef Py_ssize_t _depth = 0          # of sections; those are of the main thread, as handlers are
-cdef list _kept = []                # (signal, its handler, whether calls go on) while they are put off
-cdef list _came = []                # signals that came meanwhile
+cdef unsigned long _main = 0        # the thread that runs handlers; 0 until it is known
+cdef object _python = None          # the address of Python's C handler of signals
+cdef Py_ssize_t _depth = 0          # of nested sections of the main thread, which runs handlers
+cdef list _replaced = []                # (signal, handler, restarts system calls) within a section
+cdef list _pending = []                # signals that arrived within the section
 
 
-def _put_off(signal, frame):
-    """The handler of all signals within a section.
+def _delay(signal, frame):
+    """Delay a signal. This is the handler of all signals within a section.
 
-    The frame is not kept: it would keep what is in it, such as an iterator, long after its return.
+    It stores no reference to the frame, which would keep the frame's objects alive, such as scans.
     """
-    _came.append(signal)
+    _pending.append(signal)
 
 
 cdef bint _is_main() except -1:
-    """Whether handlers run in this thread. Python is asked: threading knows who imported it."""
+    """Return True if signal handlers run in this thread.
+
+    It asks Python itself: ``threading.main_thread`` is the thread that imported ``threading``.
+    """
     global _main
     cdef unsigned long ident = PyThread_get_thread_ident()
     if _main == 0:
         try:
             _set_handler(_signal.SIGINT, None)
-        except ValueError:  # not in this thread
+        except ValueError:  # this is not the main thread
             return False
-        except TypeError:  # None is no handler
+        except TypeError:  # it is, because Python then complains that None is not a handler
             _main = ident
     return ident == _main
 
 
 cdef bint _restarts(int signal) noexcept:
-    """Whether system calls go on after a signal, which Python does not know of."""
+    """Return True if system calls restart after this signal; Python has no function for that."""
     cdef sigaction_t action
     return sigaction(signal, NULL, &action) == 0 and (action.sa_flags & SA_RESTART) != 0
 
 
 cdef int _set(int signal, object handler, bint restarts) except -1:
-    """Put a handler in the place of another.
+    """Replace the handler of a signal.
 
-    Where a handler of before has something to do it does it first, and may raise: then nothing was
-    changed.
+    If a signal is pending, Python runs its handler first. If that raises, nothing was changed.
     """
     cdef sigaction_t action
     _set_handler(signal, handler)
@@ -75,8 +77,8 @@ cdef int _set(int signal, object handler, bint restarts) except -1:
     return 0
 
 
-cdef bint _is_behind(int signal, object handler) except -1:
-    """Whether another handler than Python's stands before it, such as one of faulthandler."""
+cdef bint _is_shadowed(int signal, object handler) except -1:
+    """Return True if a C handler of another library, such as faulthandler, precedes Python's."""
     global _python
     cdef sigaction_t before, after
     if sigaction(signal, NULL, &before) != 0:
@@ -90,30 +92,30 @@ cdef bint _is_behind(int signal, object handler) except -1:
 
 
 cdef int _begin() except -1:
-    """Put off the handlers; where one that is due raises, none is."""
-    global _kept
+    """Delay all handlers. If the handler of a pending signal raises, no handler is delayed."""
+    global _replaced
     try:
         for signal in _SIGNALS:
             handler = _handler_of(signal)
-            if handler is not None and handler is not _put_off and callable(handler):
-                if _is_behind(signal, handler):
+            if handler is not None and handler is not _delay and callable(handler):
+                if _is_shadowed(signal, handler):
                     continue
                 restarts = _restarts(signal)
-                _set(signal, _put_off, restarts)
-                _kept.append((signal, handler, restarts))
+                _set(signal, _delay, restarts)
+                _replaced.append((signal, handler, restarts))
     except BaseException:
         _end()
         raise
     return 0
 
 
-cdef object _restore(list kept):
-    """Put handlers back, whatever they raise meanwhile; gives what was raised last, or None."""
+cdef object _restore(list replaced):
+    """Restore all handlers, even if some raise; return the last exception, or None."""
     raised = None
-    for signal, handler, restarts in kept:
+    for signal, handler, restarts in replaced:
         while True:
             try:
-                if _handler_of(signal) is _put_off:  # or somebody within has set another
+                if _handler_of(signal) is _delay:  # else the section has set another handler
                     _set(signal, handler, restarts)
             except BaseException as error:
                 raised = error
@@ -123,15 +125,15 @@ cdef object _restore(list kept):
 
 
 cdef int _end() except -1:
-    """Put the handlers back, and call those whose signals have come."""
-    global _kept, _came
-    cdef list kept = _kept
-    raised = _restore(kept)
-    cdef list came = _came
-    _kept, _came = [], []
-    if came:
-        handlers = {signal: handler for signal, handler, _ in kept}
-    for signal in came:
+    """Restore the handlers, and call the handlers of the pending signals."""
+    global _replaced, _pending
+    cdef list replaced = _replaced
+    raised = _restore(replaced)
+    cdef list pending = _pending
+    _replaced, _pending = [], []
+    if pending:
+        handlers = {signal: handler for signal, handler, _ in replaced}
+    for signal in pending:
         try:
             handlers[signal](signal, _getframe())
         except BaseException as error:
@@ -142,14 +144,13 @@ cdef int _end() except -1:
 
 
 cdef class uninterrupted:
-    """``with uninterrupted():`` a section that signals wait for. Such sections may be nested.
+    """``with uninterrupted():`` begins a section that delays signals. Sections may be nested.
 
-    In another thread than the main one, where no handler runs, it puts nothing off.
+    It does nothing in a thread other than the main one, because no handlers run there.
 
-    Where it is left by KeyboardInterrupt or its like all the same, from an
-    :class:`interruptible` part or by ``PyThreadState_SetAsyncExc``, the frames of what was called
-    are cleared. So what they have opened and nobody else knows of is closed at once, however long
-    the exception is kept.
+    KeyboardInterrupt may still leave the section: from an :class:`interruptible` part, or sent by
+    ``PyThreadState_SetAsyncExc``. Then the local variables of the frames in its traceback are
+    cleared, so that handles which only those variables refer to are closed at once.
     """
 
     cdef bint _counted
@@ -175,9 +176,9 @@ cdef class uninterrupted:
 
 
 cdef class interruptible:
-    """``with interruptible():`` a part of a section in which signals are handled as ever.
+    """``with interruptible():`` begins a part of a section in which signals are not delayed.
 
-    What has come before it is handled when it begins. Outside of a section it does nothing.
+    Signals that are pending are handled at its begin. Outside a section it does nothing.
     """
 
     cdef Py_ssize_t _before
@@ -200,26 +201,26 @@ cdef class interruptible:
         self._before = 0
         if not before:
             return
-        while True:  # whatever comes at this moment: what follows is within the section again
+        while True:  # even if a handler raises now, the section must delay signals again
             try:
                 _begin()
             except BaseException as late:
                 raised = late
             else:
                 break
-        _depth += before  # not =, whatever order sections are left in
+        _depth += before  # not =, because sections may be left in another order
         if raised is not None:
             raise raised
 
 
 def _after_fork():
-    """The thread that forked is the main one of the child; a section of another is not there."""
-    global _main, _depth, _kept, _came
-    cdef list kept = _kept
+    """Make the forking thread the main thread of the child, without sections of other threads."""
+    global _main, _depth, _replaced, _pending
+    cdef list replaced = _replaced
     if _depth and PyThread_get_thread_ident() != _main:
-        _depth, _kept, _came = 0, [], []
+        _depth, _replaced, _pending = 0, [], []
         _main = 0
-        _restore(kept)
+        _restore(replaced)
     _main = 0
 
 

@@ -40,8 +40,8 @@ cdef class Scan:
 
     def __reduce_ex__(self, _):
         raise TypeError(
-            f"a scan of namespace {self._rows.name!r} is not pickled or copied: it reads the store "
-            "that is open in this process. Pickle the list of its items, or the store's spec and "
+            f"a scan of namespace {self._rows.name!r} cannot be pickled or copied: it reads the "
+            "store that is open in this process. Pickle the list of its items, or the store's spec and "
             "the path of its state directory, and scan it there"
         )
 

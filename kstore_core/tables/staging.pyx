@@ -1,9 +1,10 @@
 # cython: language_level=3
-"""Rows not yet committed: read-your-writes over an engine's namespaces, and the flush that ends it.
+"""Staging: the rows that are written but not committed, in memory over an engine's namespaces.
 
-Every write of a state directory lands here first. Reads see staged rows before the engine's; a
-commit writes all of them, sorted, in one engine batch. When the staged bytes exceed the budget, the
-rows are spilled to the engine without offsets, or a transaction is refused.
+Every write of a state directory is staged first. A read looks at staged rows before it reads the
+engine. A commit writes all staged rows, sorted, in one batch of the engine. If the staged bytes
+exceed their limit, a transactional state refuses the write; any other state spills the rows, that
+is, writes them to the engine before the commit, without offsets.
 """
 
 import os
@@ -28,32 +29,33 @@ cdef object _MISSING = object()
 
 
 cdef class Staging:
-    """The staged bytes of one state directory, and what happens when they are too many.
+    """The limit of the staged bytes of one state directory.
 
     Parameters
     ----------
     max_bytes : int
-        Keys and values that may be staged, in bytes; negative for no limit.
+        The greatest size of all staged keys and values, in bytes; negative for no limit.
     transactional : bool
-        Refuse what exceeds the limit instead of spilling it.
+        If True, refuse a write beyond the limit; if False, spill the staged rows.
     max_key_bytes : int, optional
-        The longest key that may be staged, in bytes: the engine's limit.
+        The longest key that the engine accepts, in bytes.
     empty_keys : bool
-        Whether the empty key may be staged.
+        True if the engine accepts an empty key.
 
     Attributes
     ----------
     owner : callable or None
-        Gives the state directory while it lives; scans keep it open until they end.
+        Returns the state directory, or None once it was collected. A scan references the state
+        directory until the scan ends.
     stores : list
-        What stages here; each has ``spill()``, which writes its rows.
+        The open stores. The ``spill()`` of each writes its rows to the engine.
     staged_bytes : int
-        Keys and values that are staged now, or held by a cache above.
+        The size of all keys and values that are staged or cached now, in bytes.
     admitted : int
-        How many threads stage what had room already, in a cache, and is neither refused nor makes
-        others spill.
+        The number of threads that are flushing a cache. Cached rows were counted when they entered
+        the cache, so a flush is neither refused nor makes other stores spill.
     spills : int
-        How often rows were written to the engine before their commit.
+        The number of spills so far.
     """
 
     def __cinit__(
@@ -74,7 +76,7 @@ cdef class Staging:
         self.stores = []
 
     cdef bint _has_room(self, long long size) noexcept:
-        """Whether ``size`` more bytes may be staged as things are."""
+        """Return True if ``size`` more bytes can be staged without a spill."""
         return (
             self.max_bytes < 0
             or size <= 0
@@ -83,7 +85,7 @@ cdef class Staging:
         )
 
     cdef int _grow(self, long long size) except -1:
-        """Make room for ``size`` more bytes; tells whether the staged rows were spilled for it."""
+        """Make room for ``size`` more bytes. Return True if this spilled the staged rows."""
         if not self._has_room(size):
             if self.transactional:
                 raise UncommittedLimitError(
@@ -97,9 +99,9 @@ cdef class Staging:
         return 0
 
     def spill(self):
-        """Have every store write what it has staged, without offsets, and stage nothing more.
+        """Write the staged rows of every store to the engine, without offsets.
 
-        What was spilled survives as the durability level says, whether or not it is committed.
+        Spilled rows are as durable as committed rows, even if no commit follows.
         """
         for store in self.stores:
             store.spill()
@@ -107,7 +109,7 @@ cdef class Staging:
 
 
 class AbsentNamespace(Namespace):
-    """A namespace that a database does not have, and that is not made: nothing is in it."""
+    """An empty stand-in for a namespace that a read-only database lacks."""
 
     def __init__(self, name):
         self.name = name
@@ -131,12 +133,12 @@ cdef class StagedNamespace(PointTable):
     Parameters
     ----------
     staging : Staging
-        The directory's budget.
+        The limit of the state directory.
     database : kstore_core.engine.Database
     name : str
-        The namespace, made where it is missing.
+        The name of the namespace. A missing namespace is created.
     writable : bool
-        Refuse writes otherwise; a missing namespace is not made, and reads as an empty one.
+        If False, refuse writes, and treat a missing namespace as an empty one.
     """
 
     def __cinit__(self, Staging staging, database, str name, bint writable=True):
@@ -151,7 +153,7 @@ cdef class StagedNamespace(PointTable):
         _living.add(self)
 
     def rebase(self, database):
-        """Stand on ``database`` from now on, the same one opened again; what is staged stays."""
+        """Replace the database by the same one after it was opened again; staged rows stay."""
         if self._writable or self.name in database.namespaces():
             self.base = database.namespace(self.name)
         else:
@@ -188,15 +190,15 @@ cdef class StagedNamespace(PointTable):
         return 0
 
     cdef int _check_key(self, bytes key) except -1:
-        """Refuse a key that the engine could not take at the commit."""
+        """Refuse a key that the engine would not accept at the commit."""
         if key is None:
             raise TypeError("a key is bytes, not None")
         cdef Py_ssize_t size = len(key)
         if size > self._staging.max_key_bytes:
             raise KeyTooLongError(
-                f"a key of {size} bytes, {key[:16]!r}…: the engine holds keys of at most "
-                f"{self._staging.max_key_bytes} bytes, those of versions and windows included; "
-                "nothing was written. Use shorter keys or another engine"
+                f"the key {key[:16]!r}… has {size} bytes, and the engine accepts at most "
+                f"{self._staging.max_key_bytes}, including the bytes that kstore adds for "
+                "versions and windows; nothing was written. Use shorter keys or another engine"
             )
         if size == 0 and not self._staging.empty_keys:
             raise UnsupportedError("the engine cannot hold the empty key; nothing was written")
@@ -228,7 +230,7 @@ cdef class StagedNamespace(PointTable):
             return self.base.get(key)
 
     def get_many(self, list keys not None):
-        """The values of ``keys``, in their order; None where there is none."""
+        """The values of ``keys``, in their order; None for a key without a value."""
         self._check_open()
         cdef dict rows = self._rows.rows
         cdef list values = [rows.get(key, _MISSING) for key in keys]
@@ -248,7 +250,7 @@ cdef class StagedNamespace(PointTable):
         return values
 
     cdef long long _growth(self, bytes key, bytes value) except? -1:
-        """By how many bytes staging this row changes what is staged."""
+        """The change of the staged bytes if this row is staged."""
         cdef object old = self._rows.rows.get(key, _MISSING)
         cdef long long growth = 0 if value is None else len(value)
         if old is _MISSING:
@@ -278,14 +280,14 @@ cdef class StagedNamespace(PointTable):
         self._stage_all(rows)
 
     cdef int _stage(self, bytes key, bytes value, long long growth) except -1:
-        """Stage a row for which there is room."""
+        """Stage a row, after :meth:`Staging._grow` has made room for it."""
         self._rows.set(key, value)
         self._count(growth)
         self._writes += 1
         return 0
 
     cdef long long _growth_of(self, dict rows) except? -1:
-        """By how many bytes staging these rows changes what is staged; refuses what cannot be."""
+        """The change of the staged bytes if these rows are staged; raises for an invalid key."""
         cdef bytes key, value
         cdef long long growth = 0
         for key, value in rows.items():
@@ -294,7 +296,7 @@ cdef class StagedNamespace(PointTable):
         return growth
 
     cdef int _stage_all(self, dict rows) except -1:
-        """Stage rows for which there is room, and which were not refused."""
+        """Stage checked rows, after :meth:`Staging._grow` has made room for them."""
         for key, value in rows.items():
             self._stage(<bytes>key, <bytes>value, self._growth(<bytes>key, <bytes>value))
         return 0
@@ -310,7 +312,7 @@ cdef class StagedNamespace(PointTable):
             value = self._rows.rows[key]
             self._count(-len(<bytes>key) - (0 if value is None else len(<bytes>value)))
             self._rows.unset(key)
-        # A range that the new one covers says nothing more.
+        # The new range replaces the ranges that it contains.
         self._ranges = [
             pair
             for pair in self._ranges
@@ -320,7 +322,7 @@ cdef class StagedNamespace(PointTable):
         self._writes += 1
 
     def scan(self, bytes lo=None, bytes hi=None, *, bint reverse=False):
-        """Chunks of the rows with ``lo <= key < hi``, staged ones first, as of this call."""
+        """Chunks of the rows with ``lo <= key < hi``, as of this call; staged rows hide stored ones."""
         self._check_open()
         cdef unsigned long long takes
         cdef OrderedRows rows
@@ -338,7 +340,7 @@ cdef class StagedNamespace(PointTable):
             close_chunks(lower)
 
     cdef tuple _start(self, bytes lo, bytes hi, bint reverse):
-        """The first chunk of a scan, or None, and a scan of what follows it, or None."""
+        """The first chunk of a scan, or None, and a scan of the rest, or None."""
         self._check_open()
         if self._nothing_staged():
             return self.base.start(lo, hi, reverse=reverse)
@@ -347,12 +349,12 @@ cdef class StagedNamespace(PointTable):
         return chunk, None if chunk is None else chunks
 
     cdef list _starts(self, list ranges, bint reverse):
-        """The start of each range, all as of one moment; None where they have to be taken apart."""
+        """The starts of all ranges, as of one point in time; None if rows are staged."""
         self._check_open()
         return self.base.starts(ranges, reverse=reverse) if self._nothing_staged() else None
 
     def first(self, bytes lo=None, bytes hi=None, *, bint reverse=False):
-        """The first row of a scan, or None where it is empty."""
+        """The first row of a scan, or None if it is empty."""
         self._check_open()
         if self._nothing_staged():
             return self.base.first(lo, hi, reverse=reverse)
@@ -361,12 +363,12 @@ cdef class StagedNamespace(PointTable):
         return None
 
     def load(self, chunks):
-        """Bulk load ascending rows past the staging; rows that are staged stay above them."""
+        """Bulk load ascending rows into the engine, past the staging. Staged rows hide loaded ones."""
         self._check_writable()
         return self.database.load(self.name, chunks)
 
     def approximate_count(self):
-        """How many rows there are, about: stored rows, and staged ones counted as new."""
+        """The approximate number of rows: the stored rows plus the staged ones."""
         self._check_open()
         cdef Py_ssize_t staged = 0
         for value in self._rows.rows.values():
@@ -374,7 +376,7 @@ cdef class StagedNamespace(PointTable):
         return self.base.approximate_count() + staged
 
     cdef tuple _take(self):
-        """What is staged, sorted: keys, values and deleted ranges."""
+        """The staged keys and values, sorted by key, and the deleted ranges."""
         cdef OrderedRows rows = self._rows
         self._staged_writes = self._writes
         self._takes += 1
@@ -382,53 +384,55 @@ cdef class StagedNamespace(PointTable):
         return keys, values, list(self._ranges)
 
     def staged(self):
-        """What a commit has to write, sorted: a :class:`kstore_core.engine.Rows`."""
+        """The staged rows, sorted, as a :class:`kstore_core.engine.Rows` for a commit."""
         return Rows(*self._take())
 
     def clear(self, written=None):
-        """Forget what is staged. Scans that are open keep the rows that they saw.
+        """Remove staged rows. Open scans still return the rows of their start.
 
         Parameters
         ----------
         written : Rows, optional
-            What :meth:`staged` gave and the engine now holds. What another thread has staged since
-            then stays.
+            The result of :meth:`staged` that was written to the engine: only these rows are
+            removed, not those that another thread has staged since. By default all rows are
+            removed.
         """
         if written is None or self._writes == self._staged_writes:
             self._count(-self._bytes)
             self._rows = OrderedRows.__new__(OrderedRows)
             self._ranges = []
             return
-        # By identity: an equal range may have been staged since.
+        # Compare by identity: an equal range may have been staged since.
         flushed = set(map(id, written.deleted_ranges))
         self._ranges = [pair for pair in self._ranges if id(pair) not in flushed]
         for key, value in zip(written.keys, written.values):
-            # A row in a range that was staged since was put after it, whatever its value is.
+            # A row in a range that was deleted since was put after the deletion, so it stays.
             if self._rows.rows.get(key, _MISSING) is value and not in_ranges(self._ranges, key):
                 self._count(-len(<bytes>key) - (0 if value is None else len(<bytes>value)))
                 self._rows.unset(key)
 
     def close(self):
-        """Refuse every further use. What is staged is forgotten."""
+        """Discard the staged rows and refuse every further use."""
         if self._open:
             self.clear()
             self._open = False
-            # What still holds the store must not keep the engine's handles alive.
+            # A reference to the store must not keep the handles of the engine open.
             self._base_get = self.base = self.database = None
 
 
 def reserve(list groups not None):
-    """Make room for the rows of several tables, or refuse them all.
+    """Make room for the rows of several tables, or refuse all of them.
 
     Parameters
     ----------
     groups : list of (tuple of StagedNamespace, dict)
-        A table's namespaces and its rows, which go to the first and are removed from the others.
+        The namespaces of a table, and its rows. Rows are put to the first namespace and deleted
+        from the others.
 
     Returns
     -------
     list of int
-        By how many bytes each group changes what is staged, parallel to ``groups``.
+        The change of the staged bytes by each group, parallel to ``groups``.
     """
     cdef StagedNamespace namespace, first
     cdef long long growth
@@ -446,10 +450,9 @@ def reserve(list groups not None):
 
 
 def take(tuple namespaces not None):
-    """What a commit has to write to each of these namespaces, all of it as of one moment.
+    """The staged rows of several namespaces, all as of one point in time, for a commit.
 
-    Rows that were staged together in two namespaces are taken together, whatever another thread
-    stages meanwhile.
+    If another thread stages rows in two namespaces together, either both or none are returned.
 
     Parameters
     ----------
@@ -463,13 +466,13 @@ def take(tuple namespaces not None):
     Raises
     ------
     StoreClosedError
-        They have been closed, and so have lost what offsets are about to vouch for.
+        A namespace has been closed, so its staged rows are lost and offsets must not be committed.
     """
     cdef StagedNamespace namespace
     cdef list taken = []
     cdef bint collecting = PyGC_Disable()
     try:
-        # Nobody else has a turn until all are taken: no Python code runs, nor that of a collector.
+        # No other thread runs in this loop: it calls no Python code, and the collector is off.
         for namespace in namespaces:
             namespace._check_open()
             taken.append(namespace._take())
@@ -483,7 +486,7 @@ _living = weakref.WeakSet()
 
 
 def _after_fork():
-    """In a forked child nothing that the parent opened may be used."""
+    """Mark the namespaces of the parent process as closed in a forked child."""
     cdef StagedNamespace namespace
     for namespace in list(_living):
         namespace._open = False

@@ -51,8 +51,8 @@ class DuplicateNumbers:
             if stored is not None and stored >= number:
                 if stored == MAX_NUMBER:
                     raise StateError(
-                        f"the window from {start} of key {key!r} holds the number {stored}, which "
-                        "is the last of its duplicates; nothing was written"
+                        f"the window from {start} of key {key!r} has a value with the greatest "
+                        f"possible sequence number, {stored}; nothing was written"
                     )
                 number = stored + 1
             if len(self._known) == _MAX_KNOWN:

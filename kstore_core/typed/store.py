@@ -128,7 +128,8 @@ class Store(Generic[K]):
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError(
-            f"{self!r} is not pickled or copied: what is open belongs to this process. Pickle its "
+            f"{self!r} cannot be pickled or copied: an open store belongs to its process. Pickle "
+            f"its "
             "spec and the path of its state directory, and open them there: "
             "open_state(path, read_only=True).open(spec)"
         )

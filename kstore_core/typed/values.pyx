@@ -187,7 +187,7 @@ cdef class Values:
             raise TypeError("key cannot be None")
         data = self.key.write_with(key, headers, key)
         if data is None:
-            raise TypeError(f"the key serde {self.key.serde.name!r} made None of {key!r}")
+            raise TypeError(f"the key serde {self.key.serde.name!r} serialized {key!r} to None")
         return data
 
     cdef tuple _serialized(self, object key, object value, object headers):
@@ -299,7 +299,7 @@ cdef class PlainValues(Values):
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
         if timestamp is not None or headers is not None:
             raise TypeError(
-                f"a plain store keeps neither timestamps nor headers; see {self._with_headers}"
+                f"a plain store stores neither timestamps nor headers; use {self._with_headers}"
             )
         return self._serialized(key, value, self._context_headers())
 
@@ -318,7 +318,7 @@ cdef class TimestampedValues(Values):
 
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
         if headers is not None:
-            raise TypeError(f"a timestamped store keeps no headers; see {self._with_headers}")
+            raise TypeError(f"a timestamped store stores no headers; use {self._with_headers}")
         cdef ValueAndTimestamp whole
         if type(value) is ValueAndTimestamp:
             whole = <ValueAndTimestamp>value
@@ -394,7 +394,7 @@ cdef class VersionedValues(Values):
 
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
         if headers:
-            raise TypeError(f"this store keeps no headers; see {self._with_headers}")
+            raise TypeError(f"this store stores no headers; use {self._with_headers}")
         return self._serialized(key, value, self._context_headers())
 
     cpdef object record(self, bytes raw, object timestamp, object valid_to, object key=None):
@@ -458,7 +458,7 @@ cdef class SessionHeadersValues(HeadersValues):
 
     cpdef tuple row(self, object key, object value, object timestamp, object headers):
         if timestamp is not None:
-            raise TypeError("a session store keeps no timestamps; a session's time is its end")
+            raise TypeError("a session store takes no timestamp; the time of a session is its end")
         if type(value) is AggregationWithHeaders:
             headers = _only(value.headers, headers)
             value = value.aggregation
@@ -493,7 +493,7 @@ cdef str _short(object key):
 
 cdef object _only(object carried, object given):
     if given is not None:
-        raise TypeError("the value carries its timestamp and headers; do not pass them beside it")
+        raise TypeError("the value has a timestamp and headers of its own; do not pass timestamp= or headers=")
     return carried
 
 

@@ -240,8 +240,8 @@ class VersionedStore(Store[K], Generic[K, R]):
         if self.table.expired(millis):
             raise RetentionExceededError(
                 f"{millis} lies before {self.clock.horizon}, where the history of store "
-                f"{self.name!r} begins: stream time {self.clock.observed} less "
-                f"{self.clock.retention_ms} ms. Ask for a later time or keep a longer history"
+                f"{self.name!r} begins: stream time {self.clock.observed} minus the retention of "
+                f"{self.clock.retention_ms} ms. Read at a later time, or set a longer retention"
             )
 
     def _change(self, row: bytes, raw: bytes) -> tuple[K, R] | None:

@@ -172,7 +172,7 @@ cdef class WindowPoints:
         """
         if not self._one_each:
             raise UnsupportedError(
-                f"the store {self.name!r} retains duplicates, so a window has many values; use "
+                f"the store {self.name!r} retains duplicates, so a window may have several values; use "
                 "fetch(key, window_start, window_start)"
             )
         return self._window_rows.look_up(self._window_reads, key, window_start)

@@ -143,7 +143,7 @@ cdef class SessionWriter(Writer):
     def put(self, session, aggregate, headers):
         """Set the aggregate of a session; None removes it."""
         if type(session) is not Windowed:
-            raise TypeError(f"a session is a Windowed(key, start, end), not {session!r}")
+            raise TypeError(f"a session must be a Windowed(key, start, end), not {session!r}")
         record = self.current_record.of_write()
         cdef Windowed times = <Windowed>session
         raw_key, raw = self.values.row(times.key, aggregate, None, headers)

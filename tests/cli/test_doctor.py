@@ -218,7 +218,7 @@ def test_an_engine_that_is_missing(tmp_path):
     (tmp_path / LOCK_FILE).write_text(json.dumps({"engine": "nowhere", "pid": None}))
     assert "no engine named 'nowhere'" in found(tmp_path)["engine"].why
     (tmp_path / LOCK_FILE).unlink()
-    assert "nothing that tells one" in found(tmp_path)["engine"].why
+    assert "no stores that show which" in found(tmp_path)["engine"].why
 
 
 @pytest.mark.slow

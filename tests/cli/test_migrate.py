@@ -68,9 +68,9 @@ def test_the_old_store_is_kept_until_it_is_dropped(run, root):
     ("name", "code", "said"),
     [
         ("other", 1, "has no store 'other', and no old files of one; it has: s"),
-        ("..", 2, "'..' is not a store name"),
-        ("a/b", 2, "'a/b' is not a store name"),
-        ("", 2, "'' is not a store name"),
+        ("..", 2, "'..' is not a valid store name"),
+        ("a/b", 2, "'a/b' is not a valid store name"),
+        ("", 2, "'' is not a valid store name"),
     ],
 )
 def test_what_there_is_no_old_store_of(run, root, name, code, said):
@@ -86,7 +86,7 @@ def test_a_file_where_a_migration_has_its_directory(run, root):
     ran = run("migrate", root, "s", "--to", "plain", "--lossy")
     assert ran.code == 1
     assert f"{places(root).home} is not a directory" in ran.err
-    assert "Move it away" in ran.err
+    assert "Move the file away" in ran.err
     assert places(root).home.read_text() == "x"
     assert len(run("dump", root, "s", "--json").documents) == 5
 

@@ -220,5 +220,5 @@ def test_the_number_of_a_partition_fits_into_kafkas() -> None:
             if fits:
                 assert read_record(offsets).offsets == {("t", int(number)): 0}
             else:
-                with pytest.raises(CorruptionError, match="names no partition"):
+                with pytest.raises(CorruptionError, match="contains no partition"):
                     read_record(offsets)

@@ -384,17 +384,17 @@ def test_where_rows_fail_the_log_is_not_sent_twice(tmp_path: Path, monkeypatch: 
 def test_one_log_is_one_stores(tmp_path: Path) -> None:
     with open_state(tmp_path / "0_0", engine="memory", changelog=Failing()) as state:
         state.open(stores.key_value("s"))
-        with pytest.raises(SpecError, match="the changelog log-4 is that of the store 's'; open"):
+        with pytest.raises(SpecError, match="the changelog log-4 already belongs to the store 's'"):
             state.open(stores.key_value("t"))
 
 
 def test_restoring_by_hand_a_store_that_logs_is_refused(tmp_path: Path) -> None:
     spec = stores.key_value("s")
     with open_state(tmp_path / "0_0", engine="memory", changelog=logs(tmp_path)) as state:
-        with pytest.raises(StateError, match="go to the changelog app-s-changelog, from which"):
+        with pytest.raises(StateError, match="writes to the changelog app-s-changelog, so it"):
             state.restore(spec, Failing())
         state.open(spec).put(b"a", b"1")
-        with pytest.raises(StateError, match="2 bytes that are written and not committed; commit"):
+        with pytest.raises(StateError, match="2 bytes of uncommitted writes; commit"):
             state.restore(spec, Failing())
 
 
@@ -429,7 +429,7 @@ def test_a_directory_that_tells_no_partition_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_brokers_address_is_no_directory(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="pass KafkaChangelogs"):
+    with pytest.raises(TypeError, match="pass a KafkaChangelogs"):
         open_state(tmp_path / "0_0", engine="memory", changelog="kafka://127.0.0.1:9092")
     assert not (tmp_path / "0_0").exists()
 
@@ -439,7 +439,7 @@ def test_topic_settings(tmp_path: Path) -> None:
     assert spec.changelog == (("cleanup.policy", "delete"),)
     with pytest.raises(SpecError, match="names and settings must be str"):
         stores.key_value("s").with_changelog({"segment.bytes": 5})  # type: ignore[dict-item]
-    with pytest.raises(TypeError, match="settings of a topic are a mapping"):
+    with pytest.raises(TypeError, match="settings of a topic must be a mapping"):
         stores.key_value("s").with_changelog("compact")  # type: ignore[arg-type]
     unknown = stores.key_value("s").with_changelog({"min.insync.replicas": "2"})
     with (

@@ -255,10 +255,10 @@ def test_an_open_range_of_times_is_no_query_of_windows(home: Home) -> None:
         windows = state.open(stores.timestamped_window_with_headers("w", RETENTION, 10, False, 100))
         sessions = state.open(stores.session_with_headers("t", RETENTION, INTERVAL))
         for store, asked, why in (
-            (windows, queries.WindowKeyQuery(b"k", 5, None), "closed range"),
-            (windows, queries.WindowKeyQuery(b"k", None, 5), "closed range"),
-            (windows, queries.TimestampedWindowKeyWithHeadersQuery(b"k"), "closed range"),
-            (windows, queries.WindowRangeQuery(from_ts=1), "closed range"),
+            (windows, queries.WindowKeyQuery(b"k", 5, None), "both ends of its range"),
+            (windows, queries.WindowKeyQuery(b"k", None, 5), "both ends of its range"),
+            (windows, queries.TimestampedWindowKeyWithHeadersQuery(b"k"), "both ends of its range"),
+            (windows, queries.WindowRangeQuery(from_ts=1), "both ends of its range"),
             (windows, queries.WindowRangeQuery.with_key(b"k"), "with_window_start_range"),
             (
                 windows,
@@ -280,7 +280,9 @@ def test_what_is_asked_wrongly_is_raised(home: Home) -> None:
     with home.open() as state:
         store = state.open(HEADED)
         assert store.query(Other()).failure_reason is queries.FailureReason.UNKNOWN_QUERY_TYPE
-        with pytest.raises(TypeError, match=r"one of kstore_core\.query, not 'a'"):
+        with pytest.raises(
+            TypeError, match=r"query must be an object of kstore_core\.query, not 'a'"
+        ):
             store.query("a")
         with pytest.raises(TypeError, match="PositionBound, not"):
             store.query(queries.KeyQuery("a"), bound={"t": {0: 1}})

@@ -206,7 +206,7 @@ def test_kafkas_directories_answer(name: str, tmp_path: Path) -> None:
             plain, golden, strict=True)]  # fmt: skip
         assert list(store.query(queries.TimestampedRangeQuery()).get()) == times
         if "headers" not in golden[0][1]:
-            with pytest.raises(QueryError, match="keeps no headers"):
+            with pytest.raises(QueryError, match="stores no headers"):
                 store.query(queries.TimestampedRangeWithHeadersQuery()).get()
             return
         records = store.query(queries.TimestampedRangeWithHeadersQuery(order="descending")).get()

@@ -273,15 +273,18 @@ def test_a_log_that_does_not_reach_back_is_refused(tmp_path: Path) -> None:
         with pytest.raises(InconsistentStateError) as caught:
             state.restore(spec, log)
         assert str(caught.value) == (
-            "the store 's' contains the changelog log-0 up to 5, and the log begins at 7: what lay "
-            "between has expired, so the store cannot be brought up to date. Move its directory "
-            "away and open it again: it is then restored from all that the log has"
+            "the store 's' contains the changelog log-0 up to 5, and the log begins at 7: the "
+            "records in between have expired, so the store cannot be brought up to date. Move the "
+            "store's directory away and open it again: kstore then restores the store from the "
+            "whole log"
         )
         assert list(state.open(spec).all()) == []
         state.commit({("log", 0): 6})
         assert state.restore(spec, log).records == 3
         state.commit({("log", 0): 10})
-        with pytest.raises(InconsistentStateError, match="up to 10, and the log ends at 10: it is"):
+        with pytest.raises(
+            InconsistentStateError, match="up to 10, and the log ends at 10: this is"
+        ):
             state.restore(spec, log)
 
 

@@ -68,7 +68,8 @@ def test_a_partition_that_no_topic_has(number: int, tmp_path: Path) -> None:
         with (
             open_state(tmp_path / "0_0", engine="lmdb") as state,
             pytest.raises(
-                SpecError, match=rf"partition {number}, has a bad topic or partition: .* lies out"
+                SpecError,
+                match=rf"partition {number}, has a bad topic or partition: .* must be between",
             ),
         ):
             state.restore(SPEC, log)
@@ -92,4 +93,4 @@ def test_a_position_of_a_negative_partition_is_passed_over(
     ):
         assert state.restore(SPEC, log).records == 1
         assert state.open(SPEC).position == {}
-    assert "a position of the partition -3" in caplog.text
+    assert "the invalid partition -3" in caplog.text

@@ -138,15 +138,15 @@ def test_a_downgrade_is_refused(before, after):
 
 
 def test_another_shape_is_refused():
-    with pytest.raises(SpecError, match="is a versioned store and was opened as key_value"):
+    with pytest.raises(SpecError, match="is a versioned store and was opened as a key_value"):
         stored(VERSIONED).check(PLAIN, "here")
 
 
 @pytest.mark.parametrize(
     ("before", "after", "text"),
     [
-        (WINDOW, SESSION, "is a window store and was opened as session"),
-        (SESSION, PLAIN, "is a session store and was opened as key_value"),
+        (WINDOW, SESSION, "is a window store and was opened as a session"),
+        (SESSION, PLAIN, "is a session store and was opened as a key_value"),
         (WINDOW, stores.window("s", 60_000, 501, False, 10_000), "Pass window_size_ms=500"),
         (WINDOW, stores.window("s", 60_000, 500, True, 10_000), "Pass retain_duplicates=False"),
         (WINDOW, stores.window("s", 60_000, 500, False, 1), "Pass segment_interval_ms=10000"),
@@ -175,7 +175,7 @@ def test_windows_and_sessions_move_up_and_change_their_retention(before, after):
     ("before", "after"), [(WINDOW_HEADERS, WINDOW), (SESSION_HEADERS, SESSION)]
 )
 def test_windows_and_sessions_do_not_move_down(before, after):
-    with pytest.raises(FormatDowngradeError, match="is not downgraded in place"):
+    with pytest.raises(FormatDowngradeError, match="cannot be downgraded in place"):
         stored(before).check(after, "here")
 
 
@@ -261,7 +261,7 @@ def test_the_open_store_is_opened_once(home):
     with home.open() as state:
         store = state.open(PLAIN)
         assert state.open(stores.key_value("s", key=serdes.UTF8)) is store
-        with pytest.raises(SpecError, match="open already with another spec"):
+        with pytest.raises(SpecError, match="already open with another spec"):
             state.open(TIMESTAMPED)
 
 

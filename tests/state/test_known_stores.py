@@ -290,7 +290,7 @@ def test_it_is_not_what_tells_the_engine(tmp_path):
     state.open(CLICKS)
     state.close()
     (tmp_path / ".kstore.lock").unlink()
-    with pytest.raises(SpecError, match="nothing that tells one"):
+    with pytest.raises(SpecError, match="no stores that show which"):
         open_state(tmp_path)
     with open_state(tmp_path, engine="lmdb") as state:
         assert state.stores() == []

@@ -181,7 +181,7 @@ def test_an_empty_directory_is_nobodys(tmp_path):
         (tmp_path / name).mkdir()
     (tmp_path / ".lock").touch()
     assert recognised(tmp_path) == []
-    with pytest.raises(SpecError, match="nothing that tells one"):
+    with pytest.raises(SpecError, match="no stores that show which"):
         open_state(tmp_path)
     for engine in ("lmdb", "rocksdb", "memory"):
         shutil.rmtree(tmp_path)

@@ -130,7 +130,7 @@ def test_a_method_keeps_its_state(home: Any, kind: Kind) -> None:
     arguments = [None, 0] if kind.shape != "key_value" else [None]
     method = getattr(home.open().open(any_kind.spec(kind)), name)
     gc.collect()
-    with pytest.raises(TypeError, match=r"key cannot be None|a session is a Windowed"):
+    with pytest.raises(TypeError, match=r"key cannot be None|a session must be a Windowed"):
         method(*arguments)
     with pytest.warns(ResourceWarning, match=NEVER_CLOSED):
         del method

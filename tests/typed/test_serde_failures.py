@@ -200,7 +200,7 @@ def test_what_is_open_is_not_pickled(kind: Kind, protocol: int) -> None:
             (store, "its spec and the path of its state directory"),
             (any_kind.scan(kind, store), "the list of its items"),
         ):
-            with pytest.raises(TypeError, match=f"is not pickled or copied.*{instead}"):
+            with pytest.raises(TypeError, match=f"cannot be pickled or copied.*{instead}"):
                 pickle.dumps(what, protocol)
             if what is not state and what is not store and hasattr(what, "close"):
                 what.close()

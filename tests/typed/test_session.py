@@ -69,9 +69,9 @@ def test_the_parts_of_an_aggregate_may_be_spelled_out(state):
         record.headers.add("more", b"")
     store.put(Windowed(b"k", 1, 2), AggregationWithHeaders.make_allow_nullable(None, PAIRS))
     assert store.fetch_session(b"k", 1, 2) is None
-    with pytest.raises(TypeError, match="carries its timestamp and headers"):
+    with pytest.raises(TypeError, match="has a timestamp and headers of its own"):
         store.put(Windowed(b"k", 1, 2), record, headers=PAIRS)
-    with pytest.raises(TypeError, match=r"see stores\.session_with_headers"):
+    with pytest.raises(TypeError, match=r"use stores\.session_with_headers"):
         state.open(stores.session("p", 100)).put(Windowed(b"k", 1, 2), b"v", headers=PAIRS)
 
 
@@ -107,9 +107,9 @@ def test_sessions_that_cannot_be_are_refused(store, value):
         with pytest.raises(ValueError, match="64 bits"):
             use(b"k", 0, 2**63)
     for nothing in (None, (b"k", 1, 2), b"k"):
-        with pytest.raises(TypeError, match=r"a session is a Windowed\(key, start, end\)"):
+        with pytest.raises(TypeError, match=r"a session must be a Windowed\(key, start, end\)"):
             store.put(nothing, value(b"v"))
-        with pytest.raises(TypeError, match=r"a session is a Windowed\(key, start, end\)"):
+        with pytest.raises(TypeError, match=r"a session must be a Windowed\(key, start, end\)"):
             store.remove(nothing)
     for find in (lambda: store.find_sessions(None, 1, 2), lambda: store.fetch(None)):
         with pytest.raises(TypeError, match="key cannot be None"):

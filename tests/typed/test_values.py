@@ -111,7 +111,7 @@ def test_a_key_of_which_nothing_is_made_is_refused(state, kind):
         lambda: store.put_all([("a", kind.wrap(b"v")), ("nothing", kind.wrap(b"v"))]),
         lambda: store.range("nothing", None),
     ):
-        with pytest.raises(TypeError, match="'picky' made None of 'nothing'"):
+        with pytest.raises(TypeError, match="'picky' serialized 'nothing' to None"):
             use()
     assert list(store.all()) == []
 

@@ -252,7 +252,7 @@ def test_any_key_has_a_history(fx, state):
 def test_a_store_without_headers_takes_none(state):
     store = state.open(PLAIN("v", 1000))
     store.put(b"k", b"v", timestamp=1, headers=[])
-    with pytest.raises(TypeError, match="keeps no headers"):
+    with pytest.raises(TypeError, match="stores no headers"):
         store.put(b"k", b"v", timestamp=1, headers=[("a", b"1")])
 
 

@@ -88,11 +88,11 @@ def test_the_interval_of_windows_and_sessions_left_out_is_kafkas(retention, inte
     ("change", "text"),
     [
         ({"retention_ms": -1}, "retention_ms is -1"),
-        ({"retention_ms": None}, "retention_ms is int milliseconds, not NoneType"),
-        ({"retention_ms": "5"}, "retention_ms is int milliseconds, not str"),
+        ({"retention_ms": None}, "retention_ms must be milliseconds as an int, not NoneType"),
+        ({"retention_ms": "5"}, "retention_ms must be milliseconds as an int, not str"),
         ({"retention_ms": 2**63}, "fit 64 bits"),
         ({"window_size_ms": -1}, "window_size_ms is -1"),
-        ({"window_size_ms": 1.5}, "window_size_ms is int"),
+        ({"window_size_ms": 1.5}, "window_size_ms must be"),
         ({"window_size_ms": 1001}, "retention_ms=1000, which is less than window_size_ms=1001"),
         ({"segment_interval_ms": 0}, "segment_interval_ms is 0; it must be at least 1"),
         ({"retain_duplicates": 1}, "retain_duplicates must be"),
@@ -155,7 +155,7 @@ def test_kafkas_names_are_names(name):
      ".c", ".checkpoint", ".check", None, 5, b"bytes"],
 )  # fmt: skip
 def test_what_is_no_store_name_is_refused(name):
-    with pytest.raises(SpecError, match="is not a store name"):
+    with pytest.raises(SpecError, match="is not a valid store name"):
         stores.key_value(name)
 
 

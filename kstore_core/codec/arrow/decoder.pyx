@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""Whole columns of rows to values: Arrow in, Arrow out, no object for a record, no GIL in loops."""
+"""Decode Arrow columns of rows to Arrow columns of values, without Python objects or the GIL."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
@@ -36,7 +36,7 @@ cdef struct Job:
 
 
 cdef inline Fault measure_headers(Job *job, Reader *reader) noexcept nogil:
-    """Check the header bytes of one row and add up what is in them."""
+    """Check the header bytes of one row, and add up the sizes of its headers."""
     cdef int32_t count = 0
     cdef int32_t i
     cdef const uint8_t *key = NULL, *value = NULL
@@ -68,7 +68,7 @@ cdef inline Fault measure_headers(Job *job, Reader *reader) noexcept nogil:
 cdef inline Fault open_row(
     const Job *job, int64_t row, Reader *reader, Py_ssize_t *headers
 ) noexcept nogil:
-    """Start to read a row; the reader is left at the header bytes, of which there are `headers`."""
+    """Start to read a row. Set the reader to its header bytes, and `headers` to their number."""
     cdef Py_ssize_t size = 0
     cdef const uint8_t *data = text_at(&job.rows, row, &size)
     cdef Fault fault
@@ -86,7 +86,7 @@ cdef inline Fault open_row(
 
 
 cdef Fault measure(Job *job) noexcept nogil:
-    """Check every row, and add up what its parts need."""
+    """Check every row, and add up the sizes of its parts."""
     cdef int64_t row
     cdef Py_ssize_t size = 0
     cdef Reader inner
@@ -112,7 +112,7 @@ cdef Fault measure(Job *job) noexcept nogil:
 
 
 cdef void write_headers(const Job *job, Reader *reader, ListsOut *out) noexcept nogil:
-    """Append the headers of one row, which have been checked."""
+    """Append the checked headers of one row."""
     cdef int32_t count = 0
     cdef int32_t i
     cdef const uint8_t *key = NULL, *value = NULL
@@ -238,34 +238,34 @@ def decode_column(column, *, layout="value_timestamp_headers"):
     Returns
     -------
     values : pyarrow.Array
-        Binary; large_binary when `column` is large.
+        Binary, or large_binary if `column` is large.
     timestamps : pyarrow.Int64Array or None
-        Milliseconds; None when `layout` has no timestamp.
+        Milliseconds. None if `layout` has no timestamp.
     headers : pyarrow.ListArray or None
-        list<element: struct<key: string, value: binary>>, empty lists where there are none; None
-        when `layout` has no headers. Keys that are not UTF-8 read as ``bytes.decode`` with
-        "replace" reads them.
+        list<element: struct<key: string, value: binary>>, with an empty list for a row without
+        headers. None if `layout` has no headers. Keys that are not UTF-8 are decoded like
+        ``bytes.decode(errors="replace")``.
 
     Raises
     ------
     TypeError
         If `column` is of another type.
     FormatError
-        If a row is malformed, its headers included; names the row, and the offset in it.
+        If a row or its headers are malformed. The text names the row and the offset in it.
     OverflowError
-        If the headers of the column together need 64-bit offsets.
+        If the headers of all rows together need 64-bit offsets.
     """
     return decoded(column, layout, True)
 
 
 def split_column(column, *, layout="value_timestamp_headers"):
-    """As `decode_column`, but with the headers left as bytes, which are not looked into.
+    """Decode a column like `decode_column`, but leave the headers as bytes and do not check them.
 
     Returns
     -------
     values, timestamps
-        As `decode_column` gives them.
+        As `decode_column` returns them.
     headers : pyarrow.Array or None
-        Binary, large_binary when `column` is large: what `decode_headers` reads.
+        Binary, or large_binary if `column` is large: bytes that `decode_headers` reads.
     """
     return decoded(column, layout, False)

@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: cdivision=True, embedsignature=True, embedsignature.format=clinic
-"""Whole columns to rows: Arrow in, Arrow out, no object for a record, no GIL in the loops."""
+"""Encode Arrow columns of values as an Arrow column of rows, without Python objects or the GIL."""
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
@@ -181,7 +181,7 @@ def encode_column(values, timestamps=None, headers=None, *, layout="value_timest
     timestamps : Arrow array of int64 (milliseconds) or of timestamps, or None
         Finer units are rounded down to milliseconds. None for ``aggregation_with_headers``.
     headers : Arrow array of list<struct<key: string, value: binary>>, or None
-        A null list is no headers, a null header value stays null. None when nothing has headers,
+        A null list means no headers; a null header value stays null. None if no row has headers,
         and for ``value_and_timestamp``.
     layout : {"value_timestamp_headers", "value_and_timestamp", "aggregation_with_headers"}
         The last is also the layout of the values of a versioned store with headers.
@@ -189,23 +189,24 @@ def encode_column(values, timestamps=None, headers=None, *, layout="value_timest
     Returns
     -------
     pyarrow.Array
-        Binary; large_binary when `values` are large.
+        Binary, or large_binary if `values` are large.
 
     Raises
     ------
     TypeError
         If a column is of another type.
     ValueError
-        If the columns differ in length, a value has no timestamp, or `layout` has no place for
-        something given.
+        If the columns differ in length, a value has no timestamp, or a column was passed that
+        `layout` cannot store.
     FormatError
-        If a header or its key is null; names the row.
+        If a header or its key is null. The text names the row.
     OverflowError
         If the rows need 64-bit offsets and `values` are not large.
 
     Notes
     -----
-    Any object with ``__arrow_c_array__`` will do, slices too; chunked arrays are combined first.
+    Columns can be any objects with ``__arrow_c_array__``, also slices. Chunked arrays are combined
+    first.
     """
     cdef Job job
     cdef TextsOut out

@@ -1,5 +1,5 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
-"""Import of Arrow columns through ``__arrow_c_array__``. Buffers are used where they lie."""
+"""Import of Arrow columns through ``__arrow_c_array__``. Buffers are not copied."""
 
 cimport cython
 from cpython.pycapsule cimport PyCapsule_GetPointer

@@ -1,5 +1,5 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
-"""The row layouts that columns are encoded in, by the names that docs/formats.md gives them."""
+"""The row layouts of encoded columns, by their names in docs/formats.md."""
 
 
 cdef int layout_of(object name, Layout *layout) except -1:

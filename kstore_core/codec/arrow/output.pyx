@@ -1,5 +1,5 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
-"""Export of Arrow columns through ``__arrow_c_array__``, and of nothing but what was computed."""
+"""Export of computed Arrow columns through ``__arrow_c_array__``."""
 
 cimport cython
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
@@ -99,7 +99,7 @@ cdef uint8_t *all_ones(int64_t length) except NULL:
 
 
 cdef int allocate_texts(TextsOut *out, int64_t length, int64_t size, bint wide) except -1:
-    """Room for `length` pieces of `size` bytes together. Freed by `free_texts` or `texts_array`."""
+    """Allocate `length` texts of `size` bytes in total. `free_texts` or `texts_array` frees them."""
     memset(out, 0, sizeof(TextsOut))
     if size > INT32_MAX and not wide:
         raise OverflowError(
@@ -168,7 +168,7 @@ cdef void free_lists(ListsOut *out) noexcept:
 cdef int fill_schema(
     ArrowSchema *schema, const char *format, const char *name, int64_t n_children
 ) except -1:
-    """A schema whose children exist and are empty; its strings are literals, never freed."""
+    """Make a schema with empty children. Its strings are literals, which are never freed."""
     cdef int64_t i
     memset(schema, 0, sizeof(ArrowSchema))
     schema.format, schema.name = format, name
@@ -185,7 +185,7 @@ cdef int fill_schema(
 cdef int fill_array(
     ArrowArray *array, int64_t length, int64_t nulls, int64_t n_buffers, int64_t n_children
 ) except -1:
-    """An array without buffers yet, whose children exist and are empty."""
+    """Make an array without buffers and with empty children."""
     cdef int64_t i
     memset(array, 0, sizeof(ArrowArray))
     array.release = release_array
@@ -201,7 +201,7 @@ cdef int fill_array(
 
 
 cdef int take_bits(ArrowArray *array, uint8_t **bits, int64_t nulls) except -1:
-    """Hand the validity bits over, or drop them when nothing is null."""
+    """Pass the validity bits to the array, or free them if no value is null."""
     if nulls:
         array.buffers[0] = bits[0]
     else:
@@ -219,7 +219,7 @@ cdef int take_texts(ArrowArray *array, TextsOut *out) except -1:
 
 
 cdef object texts_array(TextsOut *out, bint strings):
-    """The column as a pyarrow array of (large) binary or string; `out` is empty afterwards."""
+    """Return the column as a pyarrow array of (large) binary or string, and empty `out`."""
     cdef Exported column = Exported.__new__(Exported)
     cdef const char *format
     if strings:
@@ -232,7 +232,7 @@ cdef object texts_array(TextsOut *out, bint strings):
 
 
 cdef object times_array(TimesOut *out):
-    """The column as a pyarrow array of int64; `out` is empty afterwards."""
+    """Return the column as a pyarrow array of int64, and empty `out`."""
     cdef Exported column = Exported.__new__(Exported)
     fill_schema(&column.schema, b"l", b"", 0)
     fill_array(&column.array, out.length, out.nulls, 2, 0)
@@ -243,7 +243,7 @@ cdef object times_array(TimesOut *out):
 
 
 cdef object lists_array(ListsOut *out):
-    """The column as list<element: struct<key: string, value: binary>>; `out` is emptied."""
+    """Return the column as list<element: struct<key: string, value: binary>>, and empty `out`."""
     cdef Exported column = Exported.__new__(Exported)
     cdef ArrowSchema *entry
     cdef ArrowArray *entries

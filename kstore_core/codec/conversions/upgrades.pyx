@@ -30,7 +30,7 @@ cdef object unreadable(bytes key, str reason, object offset):
 
 
 cdef class Prefix:
-    """Put the same bytes in front of every value. Call it with key and value.
+    """A conversion that puts the same bytes in front of every value: ``convert(key, value)``.
 
     Parameters
     ----------
@@ -86,8 +86,8 @@ ordered_plain_to_session_headers = Prefix(b"\x00", 0, 0)
 def versioned_to_headers(bytes key not None, bytes value not None):
     """A row of a versioned store with empty headers (one byte 00) in front of each value.
 
-    A row of the latest version, whose key begins with segment -1, is ``time value``; any other is a
-    segment row, in which the size of each value grows by one and tombstones stay as they are.
+    A row whose key begins with the segment -1 is the latest version, ``time value``. Any other row is
+    a segment row: the size of each of its values grows by one, and its tombstones do not change.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def versioned_to_headers(bytes key not None, bytes value not None):
 
 
 cdef bytes row_with_headers(bytes row):
-    """A segment row whose every value begins with 00."""
+    """A segment row in which every value begins with 00."""
     cdef View view
     cdef Row old
     cdef bytes new

@@ -1,8 +1,9 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""Conversions of values to newer formats, and parts of a value without decoding all of it.
+"""Conversions of values to newer formats, and reads of parts of a value without decoding the rest.
 
-The upgrade of a store converts each old row this way (docs/formats.md). None gives None.
+The upgrade of a store converts each old row with these functions (docs/formats.md). For None they
+return None.
 """
 
 from libc.string cimport memset
@@ -79,7 +80,7 @@ def convert_from_plain_to_header_format(buf):
 # ---------------------------------------------------------------- parts of a row with headers
 
 cdef int skip_headers(Reader *reader, const View *view, bint timed) except -1:
-    """Move `reader` behind the headers. With `timed`, 8 bytes must follow them."""
+    """Move `reader` to the first byte after the headers. If `timed`, 8 bytes must follow."""
     cdef Py_ssize_t size = 0
     cdef Fault fault
     open_reader(reader, view.data, view.size)
@@ -95,7 +96,7 @@ cdef int skip_headers(Reader *reader, const View *view, bint timed) except -1:
 
 
 cdef bytes tail(object buf, bint timed, Py_ssize_t skipped):
-    """The bytes from `skipped` bytes behind the headers to the end."""
+    """The bytes after the headers, without the first `skipped` of them."""
     cdef View view
     cdef Reader reader
     open_view(buf, &view)

@@ -21,7 +21,7 @@ cdef bytes collect_headers(
 ):
     """Encode headers of any accepted form; `data` and `size` are set to the bytes.
 
-    The bytes lie in `scratch` or in the object returned, which the caller keeps alive.
+    The bytes are in `scratch` or in the returned object. The caller must keep a reference to it.
     """
     cdef Headers lazy
     cdef bytes source
@@ -47,7 +47,7 @@ cdef bytes collect_headers(
 
 
 cdef int write_pairs(object pairs, Scratch *scratch) except -1:
-    """Write the count and every pair of a list or tuple. An empty one writes nothing."""
+    """Write the count and every pair of a list or tuple; write nothing if it is empty."""
     cdef Py_ssize_t announced = len(pairs)
     cdef Py_ssize_t written = 0
     if announced == 0:
@@ -77,14 +77,15 @@ def encode_headers(headers):
     Returns
     -------
     bytes
-        ``b""`` for None or no headers; for headers read from bytes and not changed, those bytes.
+        ``b""`` for None or no headers. Headers that were decoded from bytes and not changed give
+        the same bytes.
 
     Raises
     ------
     TypeError
         If `headers` is a mapping, or an element is not a pair of the right types.
     FormatError
-        If a key has a lone surrogate, or something is longer than 2**31 - 1 bytes.
+        If a key has a lone surrogate, or a key, a value or all headers exceed 2**31 - 1 bytes.
     """
     cdef Scratch scratch
     cdef const uint8_t *data = NULL
@@ -100,14 +101,14 @@ def encode_headers(headers):
 
 
 def decode_headers(buf):
-    """Headers of the bytes that `encode_headers` gives.
+    """Make Headers from bytes that `encode_headers` returned.
 
-    Nothing is decoded yet: malformed bytes raise `FormatError` at the first access.
+    The bytes are decoded at the first access, so malformed bytes raise `FormatError` only then.
 
     Parameters
     ----------
     buf : bytes-like or None
-        None and ``b""`` are no headers.
+        None and ``b""`` mean no headers.
 
     Returns
     -------

@@ -107,7 +107,7 @@ cdef bytes checked_value(object value):
 
 
 cdef Header as_header(object pair, Py_ssize_t position):
-    """A Header of a pair; `position` is its index among the pairs, for the message."""
+    """Make a Header from a pair; `position` is the index of the pair, for error messages."""
     cdef Header header
     if type(pair) is Header:
         return <Header>pair
@@ -178,7 +178,7 @@ cdef int write_pair(Scratch *scratch, object pair, Py_ssize_t position) except -
 # ---------------------------------------------------------------- from bytes
 
 cdef tuple parse_headers(const uint8_t *data, Py_ssize_t size):
-    """All headers of `size` bytes. They are checked before anything is allocated."""
+    """Decode all headers in `size` bytes. The bytes are checked before memory is allocated."""
     cdef Reader reader
     cdef int32_t count = 0
     cdef int32_t i

@@ -27,7 +27,7 @@ cdef class Headers:
     Parameters
     ----------
     pairs : iterable of (str, bytes-like or None), Headers, or None, optional
-        A copy is made. A mapping is refused: it can hold neither order nor repeats.
+        The pairs are copied. A mapping is refused, because it has neither order nor repeated keys.
     read_only : bool, default False
         Refuse `add` and `remove`.
 
@@ -63,7 +63,7 @@ cdef class Headers:
 
     @property
     def read_only(self):
-        """bool: `add` and `remove` are refused. `copy` gives headers that are not read-only."""
+        """bool: True if `add` and `remove` are refused. `copy` returns headers that can be changed."""
         return self._read_only
 
     def add(self, key, value):
@@ -135,7 +135,7 @@ cdef class Headers:
         return None
 
     def value(self, key, default=None):
-        """The value, None for a null, of the last header with this key; `default` without one."""
+        """The value (None for a null) of the last header with this key, or else `default`."""
         header = self.last(key)
         return default if header is None else (<Header>header).value
 
@@ -145,14 +145,14 @@ cdef class Headers:
         Returns
         -------
         tuple of Header
-            Empty when there is none.
+            Empty if no header has this key.
         """
         cdef Header header
         checked(key)
         return tuple([header for header in self.items() if header.key == key])
 
     def copy(self):
-        """A copy that is not read-only. Bytes not yet decoded stay so.
+        """A copy that can be changed. Copying does not decode the headers.
 
         Returns
         -------
@@ -295,7 +295,7 @@ cdef int refuse_mapping(object pairs) except -1:
 
 
 cdef Headers as_headers(object headers):
-    """The same Headers object, or new ones from pairs or None."""
+    """Return the same Headers object, or make one from pairs or None."""
     if type(headers) is Headers:
         return <Headers>headers
     return Headers(headers)
@@ -304,7 +304,7 @@ cdef Headers as_headers(object headers):
 cdef Headers lazy_headers(bytes source, Py_ssize_t start, Py_ssize_t size):
     """Read-only headers over source[start:start + size], decoded at the first access.
 
-    They keep `source` alive, so the headers of a long one are copied.
+    They reference `source`, so the headers of a long `source` are copied instead.
     """
     cdef Headers headers
     if size == 0:

@@ -35,7 +35,7 @@ cdef uint8_t *store_rest(uint8_t *here, const Times *times) noexcept:
 
 
 cdef bytes composed(object key, const Times *times, int prefix):
-    """The prefix, and then key and times in the order of the prefix."""
+    """Write the prefix, and then the key and the times in the order that the prefix means."""
     cdef View view
     cdef bytes row
     cdef uint8_t *here
@@ -64,7 +64,7 @@ cdef bytes composed(object key, const Times *times, int prefix):
 
 
 cdef bytes decomposed(object row, Times *times, int prefix, str what):
-    """The key inside `row`; fills in `times`, whose width the caller has set."""
+    """Return the key in `row`, and fill in `times`, whose width the caller has set."""
     cdef View view
     cdef Parts parts
     open_view(row, &view)
@@ -132,12 +132,13 @@ def window_key(key, start, seq=0):
     start : int
         The window's start, milliseconds.
     seq : int, default 0
-        Tells the rows of one key and window apart where duplicates are retained; 32 bits.
+        The sequence number, 32 bits: distinguishes the values of one key and window in a store that
+        retains duplicates.
 
     Returns
     -------
     bytes
-        12 bytes longer than `key`.
+        The key, 12 bytes longer than `key`.
 
     Raises
     ------

@@ -32,12 +32,12 @@ def arrow_to_log(keys, values, timestamps, headers=None, *, first_offset):
     timestamps : Arrow array of int64 (milliseconds) or of timestamps in ms
     headers : Arrow array of list<struct<key: string, value: binary>>, optional
     first_offset : int
-        Of the first record; the others follow without gaps.
+        The offset of the first record; the others follow without gaps.
 
     Returns
     -------
     RecordColumns
-        Over the columns' own bytes, which it keeps alive.
+        It refers to the bytes of the columns instead of copying them.
 
     Raises
     ------
@@ -120,9 +120,9 @@ def log_to_arrow(columns, layout):
     Raises
     ------
     FormatError
-        A record has no key; names its offset.
+        A record has no key. The text names its offset.
     OverflowError
-        The keys or rows are over 2**31 - 1 bytes together.
+        All keys, or all rows, together exceed 2**31 - 1 bytes.
     """
     cdef RecordColumns source = <RecordColumns?>columns
     cdef Layout how

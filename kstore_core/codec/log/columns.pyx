@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""Many records of a log without an object for each: offsets, times, and slices of the bytes."""
+"""Columns of log records: offsets, times and slices of bytes, without an object per record."""
 
 cimport cython
 from cpython cimport array
@@ -27,7 +27,7 @@ cdef array.array LONGS = array.array("q")
 
 @cython.final
 cdef class RecordColumns:
-    """Records of a log in their order: a sequence of `LogRecord`, each made at its access.
+    """A sequence of log records in their order. Each `LogRecord` is made when it is accessed.
 
     `decode_record_columns` reads columns and `encode_record_columns` writes them. They contain the
     offsets, the timestamps and the positions of the other parts in the bytes read.
@@ -49,16 +49,16 @@ cdef class RecordColumns:
         Parameters
         ----------
         offset : int
-            Above those of all records before; not negative.
+            Not negative, and greater than all earlier offsets.
         timestamp : int
-            Milliseconds since the epoch; -1 when unknown.
+            Milliseconds since the epoch; -1 if unknown.
         key, value : bytes-like or None
         headers : Headers, iterable of (str, bytes-like or None), or None, optional
 
         Raises
         ------
         ValueError
-            If `offset` is not above the one before.
+            If `offset` is not greater than the previous one.
         TypeError, FormatError
             As `encode_headers` does; TypeError if `key` or `value` is not bytes-like, FormatError
             if one is over 2**31 - 1 bytes.
@@ -96,12 +96,12 @@ cdef class RecordColumns:
         other : RecordColumns
             Its bytes are shared, not copied.
         first_offset : int
-            Above the offsets of all records before; not negative.
+            Not negative, and greater than all earlier offsets.
 
         Raises
         ------
         ValueError
-            If `first_offset` is not above the one before.
+            If `first_offset` is not greater than the previous offset.
         """
         cdef RecordColumns more = <RecordColumns?>other
         cdef int64_t offset = as_i64(first_offset, "first_offset")
@@ -120,7 +120,7 @@ cdef class RecordColumns:
 
     @property
     def next_offset(self):
-        """int: the offset behind the last one, even if the last record was removed."""
+        """int: the offset after the last one, even if the last record was removed."""
         return self.end
 
     @property

@@ -2,8 +2,8 @@
 # cython: embedsignature=True, embedsignature.format=clinic
 """Rows of a store to records of its changelog and back (docs/changelogs.md), many at a time.
 
-A record has the row's key, the value alone, and as its own what the row keeps beside the value: the
-timestamp and the headers.
+A record has the row's key and the value without timestamp and headers. The row's timestamp and
+headers become those of the record.
 """
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t
@@ -33,7 +33,7 @@ cdef int row_layout(object name, Layout *layout) except -1:
 # ---------------------------------------------------------------- rows to records
 
 cdef Fault split_row(Reader *reader, const Layout *layout, Slot *slot) noexcept nogil:
-    """Fill in value, timestamp and headers; the headers are checked, for a record shows them."""
+    """Fill in value, timestamp and headers. Check the headers, which users of a record read."""
     cdef Py_ssize_t size = 0
     cdef int32_t count = 0
     cdef Reader inner
@@ -67,17 +67,18 @@ def rows_to_log(keys, rows, layout, *, first_offset, timestamps=None, headers=No
     Parameters
     ----------
     keys : sequence of bytes-like
-        As the rows have them: for windows and sessions with their times.
+        The keys of the rows; for windows and sessions they include the times.
     rows : sequence of bytes-like or None
-        As stored, in `layout`; None is a delete.
+        The stored values, in `layout`; None is a delete.
     layout : {"plain", "value_and_timestamp", "value_timestamp_headers", \
 "aggregation_with_headers"}
     first_offset : int
-        Of the first record; the others follow without gaps.
+        The offset of the first record; the others follow without gaps.
     timestamps : sequence of int, optional
-        Milliseconds: the version's, or the input record's. Asked for where a row keeps none.
+        Milliseconds: the time of the version or of the input record. Needed for rows that store no
+        timestamp.
     headers : sequence of headers or None, optional
-        The input record's, for deletes where `layout` keeps headers. Else not looked at.
+        The headers of the input records; used only for deletes, if `layout` has headers.
 
     Returns
     -------
@@ -86,7 +87,7 @@ def rows_to_log(keys, rows, layout, *, first_offset, timestamps=None, headers=No
     Raises
     ------
     FormatError
-        A row is not in `layout`; names the row.
+        A row does not have this layout. The text names the row.
     ValueError
         The sequences differ in length, or a row has no timestamp.
     """

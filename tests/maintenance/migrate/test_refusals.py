@@ -54,7 +54,7 @@ def stop_at(step):
     ("how", "error", "said"),
     [
         ({"to": "versioned"}, errors.SpecError, "no key-value store of the format versioned"),
-        ({"to": VERSIONED}, errors.SpecError, "do not go together"),
+        ({"to": VERSIONED}, errors.SpecError, "cannot have the format"),
         ({"to": SPEC}, errors.SpecError, "must be the name of a format"),
         ({"to": "plain", "from_log": object()}, errors.SpecError, "pass its spec"),
         ({"engine": "rocksdb", "from_log": object()}, errors.SpecError, "pass its spec"),

@@ -94,7 +94,7 @@ CASES = {
     "negative offset": Case(
         KEY_VALUE, "offsets", fixed({b"t-0": struct.pack(">q", -9)}), "entry", "t-0 is -9"
     ),
-    "partition": Case(KEY_VALUE, "offsets", fixed({b"t": OPEN}), "entry", "names no partition"),
+    "partition": Case(KEY_VALUE, "offsets", fixed({b"t": OPEN}), "entry", "contains no partition"),
     "position": Case(KEY_VALUE, "offsets", fixed({b"position": b"\x07"}), "entry", "position"),
     "spec": Case(KEY_VALUE, "offsets", fixed({b"kstore.spec": b"{"}), "entry", "damaged"),
     "newer spec": Case(

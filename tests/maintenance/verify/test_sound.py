@@ -106,7 +106,7 @@ def test_refusals(tmp_path: Path) -> None:
         verify(root, compare=True)
     with pytest.raises(UnsupportedError, match="in another one"):
         verify(tmp_path, engine="memory")
-    with pytest.raises(SpecError, match="no engine is given"):
+    with pytest.raises(SpecError, match="no engine was passed"):
         verify(tmp_path)
 
 

@@ -155,7 +155,7 @@ def test_each_segment_is_upgraded_by_itself(home, before, after, few_open):
         store = state.open(after)
         assert store.offsets() == {("t", 0): 2}
         assert len(list(store.all())) == 4
-        with pytest.raises(SpecError, match="open already"):
+        with pytest.raises(SpecError, match="already open"):
             state.open(before)
     with home.open() as state, pytest.raises(FormatDowngradeError):
         state.open(before)

@@ -227,7 +227,7 @@ def test_a_store_may_say_otherwise_than_its_directory_whether_reads_move(
         assert opened.get(b"k").value == b"v"
         assert (state.staged_bytes > 0) is moves
         assert state.open(NEW_SPEC) is opened
-        with pytest.raises(SpecError, match=f"open already with migrate_on_read={moves}"):
+        with pytest.raises(SpecError, match=f"already open with migrate_on_read={moves}"):
             state.open(NEW_SPEC, migrate_on_read=not moves)
 
 

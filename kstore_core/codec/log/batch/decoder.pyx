@@ -2,9 +2,10 @@
 # cython: embedsignature=True, embedsignature.format=clinic
 """Record batches of version 2 to records (docs/changelogs.md, Record batches).
 
-A batch whose bytes end early is a torn tail: reading stops in front of it. A batch that is all
-there and fails its checksum, or whose length, version or offsets cannot be, is a `CorruptionError`;
-one whose checksum is right and whose records are not in the format is a `FormatError`.
+A batch whose bytes end too early is a torn tail: the decoder stops before it. A complete batch is
+damaged if its checksum is wrong or its length, version or offsets are impossible: that raises a
+`CorruptionError`. If the checksum is right and the records are malformed, it raises a
+`FormatError`.
 """
 
 cimport cython
@@ -36,7 +37,7 @@ cdef int read_batch(
     RecordColumns into, const uint8_t *data, Py_ssize_t at, Py_ssize_t size,
     const Head *head, int64_t from_offset, int64_t position,
 ) except -1:
-    """Add the records of a whole batch from `from_offset` on."""
+    """Add the records of a complete batch from `from_offset` on."""
     cdef bytes records = checked_body(data, at, size, head, position)
     cdef int codec = head.attributes & CODEC_MASK
     cdef Py_ssize_t skipped = SUMMED_BYTES
@@ -79,7 +80,7 @@ cdef object malformed(int64_t at, const Head *head, str why):
 cdef Fault read_records(
     RecordColumns into, Reader *reader, const Head *head, int64_t from_offset, int32_t *index
 ) noexcept nogil:
-    """Check all records and add those asked for; `index` is left at the first that is wrong."""
+    """Check all records, and add the wanted ones. At a fault, `index` is that of the bad record."""
     cdef Slot slot
     cdef Reader record
     cdef Fault fault
@@ -115,7 +116,7 @@ cdef Fault read_records(
 cdef inline Fault read_record(
     Reader *reader, Slot *slot, int64_t *timestamp, int32_t *delta
 ) noexcept nogil:
-    """Read a record whose bytes end where the reader does."""
+    """Read a record that ends at the end of the reader."""
     cdef uint64_t bits = 0
     cdef Py_ssize_t size = 0
     cdef int32_t count = 0
@@ -174,7 +175,7 @@ cdef int read_batches(
     RecordColumns into, const uint8_t *data, Py_ssize_t size, int64_t from_offset, bint one,
     int64_t position,
 ) except -1:
-    """Read all whole batches behind `into.stop`, or only the next; those too early are skipped."""
+    """Read all complete batches after `into.stop`, or only the next one. Skip early batches."""
     cdef Head head
     cdef Py_ssize_t width
     while True:
@@ -199,33 +200,33 @@ cdef int read_batches(
 def decode_record_columns(buf, *, from_offset=None, min_offset=0, int64_t position=0):
     """Decode all whole record batches of `buf` into columns.
 
-    Control batches give no records. The records of aborted transactions are given like others:
-    which they are is not in the batches.
+    Control batches have no records. The result includes the records of aborted transactions, because
+    batches do not say which transactions were aborted.
 
     Parameters
     ----------
     buf : bytes-like
-        Batches, one behind the other; a torn one at the end is left.
+        Consecutive batches. A torn batch at the end is ignored.
     from_offset : int, optional
-        Earlier records are left out, and batches of such alone not even checked.
+        Leave out earlier records. Batches that contain only earlier records are not checked.
     min_offset : int, default 0
-        The end of the batches before these: a lower base offset is damage.
+        The offset at which the previous batches end. A lower base offset is damage.
     position : int, default 0
         The position of `buf` in a file; errors count bytes from the start of the file.
 
     Returns
     -------
     RecordColumns
-        ``stopped_at`` is the number of bytes of `buf` in whole batches.
+        ``stopped_at`` is the number of bytes of `buf` in complete batches.
 
     Raises
     ------
     CorruptionError
-        A batch fails its checksum, or its length, version or offsets cannot be.
+        The checksum of a batch is wrong, or its length, version or offsets are impossible.
     FormatError
-        The records of a batch are malformed; ``offset`` is where the batch begins.
+        The records of a batch are malformed. ``offset`` is the position of the batch.
     UnsupportedError
-        A batch is of the formats before version 2, or a library that it needs is not installed.
+        A batch has a format before version 2, or needs a library that is not installed.
     """
     cdef View view
     cdef RecordColumns columns = RecordColumns()
@@ -241,7 +242,7 @@ def decode_record_columns(buf, *, from_offset=None, min_offset=0, int64_t positi
 
 @cython.final
 cdef class RecordBatches:
-    """The records of batches, one after the other; what `decode_record_batches` gives."""
+    """An iterator of the records of batches; `decode_record_batches` makes it."""
 
     cdef bytes _data
     cdef RecordColumns _batch
@@ -249,8 +250,10 @@ cdef class RecordBatches:
 
     @property
     def stopped_at(self):
-        """int: where the last whole batch read so far ends. Below the size of the input when all
-        is read, it says where a torn tail begins."""
+        """int: the end of the last complete batch that was read.
+
+        If it is less than the size of the input when all batches are read, a torn tail begins there.
+        """
         return self._batch.stop
 
     def __iter__(self):
@@ -276,8 +279,8 @@ def decode_record_batches(buf):
     Parameters
     ----------
     buf : bytes-like
-        Batches, one behind the other. A torn one at the end is left: ``stopped_at`` of the
-        iterator is then less than the size of `buf`.
+        Consecutive batches. A torn batch at the end is ignored: ``stopped_at`` of the iterator is
+        then less than the size of `buf`.
 
     Returns
     -------

@@ -22,7 +22,7 @@ from kstore_core.errors import FormatError
 # ---------------------------------------------------------------- records
 
 cdef inline int64_t body_size(const Slot *slot, const Head *head) noexcept nogil:
-    """The bytes of a record behind its length."""
+    """The number of bytes of a record after its length field."""
     cdef int64_t size = (
         1
         + varint_size(slot.timestamp - head.base_timestamp)
@@ -59,9 +59,9 @@ cdef inline uint8_t *write_record(uint8_t *here, const Slot *slot, const Head *h
 cdef Py_ssize_t fitting(
     RecordColumns columns, Py_ssize_t begin, Head *head, int64_t most, int64_t *total
 ) noexcept nogil:
-    """The end of a batch from `begin` that takes at most `most` bytes, or has one record.
+    """Find the end of a batch that begins at `begin`: at most `most` bytes, but at least one record.
 
-    Fills in the maximum timestamp, and in `total` the bytes of its records.
+    Set `total` to the bytes of its records, and fill in its maximum timestamp.
     """
     cdef Py_ssize_t index = begin
     cdef const Slot *slot
@@ -120,7 +120,7 @@ cdef Py_ssize_t encode_one(
     RecordColumns columns, Py_ssize_t begin, int64_t most, _Options options,
     int64_t base_offset, int64_t last_offset, list parts,
 ) except -1:
-    """Append the bytes of one batch to `parts`; returns where the next one begins."""
+    """Append the bytes of one batch to `parts`. Return the index of the next batch's first record."""
     cdef Head head = options.head
     cdef int64_t total = 0
     cdef Py_ssize_t end, index
@@ -172,10 +172,10 @@ def encode_record_batch(
     Parameters
     ----------
     records : iterable of LogRecord
-        One at least, their offsets ascending.
+        At least one record; the offsets must ascend.
     compression : {"none", "gzip", "snappy", "lz4", "zstd"}
     timestamp_type : {"create", "log_append"}
-        With "log_append" every record is read back with `log_append_time`.
+        With "log_append" readers get `log_append_time` as the time of every record.
     log_append_time : int, default -1
         Milliseconds since the epoch.
     leader_epoch, producer_id, producer_epoch, base_sequence : int, default -1
@@ -191,7 +191,7 @@ def encode_record_batch(
     ValueError
         If there is no record, or offsets do not ascend or lie more than 2**31 - 1 apart.
     FormatError
-        If something is over 2**31 - 1 bytes, or a header key has a lone surrogate.
+        If a key, a value or the headers exceed 2**31 - 1 bytes, or a header key has a lone surrogate.
     UnsupportedError
         If a library that is needed is not installed.
     """
@@ -228,21 +228,21 @@ def encode_record_columns(
     log_append_time=-1, leader_epoch=-1, producer_id=-1, producer_epoch=-1, base_sequence=-1,
     transactional=False,
 ):
-    """Encode records as as many record batches as they need.
+    """Encode records as a sequence of record batches.
 
     Parameters
     ----------
     columns : RecordColumns
     batch_bytes : int, default 65536
-        A batch with more than one record is not larger, before compression.
+        The greatest size of a batch before compression. A batch of one record may be larger.
     compression, timestamp_type, log_append_time, leader_epoch, producer_id, producer_epoch, \
 base_sequence, transactional
-        As `encode_record_batch` takes them; sequences go on from batch to batch.
+        As for `encode_record_batch`. Sequence numbers continue from batch to batch.
 
     Returns
     -------
     bytes
-        Batches, one behind the other; ``b""`` for no records.
+        Consecutive batches; ``b""`` for no records.
 
     Raises
     ------
@@ -265,16 +265,16 @@ base_sequence, transactional
 
 
 def encode_compacted_batch(columns, head, *, delete_horizon_ms=None):
-    """Encode what is left of a batch: its head stays, so do offsets and sequences.
+    """Encode the remaining records of a batch, with the head, offsets and sequences of that batch.
 
     Parameters
     ----------
     columns : RecordColumns
-        Records of the batch, maybe none.
+        The remaining records of the batch; there may be none.
     head : BatchHead
-        That of the batch as it was.
+        The head of the original batch.
     delete_horizon_ms : int, optional
-        When the batch's tombstones may go, milliseconds since the epoch.
+        The time at which tombstones of the batch may be removed, milliseconds since the epoch.
 
     Returns
     -------

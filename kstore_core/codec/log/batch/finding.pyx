@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""The head of a batch, and checks that the batch is whole and sound."""
+"""The head of a batch, and checks that the batch is complete and undamaged."""
 
 from libc.stdint cimport int64_t, uint8_t
 
@@ -20,7 +20,7 @@ from kstore_core.errors import CorruptionError, UnsupportedError
 cdef Py_ssize_t batch_size(
     const uint8_t *data, Py_ssize_t size, Py_ssize_t at, int64_t position
 ) except -1:
-    """The size of the batch at `at` in bytes; 0 if the batch is not whole.
+    """The size of the batch at `at` in bytes; 0 if the batch is incomplete.
 
     Here and in all that follows, `position` is where the data begins, for messages.
     """
@@ -59,7 +59,7 @@ cdef bytes checked_body(
 
 
 def read_batch_head(buf, Py_ssize_t at=0, *, bint verify=False, int64_t position=0):
-    """The head of the batch at byte `at`, or None where it is not all there.
+    """The head of the batch at byte `at`, or None if the batch is incomplete.
 
     Parameters
     ----------
@@ -77,9 +77,9 @@ def read_batch_head(buf, Py_ssize_t at=0, *, bint verify=False, int64_t position
     Raises
     ------
     CorruptionError
-        Its length or version cannot be, or it fails the checksum.
+        Its length or version is impossible, or its checksum is wrong.
     UnsupportedError
-        It is of the formats before version 2.
+        The batch has a format before version 2.
     ValueError
         If `at` is outside `buf`.
     """
@@ -123,9 +123,9 @@ cdef object described(int64_t at, Py_ssize_t size, const Head *head):
 
 
 def find_batch(buf, Py_ssize_t at=0, *, min_offset=0):
-    """The position of the first whole batch with a valid checksum, from byte `at` on.
+    """The position of the first complete batch with a valid checksum, from byte `at` on.
 
-    There is none behind a torn tail, but there is one behind damage in front of sound batches.
+    A torn tail is not followed by such a batch; damage in the middle of a log is.
 
     Parameters
     ----------
