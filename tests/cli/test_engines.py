@@ -177,7 +177,8 @@ def test_of_two_commands_of_one_name_the_first_by_plugin_stays(run, install):
     install("a-early", COMMAND.format(name="greet"), group=PLUGINS)
     assert run("greet").out == "hello from greet\n"
     assert (
-        "the command 'greet' already belongs to the plug-in 'a-early' of kstore-a-early 1.2;" in run("engines").err
+        "the command 'greet' already belongs to the plug-in 'a-early' of kstore-a-early 1.2;"
+        in run("engines").err
     )
 
 

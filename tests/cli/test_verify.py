@@ -105,7 +105,7 @@ def test_a_store_of_kafka_streams_is_described_by_options(run, golden):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--shape", "key-value"), "name the store"),
+        (("--shape", "key-value"), "add STORE"),
         (("orders", "--retention", "1d"), "options need --shape"),
         (("orders", "--shape", "key-value"), "has a stored spec"),
         (("nowhere",), "no store 'nowhere'; it has: orders"),
