@@ -43,7 +43,7 @@ class ReadOptions(ParsedOptions):
     mode: str
 
 
-_TIME = "milliseconds since the epoch, or ISO 8601 with its offset"
+_TIME = "milliseconds since the epoch, or ISO 8601 with a UTC offset"
 _FLAG = "true or false"
 _SHAPED = (RECORDS, CHANGES, STREAMS)
 _CHOSEN = (RECORDS, STREAMS)
@@ -88,18 +88,18 @@ READ_OPTIONS = by_name(
     Option(
         "partitions",
         numbers_of,
-        "numbers, with commas between them",
+        "numbers, separated by commas",
         "reads only these shards",
         _SHAPED,
     ),
     Option(
         "columns",
         names_of,
-        "names, with commas between them",
+        "names, separated by commas",
         "returns only these columns, in this order; other columns are not decoded",
         _SHAPED,
     ),
-    Option("headers", flag_of, _FLAG, "returns a column of headers, or leaves it out", _SHAPED),
+    Option("headers", flag_of, _FLAG, "includes or omits the column of headers", _SHAPED),
     Option(
         "timestamps",
         one_of("timestamp", "millis"),
@@ -110,7 +110,7 @@ READ_OPTIONS = by_name(
     Option(
         "spec",
         spec_of,
-        "JSON as in the manifest, or module:NAME of a StoreSpec",
+        "JSON in the format of the manifest, or module:NAME of a StoreSpec",
         "describes the store; needed if a serde is not built in, or if Kafka Streams wrote the "
         "store",
         _SHAPED,
@@ -134,7 +134,7 @@ READ_OPTIONS = by_name(
         "metadata",
         one_of(*METADATA),
         ", ".join(METADATA),
-        "returns a table of the manifests' fields instead of records",
+        "returns fields of the manifests instead of records",
         (META,),
     ),
     Option(

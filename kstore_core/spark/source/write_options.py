@@ -51,18 +51,21 @@ WRITE_OPTIONS = by_name(
     Option(
         "spec",
         spec_of,
-        "JSON as in the manifest, or module:NAME of a StoreSpec",
+        "JSON in the format of the manifest, or module:NAME of a StoreSpec",
         "describes the store; needed for a new root",
     ),
     Option(
-        "partitions", count_of, "a number from 1 on", "the number of shards; needed for a new root"
+        "partitions",
+        count_of,
+        "a number of 1 or more",
+        "the number of shards; needed for a new root",
     ),
     Option(
         "partition_by",
         one_of("key", "partition"),
         "key or partition",
-        "assigns a record to its shard by murmur2 of its key, or by its column `partition`; "
-        "by default by the column, if there is one",
+        "assigns a record to its shard by the murmur2 hash of its key (`key`) or by its column "
+        "`partition`; by default by the column, if it exists",
     ),
     Option(
         "engine",
@@ -74,7 +77,8 @@ WRITE_OPTIONS = by_name(
         "partition_time",
         flag_of,
         "true or false",
-        "advances stream time by the records' [header](partition-time.md) `partition-time`, too",
+        "also advances stream time by the [header](partition-time.md) `partition-time` of the "
+        "records",
     ),
 )
 """The options of a write, beside ``path`` and ``storage.…``."""
@@ -85,7 +89,7 @@ SINK_OPTIONS = WRITE_OPTIONS | by_name(
     Option(
         "publish_every",
         count_of,
-        "a number from 1 on",
+        "a number of 1 or more",
         "the number of epochs in each published version",
     )
 )

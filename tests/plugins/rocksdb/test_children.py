@@ -168,7 +168,7 @@ def test_a_store_whose_children_have_no_place_is_refused_when_it_is_opened(
     with open_state(tmp_path, engine=ENGINE) as state:
         store = state.open(stores.window("x" * 241, 10, 1))
         store.put(b"k", b"v", window_start=1_700_000_000_000)
-    with pytest.raises(SpecError, match="locks the state directory"):
+    with pytest.raises(SpecError, match="to lock the state directory"):
         stores.window(".kstore.lock", 10, 1)
 
 

@@ -109,7 +109,7 @@ def test_notes_have_names_and_bytes(tmp_path: Path) -> None:
     with open_state(tmp_path / "0_0", engine="rocksdb") as state:
         state.open(PLAIN)
         for name in ("", "Big", "a-1", "é", "x" * 65):
-            with pytest.raises(ValueError, match="is no name of a note"):
+            with pytest.raises(ValueError, match="is not a valid name of a note"):
                 state.commit(notes={name: b""})
         for notes in ([b""], {b"a": b""}, {"a": "text"}):
             with pytest.raises(TypeError, match="note"):

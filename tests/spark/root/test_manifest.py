@@ -84,7 +84,7 @@ def test_what_is_no_manifest_is_refused(text: str) -> None:
         ("partitions", 1, "the shards 0 to 0"),
         ("partitions", 10**12, "the shards 0 to 999999999999"),
         ("spec", "s", "spec is 's', not a store's description"),
-        ("spec", {}, "spec: the description stored .*damaged"),
+        ("spec", {}, "spec: the spec stored .*damaged"),
         ("shards", None, "shards is None, not a list"),
         ("shards", [None, None], r"shards\[0\] is None, not an object"),
         ("shards.0.shard", 1, r"shards is \[1, 1\]"),
