@@ -63,6 +63,9 @@ class RocksDBOptions(EngineOptions):
         Background threads of all databases of the process; 0 for one per CPU, at least 2.
     max_open_files : int
         The number of open table files; -1: no limit. Read-only databases have no limit.
+    mmap_reads : bool
+        Map table files into memory instead of reading blocks into the cache. A lookup is faster;
+        a table file that another program truncates while it is open ends the process (SIGBUS).
     offsets_write_buffer_bytes : int
         The size of the write buffer of the namespace ``offsets``.
     """
@@ -77,6 +80,7 @@ class RocksDBOptions(EngineOptions):
     compression: str = "none"
     parallelism: int = 0
     max_open_files: int = -1
+    mmap_reads: bool = True
     offsets_write_buffer_bytes: int = 1024 * 1024
 
     def __post_init__(self) -> None:
@@ -128,6 +132,7 @@ class NativeOptions:
         native.set_atomic_flush(True)
         native.increase_parallelism(self._options.parallelism or max(os.cpu_count() or 1, 2))
         native.set_max_open_files(self._max_open_files)
+        native.set_allow_mmap_reads(self._options.mmap_reads)
         native.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
         native.set_keep_log_file_num(_KEPT_LOGS)
         return native

@@ -90,6 +90,7 @@ def test_every_option_arrives(tmp_path: Path) -> None:
         compression="lz4",
         parallelism=3,
         max_open_files=100,
+        mmap_reads=False,
         offsets_write_buffer_bytes=128 * 1024,
     )
     rows, table = ours["CFOptions/default"], ours["TableOptions/BlockBasedTable/default"]
@@ -101,6 +102,7 @@ def test_every_option_arrives(tmp_path: Path) -> None:
     assert table["filter_policy"] == "nullptr"
     assert ours["DBOptions"]["max_background_jobs"] == "3"
     assert ours["DBOptions"]["max_open_files"] == "100"
+    assert ours["DBOptions"]["allow_mmap_reads"] == "false"
     assert ours["CFOptions/offsets"]["write_buffer_size"] == str(128 * 1024)
     assert ours["CFOptions/offsets"]["compression"] == "kNoCompression"
 
