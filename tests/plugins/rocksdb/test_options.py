@@ -16,6 +16,8 @@ ROWS_FAMILY = "keyValueWithTimestampAndHeaders"
 OURS_ON_PURPOSE = {
     # the binding has no way to set it
     ("DBOptions", "info_log_level"),
+    # lookups are faster
+    ("DBOptions", "allow_mmap_reads"),
     # the other mode loses rows in silence when the middle of the log is damaged
     ("DBOptions", "wal_recovery_mode"),
     # information logs of a thousand openings are of no use
