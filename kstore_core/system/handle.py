@@ -6,9 +6,9 @@ import os
 import warnings
 from abc import abstractmethod
 from types import TracebackType
-from typing import NoReturn, Self
+from typing import NoReturn
 
-from kstore_core.system.interrupts import uninterrupted
+from kstore_core.system.interrupts import enter, uninterrupted
 
 __all__ = ["Handle"]
 
@@ -34,9 +34,7 @@ class Handle:
         self._open = True
         self._pid = os.getpid()
 
-    def __enter__(self) -> Self:
-        self._check()
-        return self
+    __enter__ = enter
 
     def __exit__(
         self,

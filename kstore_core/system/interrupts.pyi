@@ -1,6 +1,13 @@
-from typing import final
+from typing import Protocol, TypeVar, final
 
-__all__ = ["interruptible", "uninterrupted"]
+__all__ = ["enter", "interruptible", "uninterrupted"]
+
+class _Handle(Protocol):
+    def _check(self) -> None: ...
+
+_H = TypeVar("_H", bound=_Handle)
+
+def enter(self: _H) -> _H: ...
 
 @final
 class uninterrupted:  # noqa: N801

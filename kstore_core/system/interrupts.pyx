@@ -17,7 +17,7 @@ from traceback import clear_frames as _clear_frames
 import _signal
 from posix.signal cimport SA_RESTART, sigaction, sigaction_t
 
-__all__ = ["interruptible", "uninterrupted"]
+__all__ = ["enter", "interruptible", "uninterrupted"]
 
 cdef extern from "Python.h":
     unsigned long PyThread_get_thread_ident()
@@ -211,6 +211,18 @@ cdef class interruptible:
         _depth += before  # not =, because sections may be left in another order
         if raised is not None:
             raise raised
+
+
+def enter(self):
+    """Enter the ``with`` block of a handle, as its ``__enter__``: check that it is open.
+
+    An interrupt in an ``__enter__`` in Python skips ``__exit__``, and the traceback refers to the
+    handle, which stays open as long as the program refers to the exception. Here a signal is
+    delayed, and the traceback does not refer to the handle, so Python closes it at once.
+    """
+    with uninterrupted():
+        self._check()
+    return self
 
 
 def _after_fork():
