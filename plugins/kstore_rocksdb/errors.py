@@ -45,7 +45,16 @@ _SCRATCH = re.compile(r"\S*/kstore-read-[a-z0-9_]{8}\b")
 
 _SEGMENT = re.compile(r"[.:-][0-9]+")
 
-_DAMAGED = ("Corruption", "file is too short", "No such file or directory")
+_DAMAGED = (
+    "Corruption",
+    "file is too short",
+    "No such file or directory",
+    "larger than file length",  # a block beyond the end of a mapped file
+)
+_MAP = "while mmap file for read"
+_EMPTY = re.compile(f"{_MAP}: .*: Invalid argument")
+"""The system cannot map an empty file."""
+
 _FULL = ("No space left", "Disk quota exceeded", "File too large")
 _DESCRIPTORS = "Too many open files"
 _LOCKED = ("lock hold by current process", "While lock file")
@@ -91,10 +100,14 @@ def translate(error: Exception, action: str, path: Path) -> Exception:
             "open: allow more (ulimit -n), close scans and stores that are not needed, or lower "
             "the option max_open_files. What was committed before is intact"
         )
-    if any(mark in text for mark in _DAMAGED):
+    if any(mark in text for mark in _DAMAGED) or _EMPTY.search(text):
         return CorruptionError(
             f"{what}. Bytes on disk are missing or are not what was written. Nothing was changed; "
             f"see what of it can still be read with: {inspect_command(path)}"
+        )
+    if _MAP in text:
+        return EngineError(
+            f"{what}. The system cannot map this file into memory: pass the option mmap_reads=False"
         )
     return EngineError(f"{what}. Close the store and look at it with: {inspect_command(path)}")
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from kstore_core.errors import SpecError
+from kstore_core.errors import EngineError, SpecError
 from kstore_rocksdb import RocksDBEngine, RocksDBOptions
+from kstore_rocksdb.errors import translate
 from tests.support.golden import GOLDEN
 
 ROWS_FAMILY = "keyValueWithTimestampAndHeaders"
@@ -141,3 +142,10 @@ def test_every_option_is_documented() -> None:
     for name in RocksDBOptions.__dataclass_fields__:
         assert f"{name} : " in documented
         assert f"`{name}`" in page
+
+
+def test_a_file_that_cannot_be_mapped_names_the_option() -> None:
+    native = Exception("IO error: while mmap file for read: /s/000009.sst: No such device")
+    error = translate(native, "open it", Path("/s"))
+    assert type(error) is EngineError
+    assert "pass the option mmap_reads=False" in str(error)
