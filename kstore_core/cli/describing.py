@@ -95,8 +95,8 @@ def describe(
     Parameters
     ----------
     **times
-        Retention, window size and segment interval, by their names in a spec. The retention of a
-        versioned store may be given as that of its history.
+        Retention, window size and segment interval, by their names in a spec. For a
+        versioned store ``retention_ms`` is accepted as ``history_retention_ms``.
 
     Raises
     ------

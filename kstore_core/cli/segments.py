@@ -48,7 +48,7 @@ class SegmentOverview:
     damage: str | None = None
 
     def lies_at(self, interval_ms: int, store: str) -> bool:
-        """Return True if a segment of this width can begin at the start of this segment."""
+        """Return True if the start of this segment is a multiple of the width ``interval_ms``."""
         return self.start % interval_ms == 0 or is_dated(store, self.name)
 
     def holds(self, schema: KeySchema, interval_ms: int) -> bool:

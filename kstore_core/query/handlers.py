@@ -41,7 +41,7 @@ def reading(store: StoreParts, query: queries.Query) -> _Read:
     Unanswered
         The store does not support the query.
     UnsupportedError
-        The query is reserved, as in Kafka Streams.
+        Kafka Streams reserves this type of query for later versions.
     """
     handler = _HANDLERS[store.spec.shape].get(type(query))
     if handler is None:

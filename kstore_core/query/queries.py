@@ -136,12 +136,15 @@ class TimestampedRangeQuery(_Range[K]):
 
 @dataclass(frozen=True, slots=True)
 class TimestampedKeyWithHeadersQuery(_Point[K]):
-    """As :class:`KeyQuery`; a :class:`~kstore_core.query.ReadOnlyRecord` (KIP-1271)."""
+    """Like :class:`KeyQuery`, with a :class:`~kstore_core.query.ReadOnlyRecord` (KIP-1271)."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimestampedRangeWithHeadersQuery(_Range[K]):
-    """As :class:`RangeQuery`; each a :class:`~kstore_core.query.ReadOnlyRecord` (KIP-1271)."""
+    """Like :class:`RangeQuery`, with a :class:`~kstore_core.query.ReadOnlyRecord` per row.
+
+    The query is part of KIP-1271.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +177,12 @@ class WindowRangeQuery(_Windows[K]):
 
 @dataclass(frozen=True, slots=True)
 class TimestampedWindowKeyWithHeadersQuery(_WindowsOfKey[K]):
-    """As :class:`WindowKeyQuery`; each a :class:`~kstore_core.query.ReadOnlyRecord`."""
+    """Like :class:`WindowKeyQuery`, with a :class:`~kstore_core.query.ReadOnlyRecord` per row."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimestampedWindowRangeWithHeadersQuery(_Windows[K]):
-    """As :class:`WindowRangeQuery`; each a :class:`~kstore_core.query.ReadOnlyRecord`.
+    """Like :class:`WindowRangeQuery`, with a :class:`~kstore_core.query.ReadOnlyRecord` per row.
 
     The time of a session's record is the session's end.
     """

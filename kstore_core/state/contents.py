@@ -73,7 +73,7 @@ class StateContents(Handle):
 
     @property
     def opened(self) -> list[str]:
-        """The names of the open stores, sorted. A commit writes them."""
+        """The names of the open stores, sorted. A commit writes the rows of these stores."""
         self._check()
         return sorted(self._stores)
 

@@ -186,8 +186,9 @@ class StateDirectory(StateStores):
         """A read-only view of the last commit of a transactional state, for any thread.
 
         The view shows one snapshot of all open stores and never waits for the writer; take a new
-        view to see later commits. A segment with its own database shows the last commit before the
-        view's first read of it. The view ends with this state; close it, or use ``with``.
+        view to see later commits. If a segment has a database of its own, the view
+        shows the segment as of the view's first read of it. Closing this state closes the view,
+        too. Close the view after use, or use ``with``.
 
         Raises
         ------

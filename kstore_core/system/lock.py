@@ -297,9 +297,11 @@ def _is_alive(pid: int | None) -> bool:
 
 
 def _is_held(directory: Path) -> bool:
-    """Return True if the lock is held: by a process in another container, whose pid is unknown.
+    """Return True if a process holds the lock, although the recorded process does not run.
 
-    Called only after a crash: a process that tries to take the lock during this test is refused.
+    Such a process runs in another container, so its pid is unknown here. The test takes the lock
+    for a moment, so another process that tries to take the lock then is refused. Call this
+    function only after a crash.
     """
     with (directory / LOCK_FILE).open("rb") as file:
         try:

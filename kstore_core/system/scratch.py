@@ -129,7 +129,7 @@ def _hold(file: Path, *, create: bool = False) -> int | None:
 
 
 def _remove(directory: Path) -> None:
-    """Remove a directory, its lock file last: a later call can finish an interrupted one."""
+    """Remove a directory, its lock file last, so a later call can finish an interrupted removal."""
     with suppress(OSError):
         for entry in sorted(directory.iterdir(), key=lambda entry: entry.name == HELD):
             if entry.is_dir() and not entry.is_symlink():

@@ -24,7 +24,7 @@ class DuplicateNumbers:
     Parameters
     ----------
     highest : callable
-        The highest number stored for a key and a window start, or None: ``highest(key, start)``.
+        ``highest(key, start)`` is the highest stored sequence number of a key and window, or None.
     """
 
     def __init__(self, highest: Callable[[bytes, int], int | None]) -> None:

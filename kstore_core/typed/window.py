@@ -131,7 +131,7 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
         return self.fetch_range(None, None, reverse=reverse)
 
     def _highest(self, raw_key: bytes, start: int) -> int | None:
-        """The highest number stored for a key and window, even of a hidden row."""
+        """The highest sequence number of a key and window, including rows that reads hide."""
         schema = self._keys.schema
         window = schema.fetch(self._interval, raw_key, raw_key, start, start, reverse=True)
         for rows, _ in window.scan(self.table):

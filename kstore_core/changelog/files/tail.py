@@ -119,7 +119,7 @@ def find_end(
 
 
 def _rest_of(tail: Tail) -> Rest | None:
-    """The bytes after a tail; None if a writer has added a whole batch meanwhile."""
+    """The rest of a file after its last whole batch; None if a writer has added one meanwhile."""
     with tail.segment.path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size - tail.position
         if size <= 0:

@@ -67,8 +67,8 @@ cdef class RowPairs:
         return other
 
     def segment_time(self, bytes row not None):
-        """The time that selects the segment of a row or an index row (ms): a window's start, a
-        session's end; FormatError if it is neither."""
+        """The time in ms that selects the segment of a row or of its index row: a window's start
+        or a session's end. Raises FormatError if the bytes are neither a row nor an index row."""
         cdef Parts parts
         self._take_apart(row, &parts)
         return parts.first

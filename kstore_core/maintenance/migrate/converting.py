@@ -85,7 +85,7 @@ class Converter:
 
     @property
     def lost(self) -> Lost:
-        """The counts so far."""
+        """The numbers of headers and timestamps that the conversion has removed so far."""
         strip = self._strip
         if strip is None:
             return Lost()

@@ -32,7 +32,7 @@ def serialized(serde: Serde[Any], column: pa.Array) -> pa.Array:
 
 
 def timestamps(column: pa.Array, *, as_millis: bool) -> pa.Array:
-    """Convert times in ms to Spark timestamps, or return them unchanged.
+    """Convert times in ms to Spark timestamps; with ``as_millis`` return them unchanged.
 
     A FormatError if a time does not fit into a Spark timestamp, which has microseconds in 64 bits.
     """

@@ -24,7 +24,8 @@ _PIECES = 20_000  # rows of a batch of the result
 class SpanTask:
     """A foreign-key join as its tasks receive it; ``mapInArrow`` runs :meth:`join`.
 
-    A row is a version of the left store: its columns, ``foreign_key`` and ``end``.
+    Each input row is a version of the left store. It has the columns of the version, and
+    ``foreign_key`` and ``end``.
     """
 
     source: Source  # the right store

@@ -46,15 +46,17 @@ def vacuum(
 ) -> Vacuumed:
     """Remove the leftovers of failed and killed jobs and, with ``keep_versions``, old versions.
 
-    A vacuum never removes a file that a remaining version names, of any job. It never removes a
-    file younger than the grace time, so a concurrent job is safe if it takes less time.
+    A vacuum never removes a file that a remaining version names, whichever job wrote the file. It
+    never removes a file younger than the grace time, so a concurrent job is safe if it takes less
+    time.
 
     Parameters
     ----------
     root : path or address
     grace_s : float
-        An attempt is removable this many seconds after its last write, a version after its
-        successor: by the storage's times and this machine's clock.
+        An attempt may be removed this many seconds after its last write, and a version this many
+        seconds after the next version was published. Ages are computed from the times of the
+        storage and the clock of this machine.
     keep_versions : int, optional
         The number of newest versions that stay, at least 1; by default all do.
     dry_run : bool

@@ -1,7 +1,7 @@
 """The task that writes one shard: it checks the rows, restores them, and uploads the directory.
 
-Tasks return errors in the data as messages, which Spark does not retry. They raise errors of the
-machine, which Spark retries.
+If the data are wrong, a task returns the error as a message, so Spark does not retry the task. If
+the machine fails, the task raises the error, so Spark retries the task.
 """
 
 from __future__ import annotations

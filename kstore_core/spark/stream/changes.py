@@ -1,4 +1,4 @@
-"""The output of an epoch: the records of the keys in its log.
+"""The output of an epoch: for each key of the epoch's input, its record after the epoch.
 
 The task reads the output from the shard after the epoch. The shard does not change until the next
 epoch, so a replay returns the same output.

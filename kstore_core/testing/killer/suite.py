@@ -1,4 +1,4 @@
-"""The killer as a part of the contract of an engine."""
+"""The crash tests of an engine: they kill writers, and check the rows and offsets that remain."""
 
 from __future__ import annotations
 

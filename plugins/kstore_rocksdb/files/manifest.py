@@ -45,7 +45,8 @@ class Family:
     ----------
     name : str
     since : int
-        Options files with this number or a greater one were written when it existed.
+        The number of the first options file that lists the family. A file with a smaller number is
+        older than the family.
     tables : dict of int to Table
         The table files in use.
     blobs : dict of int to Blob

@@ -1,4 +1,4 @@
-"""Batches: complete or without effect, over several namespaces, ranges before rows."""
+"""Tests of batches: atomic over several namespaces, and ranges are deleted before rows are put."""
 
 from __future__ import annotations
 
