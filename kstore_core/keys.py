@@ -85,7 +85,7 @@ class Fetch(NamedTuple):
     rows: KeyFilter
 
     def scan(self, table: _Scanned) -> Iterator[Chunk]:
-        """The chunks of exactly the requested rows, as of this call."""
+        """Return the chunks of exactly the requested rows, as of this call."""
         return self.rows.chunks(table.scan(self.bounds))
 
 
@@ -143,7 +143,7 @@ class KeySchema:
         latest_start: int = MAX_TIME,
         reverse: bool = False,
     ) -> Fetch:
-        """The rows of a range of keys and of segment times.
+        """Return the rows of a range of keys and of segment times.
 
         Parameters
         ----------
@@ -276,7 +276,7 @@ class RowKeys:
 
 
 def rows_of(shape: str, *, time_ordered: bool = False, indexed: bool = False) -> RowKeys:
-    """The key layout of a window or session store's rows.
+    """Return the key layout of a window or session store's rows.
 
     Parameters
     ----------

@@ -58,7 +58,7 @@ class Serde(Protocol[T]):
         """
 
     def deserialize(self, data: bytes, headers: Headers) -> T | None:
-        """The value of ``data``, with the headers that were stored with it."""
+        """Return the value of ``data``, with the headers that were stored with it."""
 
 
 class BuiltInSerde(Generic[T]):

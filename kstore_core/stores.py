@@ -29,21 +29,21 @@ __all__ = [
 def key_value(
     name: str, *, key: Serde[Any] = serdes.BYTES, value: Serde[Any] = serdes.BYTES
 ) -> StoreSpec:
-    """A key-value store of bare values (Kafka: ``persistentKeyValueStore``)."""
+    """Return a key-value store of bare values (Kafka: ``persistentKeyValueStore``)."""
     return StoreSpec(name, "key_value", formats.PLAIN, key, value)
 
 
 def timestamped_key_value(
     name: str, *, key: Serde[Any] = serdes.BYTES, value: Serde[Any] = serdes.BYTES
 ) -> StoreSpec:
-    """A key-value store of values with timestamps (KIP-258)."""
+    """Return a key-value store of values with timestamps (KIP-258)."""
     return StoreSpec(name, "key_value", formats.TIMESTAMPED, key, value)
 
 
 def timestamped_key_value_with_headers(
     name: str, *, key: Serde[Any] = serdes.BYTES, value: Serde[Any] = serdes.BYTES
 ) -> StoreSpec:
-    """A key-value store of values with timestamps and headers (KIP-1271)."""
+    """Return a key-value store of values with timestamps and headers (KIP-1271)."""
     return StoreSpec(name, "key_value", formats.TIMESTAMPED_HEADERS, key, value)
 
 
@@ -55,7 +55,7 @@ def versioned_key_value(
     key: Serde[Any] = serdes.BYTES,
     value: Serde[Any] = serdes.BYTES,
 ) -> StoreSpec:
-    """A key-value store with a history of versions (KIP-889).
+    """Return a key-value store with a history of versions (KIP-889).
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def versioned_key_value_with_headers(
     key: Serde[Any] = serdes.BYTES,
     value: Serde[Any] = serdes.BYTES,
 ) -> StoreSpec:
-    """A versioned store whose versions keep their headers.
+    """Return a versioned store whose versions keep their headers.
 
     Kafka Streams has no such store, so the layout is kstore's own and may change; see
     docs/formats.md.
@@ -107,7 +107,7 @@ def window(
     key: Serde[Any] = serdes.BYTES,
     value: Serde[Any] = serdes.BYTES,
 ) -> StoreSpec:
-    """A store of bare values by key and window (Kafka: ``persistentWindowStore``).
+    """Return a store of bare values by key and window (Kafka: ``persistentWindowStore``).
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def timestamped_window(
     key: Serde[Any] = serdes.BYTES,
     value: Serde[Any] = serdes.BYTES,
 ) -> StoreSpec:
-    """A window store of values with timestamps (KIP-258). Otherwise as :func:`window`."""
+    """Return a window store of values with timestamps (KIP-258). Otherwise as :func:`window`."""
     return _segmented("window", formats.TIMESTAMPED, name, retention_ms, segment_interval_ms,
                       time_ordered, indexed, key, value, window_size_ms,
                       retain_duplicates)  # fmt: skip
@@ -170,7 +170,7 @@ def timestamped_window_with_headers(
     key: Serde[Any] = serdes.BYTES,
     value: Serde[Any] = serdes.BYTES,
 ) -> StoreSpec:
-    """A window store of values with timestamps and headers (KIP-1271). Otherwise as
+    """Return a window store of values with timestamps and headers (KIP-1271). Otherwise as
     :func:`window`."""
     return _segmented("window", formats.TIMESTAMPED_HEADERS, name, retention_ms,
                       segment_interval_ms, time_ordered, indexed, key, value, window_size_ms,
@@ -187,7 +187,7 @@ def session(
     key: Serde[Any] = serdes.BYTES,
     value: Serde[Any] = serdes.BYTES,
 ) -> StoreSpec:
-    """A store of aggregates by key and session (Kafka: ``persistentSessionStore``).
+    """Return a store of aggregates by key and session (Kafka: ``persistentSessionStore``).
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ def _segmented(
     size: int | None = None,
     duplicates: bool = False,
 ) -> StoreSpec:
-    """The spec of a window or session store."""
+    """Return the spec of a window or session store."""
     if interval is None and type(retention) is int:
         interval = max(retention // 2, 60_000)  # Kafka's default
     if indexed is not None and not time_ordered:

@@ -102,7 +102,7 @@ class LogHandle(Handle):
             self._pending = RecordColumns()
 
     def _next_offset(self) -> int:
-        """The offset for the next record that is added."""
+        """Return the offset for the next record that is added."""
         return self._pending.next_offset
 
     @abstractmethod

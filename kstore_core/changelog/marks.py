@@ -79,7 +79,7 @@ def append_mark(columns: RecordColumns, mark: Mark, timestamp: int) -> None:
 
 
 def marks_in(columns: RecordColumns) -> Iterable[tuple[int, bytes]]:
-    """The index and the bytes of each mark among records; `parse` reads the bytes."""
+    """Yield the index and the bytes of each mark among records; `parse` reads the bytes."""
     for index in columns.with_key(MARK_KEY):
         record = columns[index]
         if record.value is None and (mark_bytes := record.headers.value(_HEADER)) is not None:
@@ -92,7 +92,7 @@ def is_commit(mark_bytes: bytes) -> bool:
 
 
 def parse(mark_bytes: bytes) -> Mark:
-    """The mark of these bytes.
+    """Return the mark of these bytes.
 
     Raises
     ------

@@ -77,7 +77,7 @@ def _converters(schema: KeySchema | None) -> tuple[_Convert, _Convert] | None:
 
 
 def row_layout(value_format: ValueFormat) -> _RowLayout:
-    """The codec's name of a format's row layout; a version's time is not part of it."""
+    """Return the codec's name of a format's row layout; a version's time is not part of it."""
     timed = value_format.timestamped and not value_format.versioned
     if value_format.headers:
         return "value_timestamp_headers" if timed else "aggregation_with_headers"
@@ -94,7 +94,7 @@ def to_log(
     schema: KeySchema | None = None,
     first_offset: int = 0,
 ) -> RecordColumns:
-    """The changelog records of rows that were written.
+    """Return the changelog records of rows that were written.
 
     Parameters
     ----------

@@ -59,7 +59,7 @@ def topic_config(
     *,
     additional_retention_ms: int = ADDITIONAL_RETENTION_MS,
 ) -> dict[str, str]:
-    """The settings of a store's changelog topic, as Kafka Streams creates it.
+    """Return the settings of a store's changelog topic, as Kafka Streams creates it.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class LogConfig:
 
     @classmethod
     def of_topic(cls, config: Mapping[str, str]) -> Self:
-        """The settings of a topic, given by Kafka's names.
+        """Return the settings of a topic, given by Kafka's names.
 
         Raises
         ------

@@ -24,7 +24,7 @@ _Span = tuple[int, int]
 
 
 def without_marks(columns: RecordColumns) -> RecordColumns:
-    """The records without the marks among them."""
+    """Return the records without the marks among them."""
     mask = bytearray(b"\1") * len(columns)
     for index, _ in marks_in(columns):
         mask[index] = 0
@@ -162,7 +162,7 @@ class WholeCommits:
         yield from (some for some in buffered if len(some))
 
     def _read_ahead(self, offset: int) -> list[_Span]:
-        """The spans of the open commit that are void."""
+        """Return the spans of the open commit that are void."""
         assert self._since is not None
         voids: list[_Span] = []
         reach = self._reach
@@ -196,7 +196,7 @@ def _outside(columns: RecordColumns, spans: list[_Span]) -> RecordColumns:
 
 
 def _up_to(columns: RecordColumns, mask: bytearray, end: int) -> Iterator[RecordColumns]:
-    """The chosen records before an index, with a ``next_offset`` that is not after it."""
+    """Yield the chosen records before an index, with a ``next_offset`` that is not after it."""
     chosen = columns.chosen(mask[:end] + bytes(len(columns) - end))
     if len(chosen):
         some = RecordColumns()

@@ -74,7 +74,7 @@ def gather(
 
 
 def contributed_commands(own: tuple[str, ...]) -> Mapping[str, click.Command]:
-    """The commands that plug-ins add, with a warning for each plug-in that cannot."""
+    """Return the commands that plug-ins add, with a warning for each plug-in that cannot."""
     commands, errors = gather(tuple(usable_plugins()), own)
     for error in errors.values():
         warnings.warn(f"left out: {error}", PluginWarning, stacklevel=2)

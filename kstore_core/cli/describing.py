@@ -176,7 +176,7 @@ def flag(name: str) -> str:
 
 
 def in_words(family: str) -> str:
-    """A shape, or the name of an option, in words."""
+    """Return a shape, or the name of an option, in words."""
     return family.replace(_ORDERED, "time-ordered ").replace("_", "-")
 
 
@@ -236,7 +236,7 @@ def _spec(
     duplicates: bool,
     indexed: bool,
 ) -> StoreSpec:
-    """The spec that the options give, with keys and values of bytes."""
+    """Return the spec that the options give, with keys and values of bytes."""
     shape, ordered = family.removeprefix(_ORDERED), family.startswith(_ORDERED)
     missing = [flag(name) for name in _TAKES[shape] if name not in {*times, _INTERVAL}]
     if missing:

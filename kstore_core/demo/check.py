@@ -36,7 +36,7 @@ class JoinedRow:
     headers: list[tuple[str, bytes | None]] | None
 
     def header(self, name: str) -> str | None:
-        """The last header of this name as text, or None."""
+        """Return the last header of this name as text, or None."""
         for key, value in reversed(self.headers or []):
             if key == name and value is not None:
                 return value.decode()

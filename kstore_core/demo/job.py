@@ -103,7 +103,7 @@ class Result:
         return self.out / "index.html"
 
     def picture_of(self, *, dark: bool, narrow: bool) -> Path:
-        """The file of the picture for a colour scheme and a width of the screen."""
+        """Return the file of the picture for a colour scheme and a width of the screen."""
         return self.picture.with_stem(self.picture.stem + "-narrow" * narrow + "-dark" * dark)
 
     @property
@@ -206,7 +206,7 @@ def join(spark: SparkSession, transactions: Path, root: Path) -> DataFrame:
 
 
 def totals(spark: SparkSession, joined: Path, root: Path) -> list[Total]:
-    """The totals in euro by currency, at the rates of the time and at the latest rates."""
+    """Return the totals in euro by currency, at the rates of the time and at the latest rates."""
     from pyspark.sql import functions
 
     rows = spark.read.parquet(str(joined))
@@ -230,7 +230,7 @@ def history(root: Path, currency: str, partitions: int) -> list[VersionedRecordW
 
 
 def shard_directory(root: Path, currency: str, partitions: int) -> Path:
-    """The state directory of the shard with a currency."""
+    """Return the state directory of the shard with a currency."""
     from kstore_core.spark.root.root import Root
 
     shard = Root.at(root).load().shards[partition(serdes.UTF8.encode(currency), partitions)]

@@ -172,7 +172,7 @@ def _next(result: Result) -> str:
 
 
 def _table(head: Sequence[str], lines: Iterable[Sequence[str]], *, numbers: range) -> str:
-    """A table of escaped texts; columns of numbers are aligned to the right."""
+    """Return a table of escaped texts; columns of numbers are aligned to the right."""
 
     def cells(tag: str, texts: Sequence[str]) -> str:
         return "".join(
@@ -189,6 +189,6 @@ def _sum(result: Result) -> int:
 
 
 def _rate(result: Result) -> float:
-    """The joined rows per second, in the second step."""
+    """Return the joined rows per second, in the second step."""
     join = result.steps[1]
     return join.rows / join.seconds

@@ -70,7 +70,7 @@ def published_at(day: date) -> int:
 
 
 def read_rates() -> RateFile:
-    """The rates in the installed distribution.
+    """Return the rates in the installed distribution.
 
     Raises
     ------

@@ -74,7 +74,7 @@ def commands(result: Result) -> list[str]:
 
 
 def _kstore() -> str:
-    """The name of the command, or its path if the shell would not find it by its name."""
+    """Return the name of the command, or its path if the shell would not find it by its name."""
     called = Path(sys.argv[0])
     found = shutil.which("kstore")
     if called.name != "kstore" or (found is not None and Path(found).samefile(called)):

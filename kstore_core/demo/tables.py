@@ -23,7 +23,7 @@ _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 def changelog_table(quotes: Iterable[Quote], *, source: str, partitions: int) -> pa.Table:
-    """The records with the columns of Spark's Kafka source, in the order of publication.
+    """Return the records with the columns of Spark's Kafka source, in the order of publication.
 
     Kafka's partitioner assigns the keys to partitions. A record has three headers: ``source``,
     ``publication-date`` and ``currency``.
@@ -55,7 +55,7 @@ def changelog_table(quotes: Iterable[Quote], *, source: str, partitions: int) ->
 
 
 def transactions_table(made: Transactions) -> pa.Table:
-    """The transactions in their shuffled order, numbered by ``id``."""
+    """Return the transactions in their shuffled order, numbered by ``id``."""
     return pa.table(
         {
             "id": pa.array(np.arange(len(made), dtype=np.int64)),

@@ -91,7 +91,7 @@ class Plugin:
 
 
 def announced(group: str) -> list[Announced]:
-    """The entry points of a group in the installed distributions, sorted by name.
+    """Return the entry points of a group in the installed distributions, sorted by name.
 
     Raises
     ------
@@ -129,13 +129,13 @@ def _announced(group: str) -> list[Announced]:
 
 
 def claims(candidates: list[Announced]) -> str:
-    """The distributions that claim one name, for the error that refuses all of them."""
+    """Return the distributions that claim one name, for the error that refuses all of them."""
     who = " and ".join(f"{c.distribution} {c.version} ({c.module})" for c in candidates)
     return f"is claimed by {who}; uninstall all of them but one"
 
 
 def advice(otherwise: str) -> str:
-    """The remedy for a failed import: `otherwise`, unless too many files are open."""
+    """Return the remedy for a failed import: `otherwise`, unless too many files are open."""
     try:
         _check_files()
     except OSError as error:
@@ -168,7 +168,7 @@ def load_hooks(group: str, found: Announced) -> pluggy.HookRelay:
 
 
 def reason(error: BaseException) -> str:
-    """An error in one line, even if its ``__str__`` raises."""
+    """Return an error in one line, even if its ``__str__`` raises."""
     try:
         text = str(error)
     except Exception as failed:  # noqa: BLE001 - the error class may be a plug-in's
@@ -178,7 +178,7 @@ def reason(error: BaseException) -> str:
 
 @functools.cache
 def installed_plugins() -> tuple[Plugin, ...]:
-    """All plug-ins of the group ``kstore.plugins``, by name; imported once in a process.
+    """Return all plug-ins of the group ``kstore.plugins``, by name; imported once in a process.
 
     A failed import or a name that two distributions claim is no error here: ``error`` of the
     plug-in has the reason.
@@ -199,7 +199,7 @@ def _load(found: Announced, candidates: list[Announced]) -> Plugin:
 
 
 def usable_plugins() -> Iterator[Plugin]:
-    """The usable plug-ins, by name; a :class:`PluginWarning` names each other one."""
+    """Yield the usable plug-ins, by name; a :class:`PluginWarning` names each other one."""
     for plugin in installed_plugins():
         if plugin.error is None:
             yield plugin
@@ -232,7 +232,7 @@ def require(*names: str) -> None:
 
 
 def wrap_table(table: Table, spec: StoreSpec) -> Table:
-    """The table that a store uses: ``table``, wrapped by each plug-in that wants to.
+    """Return the table that a store uses: ``table``, wrapped by each plug-in that wants to.
 
     Raises
     ------

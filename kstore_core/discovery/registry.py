@@ -63,12 +63,12 @@ _loaded: dict[str, type[Engine]] = {}
 
 
 def installed_engines() -> list[Announced]:
-    """The engines that installed distributions announce, sorted by name."""
+    """Return the engines that installed distributions announce, sorted by name."""
     return announced(ENGINES)
 
 
 def engine_class(name: str) -> type[Engine]:
-    """The engine of this name; only its plug-in is imported.
+    """Return the engine of this name; only its plug-in is imported.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def engine_class(name: str) -> type[Engine]:
 def make_engine(
     engine: str | Engine, options: Mapping[str, Any] | EngineOptions | None = None
 ) -> Engine:
-    """An engine made from its name and options; an instance is returned unchanged."""
+    """Return an engine made from its name and options; an instance is returned unchanged."""
     if isinstance(engine, Engine):
         if options is not None:
             raise TypeError("options belong to the engine's constructor when an instance is given")

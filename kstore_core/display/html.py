@@ -40,12 +40,12 @@ class Markup(str):
 
 
 def page(title: str, *parts: Markup) -> Markup:
-    """A title above its parts."""
+    """Return a title above its parts."""
     return Markup(f'<div class="kstore"><strong>{escape(title)}</strong>{"".join(parts)}</div>')
 
 
 def facts(pairs: Mapping[str, Any]) -> Markup:
-    """A table with a name and a value per line."""
+    """Return a table with a name and a value per line."""
     lines = (
         f"<tr><th{_LEFT}>{escape(k)}</th><td{_LEFT}>{cell(v)}</td></tr>" for k, v in pairs.items()
     )
@@ -53,7 +53,7 @@ def facts(pairs: Mapping[str, Any]) -> Markup:
 
 
 def rows(columns: Sequence[str], found: Iterable[Sequence[Any]], *, most: int = ROWS) -> Markup:
-    """A table of the first ``most`` rows; one more row is read, to see if there are more."""
+    """Return a table of the first ``most`` rows; one more row is read, to see if there are more."""
     iterator = iter(found)
     head = "".join(f"<th{_LEFT}>{escape(name)}</th>" for name in columns)
     body = "".join(
@@ -66,22 +66,22 @@ def rows(columns: Sequence[str], found: Iterable[Sequence[Any]], *, most: int = 
 
 
 def cell(value: Any) -> str:
-    """The cell of a value."""
+    """Return the cell of a value."""
     return value if isinstance(value, Markup) else f"<code>{escape(short(value))}</code>"
 
 
 def words(text: object) -> Markup:
-    """A text of kstore itself, without quotes."""
+    """Return a text of kstore itself, without quotes."""
     return text if isinstance(text, Markup) else Markup(escape(cut(str(text), _WORDS)))
 
 
 def quiet(text: str) -> Markup:
-    """A remark in a faint colour."""
+    """Return a remark in a faint colour."""
     return Markup(f"<span{_QUIET}>{escape(cut(text, _WORDS))}</span>")
 
 
 def moment(milliseconds: int | None, otherwise: str) -> Markup:
-    """A time with its milliseconds since the epoch, or ``otherwise`` for None."""
+    """Return a time with its milliseconds since the epoch, or ``otherwise`` for None."""
     if milliseconds is None:
         return quiet(otherwise)
     try:
@@ -102,7 +102,7 @@ def duration(milliseconds: int) -> Markup:
 
 
 def short(value: Any, depth: int = NESTING) -> str:
-    """The shortened repr of a value; the omitted part of the value is not read."""
+    """Return the shortened repr of a value; the omitted part of the value is not read."""
     match value:
         case None | bool() | float():
             return repr(value)
@@ -131,7 +131,7 @@ def short(value: Any, depth: int = NESTING) -> str:
 
 
 def cut(text: str, most: int = CELL_CHARACTERS) -> str:
-    """The beginning of a long text."""
+    """Return the beginning of a long text."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
 
 

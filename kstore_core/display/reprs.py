@@ -154,7 +154,7 @@ def _contents(store: Any) -> Markup:
 
 
 def _columns(thing: Any) -> tuple[str, ...]:
-    """The fields of a record or a windowed key; none for a plain value."""
+    """Return the fields of a record or a windowed key; none for a plain value."""
     kstores = type(thing).__module__.startswith("kstore_core.")
     return tuple(getattr(thing, "__match_args__", ())) if kstores else ()
 
@@ -168,7 +168,7 @@ def _parts(thing: Any, names: tuple[str, ...], otherwise: str) -> Iterator[Any]:
 
 
 def _inline(headers: Any) -> Markup:
-    """The first headers of a row, one per line."""
+    """Return the first headers of a row, one per line."""
     try:
         first = [f"{cell(h.key)} {cell(h.value)}" for h in islice(iter(headers), 3)]
     except FormatError as error:
@@ -178,7 +178,7 @@ def _inline(headers: Any) -> Markup:
 
 
 def _described(spec: Any) -> dict[str, Any]:
-    """The fields of a description that are set."""
+    """Return the fields of a description that are set."""
     known = {
         "shape": spec.family,
         "format": spec.format.name,

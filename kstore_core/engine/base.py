@@ -44,7 +44,7 @@ class Engine(ABC):
 
     @abstractmethod
     def stores(self, root: Path) -> list[str]:
-        """The names of this engine's stores in the state directory ``root``, sorted.
+        """Return the names of this engine's stores in the state directory ``root``, sorted.
 
         Reads names only: opens, locks and writes nothing.
         """
@@ -100,7 +100,7 @@ class Engine(ABC):
     # engine without ``capabilities.children`` does not override these methods.
 
     def parents(self, root: Path) -> list[str]:
-        """The names of the stores in ``root`` that have, or may get, children, sorted.
+        """Return the names of the stores in ``root`` that have, or may get, children, sorted.
 
         Reads names only: opens, locks and writes nothing.
         """
@@ -124,7 +124,7 @@ class Engine(ABC):
         return False
 
     def children(self, root: Path, store: str) -> list[str]:
-        """The names of a store's children, sorted; empty if there is no such store.
+        """Return the names of a store's children, sorted; empty if there is no such store.
 
         Reads names only: opens, locks and writes nothing.
         """

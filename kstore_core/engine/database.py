@@ -50,7 +50,7 @@ class Namespace(ABC):
 
     @abstractmethod
     def get(self, key: bytes) -> bytes | None:
-        """The value of ``key``, or None."""
+        """Return the value of ``key``, or None."""
 
     @property
     def fast_get(self) -> Callable[[bytes], bytes | None]:
@@ -63,7 +63,7 @@ class Namespace(ABC):
 
     @abstractmethod
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of ``keys``, in their order; fastest when they are sorted."""
+        """Return the values of ``keys``, in their order; fastest when they are sorted."""
 
     @abstractmethod
     def scan(
@@ -79,7 +79,7 @@ class Namespace(ABC):
     def start(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> tuple[Chunk | None, Iterator[Chunk] | None]:
-        """The first chunk of a scan, or None if it is empty, and a scan of the rest.
+        """Return the first chunk of a scan, or None if it is empty, and a scan of the rest.
 
         The second is None if nothing is left, so that a short read need not make an iterator.
         """
@@ -90,7 +90,7 @@ class Namespace(ABC):
     def starts(
         self, ranges: Sequence[tuple[bytes, bytes]], *, reverse: bool = False
     ) -> list[tuple[Chunk | None, Iterator[Chunk] | None]] | None:
-        """The :meth:`start` of each range ``(lo, hi)``, all as of this call.
+        """Return the :meth:`start` of each range ``(lo, hi)``, all as of this call.
 
         None, the default, if reading them together saves nothing, or they would not be as of one
         point in time.
@@ -100,14 +100,14 @@ class Namespace(ABC):
     def first(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> tuple[bytes, bytes] | None:
-        """The first row of a scan, or None if it is empty."""
+        """Return the first row of a scan, or None if it is empty."""
         for keys, values in self.scan(lo, hi, reverse=reverse):
             return keys[0], values[0]
         return None
 
     @abstractmethod
     def approximate_count(self) -> int:
-        """The approximate number of rows."""
+        """Return the approximate number of rows."""
 
 
 class Snapshot(ABC):
@@ -135,11 +135,11 @@ class Database(ABC):
 
     @abstractmethod
     def namespaces(self) -> list[str]:
-        """The names that exist, ``"default"`` among them, in no particular order."""
+        """Return the names that exist, ``"default"`` among them, in no particular order."""
 
     @abstractmethod
     def namespace(self, name: str) -> Namespace:
-        """The namespace of this name; a missing one is made.
+        """Return the namespace of this name; a missing one is made.
 
         Raises
         ------
@@ -199,7 +199,7 @@ class Database(ABC):
 
     @abstractmethod
     def snapshot(self) -> Snapshot:
-        """A snapshot of all namespaces."""
+        """Return a snapshot of all namespaces."""
 
     @abstractmethod
     def checkpoint(self, target: Path) -> None:

@@ -116,7 +116,7 @@ class Translating:
     @staticmethod
     @abstractmethod
     def translate(error: Exception, action: str, path: Path) -> Exception:
-        """The kstore error for a native one."""
+        """Return the kstore error for a native one."""
 
     def __enter__(self) -> None: ...
 
@@ -138,12 +138,12 @@ class Translating:
 
 
 def closed(engine: str, path: Path) -> Reason:
-    """The reason of handles whose database was closed."""
+    """Return the reason of handles whose database was closed."""
     return lambda: StoreClosedError(f"{engine} database {path} has been closed; open it again")
 
 
 def dropped(engine: str, path: Path, name: str) -> Reason:
-    """The reason of handles whose namespace was dropped."""
+    """Return the reason of handles whose namespace was dropped."""
     return lambda: StoreClosedError(
         f"namespace {name!r} of {engine} database {path} was dropped; "
         f"namespace({name!r}) makes a new one"
@@ -159,7 +159,7 @@ def check_droppable(name: str) -> None:
 
 
 def holder_name(pid: int | None) -> str:
-    """The process that holds a database, for an error."""
+    """Return the process that holds a database, for an error."""
     if pid == os.getpid():
         return f"this process ({pid}) through another handle"
     return "another process" if pid is None else f"process {pid}"

@@ -11,7 +11,7 @@ __all__ = ["check_target", "store_path"]
 
 
 def store_path(root: Path, folder: str, *names: str, reserved: str = "/") -> Path:
-    """The path ``<root>/<folder>/<names>``, within the state directory ``root``.
+    """Return the path ``<root>/<folder>/<names>``, within the state directory ``root``.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ class PrometheusCollector(Collector):
         return []
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-        """The current values."""
+        """Yield the current values."""
         for name, values in series_of(self._registry.collect()).items():
             kind = CATALOGUE[name]
             family = CounterMetricFamily if kind.counter else GaugeMetricFamily

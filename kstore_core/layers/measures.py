@@ -101,7 +101,7 @@ class StoreMeasures:
         self._rates = {name: Rate() for name in (*self._operations, "restored-records")}
 
     def face(self, store: Any) -> Any:
-        """A copy of the store whose methods are counted."""
+        """Return a copy of the store whose methods are counted."""
         # An instance of the same class: other methods use the same parts, and counted methods are
         # those of the store itself, which call each other uncounted.
         shape, operations = store.spec.shape, self._operations
@@ -133,7 +133,7 @@ class StoreMeasures:
         self._operations["restore"].record(duration_ns)
 
     def read(self) -> Iterator[Metric]:
-        """The current metrics."""
+        """Yield the current metrics."""
         for name, value in self._figures():
             yield Metric(name, self._tags, value)
         if self._cache is not None and (ratios := self._hit_ratios()) is not None:
@@ -162,7 +162,7 @@ class StoreMeasures:
             yield "num-keys", self._count_keys()
 
     def _hit_ratios(self) -> tuple[float, float, float] | None:
-        """The average, maximum and minimum hit ratio; None without lookups."""
+        """Return the average, maximum and minimum hit ratio; None without lookups."""
         assert self._cache is not None
         hits, misses = self._cache.hits, self._cache.misses
         answered, lookups = hits - self._seen[0], hits + misses - sum(self._seen)

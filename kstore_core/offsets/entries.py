@@ -130,7 +130,7 @@ class Entries:
         return any(entry is not None for entry in given)
 
     def rows(self, record: StoreRecord) -> Rows:
-        """The rows that replace those of ``record``, sorted.
+        """Return the rows that replace those of ``record``, sorted.
 
         An offset of None removes one, and empty ``offsets`` remove all, as in Kafka's commit.
         """
@@ -300,7 +300,7 @@ def _offset_key(partition: Partition) -> bytes:
 
 
 def common_offsets(records: Mapping[str, StoreRecord]) -> dict[Partition, int]:
-    """The least offset of each partition over several stores, by their names.
+    """Return the least offset of each partition over several stores, by their names.
 
     A store without an offset of a partition does not contain it, so that partition is left out.
     Only the store itself counts for its own changelog, ``…-<store>-changelog``. The result is empty

@@ -18,7 +18,7 @@ _NAME = re.compile(r"[a-z][a-z_]{0,63}")
 
 
 def note_name(key: bytes) -> str | None:
-    """The name of the note in an entry; None for another kind of entry."""
+    """Return the name of the note in an entry; None for another kind of entry."""
     return key[len(NOTE) :].decode(errors="replace") if key.startswith(NOTE) else None
 
 

@@ -96,14 +96,14 @@ class Position(Mapping[str, Mapping[int, int]]):
         return self.merge({topic: {partition: offset}})
 
     def merge(self, other: _Offsets) -> Position:
-        """The greater offset of both positions, partition by partition."""
+        """Return the greater offset of both positions, partition by partition."""
         merged = copy_position(self)
         merge_positions(merged, Position(other))
         return Position.copied(merged)
 
 
 def encode_position(position: _Offsets) -> bytes:
-    """The stored form, padded as in Kafka; topics and partitions in their given order."""
+    """Return the stored form, padded as in Kafka; topics and partitions in their given order."""
     parts = [b"\0", _INT.pack(len(position))]
     size = 8 + 32
     for topic, offsets in position.items():
@@ -115,7 +115,7 @@ def encode_position(position: _Offsets) -> bytes:
 
 
 def decode_position(data: bytes) -> dict[str, dict[int, int]]:
-    """The position in ``data``.
+    """Return the position in ``data``.
 
     Raises
     ------
@@ -150,7 +150,7 @@ def decode_position(data: bytes) -> dict[str, dict[int, int]]:
 
 
 def _count(data: bytes, at: int) -> tuple[int, int]:
-    """The count at ``at``, and the offset after it."""
+    """Return the count at ``at``, and the offset after it."""
     (count,) = _INT.unpack_from(data, at)
     if count < 0:
         raise FormatError(f"a negative count of {count} in a position", offset=at)
@@ -158,7 +158,7 @@ def _count(data: bytes, at: int) -> tuple[int, int]:
 
 
 def copy_position(position: _Offsets) -> dict[str, dict[int, int]]:
-    """A copy; other threads may add to ``position`` meanwhile."""
+    """Return a copy; other threads may add to ``position`` meanwhile."""
     return {topic: dict(offsets) for topic, offsets in list(position.items())}
 
 
@@ -200,7 +200,7 @@ class LoggedPositions:
             self._noted.append((records.next_offset, position))
 
     def until(self, next_offset: int) -> dict[str, dict[int, int]]:
-        """The greatest position before an offset, of those that no call has returned yet."""
+        """Return the greatest position before an offset, of those that no call has returned yet."""
         position: dict[str, dict[int, int]] = {}
         while self._noted and self._noted[0][0] <= next_offset:
             merge_positions(position, self._noted.popleft()[1])

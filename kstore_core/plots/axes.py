@@ -19,7 +19,7 @@ LINE, FILL, SPOT = "#1c5d99", "#a9c8e4", "#e4572e"
 
 
 def axes_for(axes: Axes | None, height: float) -> Axes:
-    """The given axes, or those of a new figure.
+    """Return the given axes, or those of a new figure.
 
     Raises
     ------

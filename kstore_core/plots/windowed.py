@@ -91,7 +91,7 @@ def plot_windowed(
 
 
 def lanes(spans: Sequence[Windowed[Any]]) -> list[int]:
-    """The lane of each span: the lowest one in which it overlaps no other span."""
+    """Return the lane of each span: the lowest one in which it overlaps no other span."""
     ends: list[int] = []
     found = [0] * len(spans)
     for place in sorted(

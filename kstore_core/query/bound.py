@@ -28,12 +28,12 @@ class PositionBound:
 
     @classmethod
     def unbounded(cls) -> Self:
-        """A bound that every position satisfies."""
+        """Return a bound that every position satisfies."""
         return cls()
 
     @classmethod
     def at(cls, position: Mapping[str, Mapping[int, int]]) -> Self:
-        """A bound at the offsets of ``position``, inclusive."""
+        """Return a bound at the offsets of ``position``, inclusive."""
         return cls(Position(position))
 
     def is_reached(self, position: Mapping[str, Mapping[int, int]], partition: int | None) -> bool:

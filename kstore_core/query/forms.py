@@ -41,7 +41,7 @@ class Form:
     unwanted: tuple[str, ...] = ()
 
     def item(self, item: _Item) -> Callable[[bytes, Any], Any]:
-        """The query's conversion of a row to an item, made from the store's."""
+        """Return the query's conversion of a row to an item, made from the store's."""
         make, whole = self.make, self.whole
 
         def made(row: bytes, raw: Any) -> Any:
@@ -53,7 +53,7 @@ class Form:
         return made
 
     def table(self, table: _Table) -> _Table:
-        """The query's conversion of rows to columns, made from the store's."""
+        """Return the query's conversion of rows to columns, made from the store's."""
 
         def made(keys: list[bytes], raws: list[Any]) -> Any:
             import pyarrow.compute as pc
@@ -70,7 +70,7 @@ class Form:
 
 
 def plain(spec: StoreSpec) -> Form:
-    """The value alone."""
+    """Return the value alone."""
     if not (spec.format.timestamped or spec.format.headers):
         return Form(_as_it_is)
     bare = attrgetter("aggregation" if spec.shape == "session" else "value")
@@ -78,19 +78,19 @@ def plain(spec: StoreSpec) -> Form:
 
 
 def timed(spec: StoreSpec) -> Form:
-    """The value with its time; Unanswered if the store keeps no times."""
+    """Return the value with its time; Unanswered if the store keeps no times."""
     if not spec.format.timestamped:
         raise Unanswered(f"the format {spec.format.name!r} stores no timestamps")
     return Form(_timed, unwanted=("headers",)) if spec.format.headers else Form(_as_it_is)
 
 
 def timed_where_kept(spec: StoreSpec) -> Form:
-    """The value, with its time if the store keeps times."""
+    """Return the value, with its time if the store keeps times."""
     return timed(spec) if spec.format.timestamped else plain(spec)
 
 
 def read_only(spec: StoreSpec) -> Form:
-    """The whole record; Unanswered if the store keeps no headers."""
+    """Return the whole record; Unanswered if the store keeps no headers."""
     if not spec.format.headers:
         raise Unanswered(f"the format {spec.format.name!r} stores no headers")
     return Form(_session_record if spec.shape == "session" else _record, whole=True)

@@ -34,7 +34,7 @@ _MAX_TIME = 2**63 - 1
 
 
 def reading(store: StoreParts, query: queries.Query) -> _Read:
-    """The read that answers a query.
+    """Return the read that answers a query.
 
     Raises
     ------

@@ -94,7 +94,7 @@ class _Windows(Query, Generic[K]):
 
     @classmethod
     def with_key(cls, key: K) -> Self:
-        """All sessions of a key."""
+        """Return all sessions of a key."""
         if key is None:
             raise TypeError("key cannot be None")
         return cls(key)

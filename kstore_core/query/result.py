@@ -66,7 +66,7 @@ class QueryResult(Generic[R]):
         return self.failure_reason is None
 
     def get(self) -> R | None:
-        """The result.
+        """Return the result.
 
         Raises
         ------

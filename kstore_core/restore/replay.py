@@ -71,7 +71,7 @@ RestoreListener = Callable[[RestoreProgress], object]
 
 
 def first_offset(stored: int | None, log: Changelog, store: str) -> int:
-    """The first offset to restore a store from.
+    """Return the first offset to restore a store from.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ _DEEPEST = 4
 
 
 def weight(records: RecordColumns) -> int:
-    """The approximate memory of records, in bytes."""
+    """Return the approximate memory of records, in bytes."""
     return records.payload_bytes + RECORD_BYTES * len(records)
 
 
@@ -87,7 +87,7 @@ class SpooledParts:
                 log.commit()
 
     def __iter__(self) -> Iterator[RecordColumns]:
-        """The parts, one after the other, each as one batch of records."""
+        """Yield the parts, one after the other, each as one batch of records."""
         for log, size in zip(self._logs, self._sizes, strict=True):
             if size <= 2 * self._max_bytes or self._depth == _DEEPEST:
                 part = RecordColumns()

@@ -22,7 +22,7 @@ FLAGS = ("retain_duplicates", "time_ordered", "indexed")
 
 
 def described(spec: Any, key: str, value: str) -> dict[str, Any]:
-    """The JSON of a StoreSpec or StoredSpec whose serdes have these names."""
+    """Return the JSON of a StoreSpec or StoredSpec whose serdes have these names."""
     fields: dict[str, Any] = {
         "version": SPEC_VERSION if spec.time_ordered else 1,
         "name": spec.name,
@@ -39,5 +39,5 @@ def described(spec: Any, key: str, value: str) -> dict[str, Any]:
 
 
 def family(spec: Any) -> str:
-    """The shape, prefixed by ``"time_ordered_"`` if the store is time-ordered."""
+    """Return the shape, prefixed by ``"time_ordered_"`` if the store is time-ordered."""
     return f"time_ordered_{spec.shape}" if spec.time_ordered else spec.shape

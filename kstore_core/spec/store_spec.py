@@ -103,7 +103,7 @@ class StoreSpec:
         return spec_html(self)
 
     def with_cache(self, max_bytes: int | None = None) -> StoreSpec:
-        """The same store with a cache, which keeps rows in memory until they are flushed.
+        """Return the same store with a cache, which keeps rows in memory until they are flushed.
 
         A window store that retains duplicates gets a warning and no cache, as in Kafka Streams.
 
@@ -123,7 +123,7 @@ class StoreSpec:
         return replace(self, cache="shared" if max_bytes is None else max_bytes)
 
     def with_metrics(self, sample_every: int = 64) -> StoreSpec:
-        """The same store with metrics, which ``state.metrics`` reads; see docs/metrics.md.
+        """Return the same store with metrics, which ``state.metrics`` reads; see docs/metrics.md.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class StoreSpec:
         return replace(self, metrics=sample_every)
 
     def with_changelog(self, topic_config: Mapping[str, str]) -> StoreSpec:
-        """The same store with settings for its changelog's topic; see docs/restore.md.
+        """Return the same store with settings for its changelog's topic; see docs/restore.md.
 
         The ``changelog`` of :func:`kstore_core.open_state` decides whether there is one.
 
@@ -153,7 +153,7 @@ class StoreSpec:
         return family(self)
 
     def describe(self) -> dict[str, Any]:
-        """The description that the state directory stores, as JSON types."""
+        """Return the description that the state directory stores, as JSON types."""
         return described(self, self.key.name, self.value.name)
 
 

@@ -74,7 +74,7 @@ class StoredSpec:
 
     @classmethod
     def of(cls, spec: StoreSpec) -> StoredSpec:
-        """The description that a commit of ``spec`` stores."""
+        """Return the description that a commit of ``spec`` stores."""
         kept = {name: getattr(spec, name) for name in (*TIMES, *FLAGS)}
         return cls(spec.name, spec.shape, spec.format, spec.key.name, spec.value.name, **kept)
 
@@ -84,11 +84,11 @@ class StoredSpec:
         return family(self)
 
     def describe(self) -> dict[str, Any]:
-        """The stored description of the store, as JSON types."""
+        """Return the stored description of the store, as JSON types."""
         return described(self, self.key, self.value)
 
     def spec(self) -> StoreSpec:
-        """The description with its serdes.
+        """Return the description with its serdes.
 
         Raises
         ------
@@ -111,7 +111,7 @@ class StoredSpec:
         )
 
     def of_bytes(self) -> StoreSpec:
-        """The description with serdes of the same names that pass bytes through."""
+        """Return the description with serdes of the same names that pass bytes through."""
         known = replace(self, key="bytes", value="bytes").spec()
         key, value = (
             serdes.BuiltInSerde(name, "binary", bytes, bytes) for name in (self.key, self.value)

@@ -122,13 +122,13 @@ class StoreCommits:
         position: dict[str, dict[int, int]],
         notes: Mapping[str, bytes | None] | None,
     ) -> Commit:
-        """The changelog's mark of a commit of these offsets and notes."""
+        """Return the changelog's mark of a commit of these offsets and notes."""
         all_notes = dict(self._context.record.notes)
         _change(all_notes, notes or {})
         return Commit(self.inputs(offsets), position, self._stream_time, all_notes)
 
     def inputs(self, changed: Mapping[Partition, int | None] | None = None) -> dict[Partition, int]:
-        """The offsets after these changes, without those of the store's own changelogs."""
+        """Return the offsets after these changes, without those of the store's own changelogs."""
         known = self._context.record.known_offsets
         if changed is not None:
             _apply(known, changed)

@@ -21,7 +21,7 @@ __all__ = ["StateContents", "read_store", "store_names"]
 
 
 def store_names(engine: Engine, root: Path, opened: Iterable[str]) -> list[str]:
-    """The names of the stores on disk and of the open stores, sorted.
+    """Return the names of the stores on disk and of the open stores, sorted.
 
     A store that a migration is replacing counts as on disk.
     """
@@ -30,7 +30,7 @@ def store_names(engine: Engine, root: Path, opened: Iterable[str]) -> list[str]:
 
 
 def read_store(engine: Engine, root: Path, name: str, opened: Iterable[str]) -> StoreRecord:
-    """The stored record of a store on disk.
+    """Return the stored record of a store on disk.
 
     Raises
     ------
@@ -78,12 +78,12 @@ class StateContents(Handle):
         return sorted(self._stores)
 
     def stores(self) -> list[str]:
-        """The names of the stores on disk and of the open stores, sorted."""
+        """Return the names of the stores on disk and of the open stores, sorted."""
         self._check()
         return store_names(self.engine, self.path, self._stores)
 
     def stored_spec(self, name: str) -> StoredSpec | None:
-        """The stored spec of a store; None if Kafka Streams wrote it or it is new.
+        """Return the stored spec of a store; None if Kafka Streams wrote it or it is new.
 
         Raises
         ------
@@ -93,7 +93,7 @@ class StateContents(Handle):
         return self._record_of(name).spec
 
     def offsets(self, name: str | None = None) -> dict[Partition, int]:
-        """The last committed offset of each partition whose records the stores contain.
+        """Return the last committed offset of each partition whose records the stores contain.
 
         With a name, the offsets of that store. Without, the least offsets over all stores. A
         partition is left out if a store has no offset of it, unless it is a changelog. The result
@@ -105,7 +105,7 @@ class StateContents(Handle):
         return common_offsets({store: self._record_of(store) for store in self.stores()})
 
     def notes(self, name: str) -> dict[str, bytes]:
-        """The notes of a store's last commits.
+        """Return the notes of a store's last commits.
 
         Raises
         ------

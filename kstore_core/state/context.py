@@ -14,7 +14,7 @@ __all__ = ["context_of"]
 def context_of(
     topic: str | None, partition: int, offset: int, timestamp: Time | None, headers: Any
 ) -> RecordContext:
-    """The checked context of a record; raises as ``state.record`` does."""
+    """Return the checked context of a record; raises as ``state.record`` does."""
     if topic is not None:
         check_partition(topic, partition)
     else:

@@ -183,7 +183,7 @@ class StateDirectory(StateStores):
         return self._lock.change()
 
     def committed(self) -> StateDirectory:
-        """A read-only view of the last commit of a transactional state, for any thread.
+        """Return a read-only view of the last commit of a transactional state, for any thread.
 
         The view shows one snapshot of all open stores and never waits for the writer; take a new
         view to see later commits. If a segment has a database of its own, the view

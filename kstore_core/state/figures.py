@@ -35,7 +35,7 @@ class StateFigures:
         self._dropped = Rate()
 
     def read(self, stores: Sequence[OpenStore], staged_bytes: int) -> Iterator[Metric]:
-        """The current metrics."""
+        """Yield the current metrics."""
         for store in stores:
             if store.context.measures is not None:
                 yield from store.context.measures.read()

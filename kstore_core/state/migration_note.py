@@ -46,7 +46,7 @@ class Places(NamedTuple):
 
 
 def places(root: Path) -> Places:
-    """The paths in a state directory."""
+    """Return the paths in a state directory."""
     home = root / FOLDER
     return Places(home, home / "plan.json", home / "new", home / "old", home / "dropped")
 
@@ -115,7 +115,7 @@ class Plan:
 
 
 def read_plan(root: Path) -> Plan | None:
-    """The plan of an unfinished migration, or None.
+    """Return the plan of an unfinished migration, or None.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def read_plan(root: Path) -> Plan | None:
 
 
 def moving(root: Path) -> tuple[str, ...]:
-    """The stores that a migration is moving into place."""
+    """Return the stores that a migration is moving into place."""
     plan = read_plan(root)
     return () if plan is None or plan.step == "copy" else plan.stores
 

@@ -206,7 +206,7 @@ class OpenStore:
                 self._staging.admitted -= 1
 
     def face(self, state: object) -> Any:
-        """The store object for the user; the same object as long as it is referenced."""
+        """Return the store object for the user; the same object as long as it is referenced."""
         face = None if self._face is None else self._face()
         if face is None:
             face = self.store._for_user(state)

@@ -192,7 +192,7 @@ def _missing(root: Path) -> StateError:
 
 
 def _unmade(error: OSError, root: Path) -> Exception:
-    """The error for a directory that cannot be created."""
+    """Return the error for a directory that cannot be created."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageFullError(f"{root} cannot be made: no space left. Make room and try again")
     return StateError(

@@ -55,7 +55,7 @@ class Recognised(NamedTuple):
 
 
 def engine_of(root: Path) -> str:
-    """The name of the engine of a state directory, if the caller gives none.
+    """Return the name of the engine of a state directory, if the caller gives none.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def check_engine(root: Path, engine: Engine) -> None:
 
 
 def recognised(root: Path, *, but: str | None = None) -> list[Recognised]:
-    """The installed engines that recognise a directory, without the engine named ``but``.
+    """Return the installed engines that recognise a directory, without the engine named ``but``.
 
     Plug-ins are imported only if the directory has files.
     """
@@ -126,7 +126,7 @@ def recognised(root: Path, *, but: str | None = None) -> list[Recognised]:
 
 
 def _recognises(name: str, root: Path) -> Recognised | None:
-    """An engine, if it has files in the directory."""
+    """Return an engine, if it has files in the directory."""
     try:
         engine = engine_class(name)()
         if _has(engine, root):
@@ -151,7 +151,7 @@ def _has(engine: Engine, root: Path) -> bool:
 
 
 def _by_convention(name: str, root: Path) -> list[str]:
-    """The stores of an engine that cannot be loaded, found by the usual paths."""
+    """Return the stores of an engine that cannot be loaded, found by the usual paths."""
     found = [entry.name for entry in _entries(root / name) if any(_entries(entry))]
     if not found and name == "rocksdb":  # Kafka's segments
         found = [path.parts[-3] for path in islice(root.glob("*/*/CURRENT"), _NAMED)]
@@ -159,7 +159,7 @@ def _by_convention(name: str, root: Path) -> list[str]:
 
 
 def _places(root: Path, engine: str, stores: Iterable[str]) -> tuple[str, ...]:
-    """The usual paths of stores; the name of the engine's folder if none exists."""
+    """Return the usual paths of stores; the name of the engine's folder if none exists."""
     found = []
     for store in islice(stores, _NAMED):
         places = (Path(engine, store), Path(store))
@@ -206,7 +206,7 @@ def _is_installed(name: str) -> bool:
 def _beside(
     root: Path, engine: str, recorded: str | None, found: list[Recognised]
 ) -> SpecError | EngineUnavailableError:
-    """The error for an engine without stores in a directory with stores of others."""
+    """Return the error for an engine without stores in a directory with stores of others."""
     record = f", although its {LOCK_FILE} names {engine!r}" if recorded == engine else ""
     text = f"{root} holds stores of {_listed(found)}{record}, and {engine!r} would see none of them"
     errors = [one.error for one in found if one.error is not None]

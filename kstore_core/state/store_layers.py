@@ -70,7 +70,7 @@ class StoreLayers:
         self.table = wrap_table(table, spec)
 
     def store(self, journal: Journal | None, shared_cache: CacheBudget | None) -> Any:
-        """The shape over the cache and the log, if the store has them.
+        """Return the shape over the cache and the log, if the store has them.
 
         Parameters
         ----------
@@ -99,7 +99,7 @@ class StoreLayers:
         return shape(spec, table, self._context, clock)
 
     def _cached(self, table: Table, shared: CacheBudget | None) -> Table:
-        """The table below the shape: a cache flushes to the log."""
+        """Return the table below the shape: a cache flushes to the log."""
         size = self._spec.cache
         if size is not None and shared is not None:
             self._context.cache = table = Cached(

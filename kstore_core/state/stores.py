@@ -236,7 +236,7 @@ class StateStores(StateContents):
             self._views.forget()
 
     def measure(self) -> Iterable[Metric]:
-        """The metrics of the stores and of the directory; see docs/metrics.md."""
+        """Return the metrics of the stores and of the directory; see docs/metrics.md."""
         return self._figures.read(list(self._stores.values()), self.staged_bytes)
 
     @abstractmethod

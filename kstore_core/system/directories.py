@@ -26,7 +26,7 @@ def make_directory(directory: Path, *, synced: bool) -> None:
 
 
 def more_files(error: OSError) -> str | None:
-    """The remedy for too many open files; None for any other error."""
+    """Return the remedy for too many open files; None for any other error."""
     if error.errno not in (errno.EMFILE, errno.ENFILE):
         return None
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -206,7 +206,7 @@ def _is_still(fd: int, path: Path) -> bool:
 
 
 def _explained(error: OSError, directory: Path) -> Exception:
-    """The error for a lock file that cannot be made or written."""
+    """Return the error for a lock file that cannot be made or written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageFullError(
             f"{directory}: no space left to write {LOCK_FILE}; nothing was changed. Make room, or "
@@ -220,13 +220,13 @@ def _explained(error: OSError, directory: Path) -> Exception:
 
 
 def recorded_engine(directory: Path) -> str | None:
-    """The engine that last opened ``directory`` for writing, or None if it is unknown."""
+    """Return the engine that last opened ``directory`` for writing, or None if it is unknown."""
     engine = _read(directory / LOCK_FILE).get("engine")
     return engine if isinstance(engine, str) else None
 
 
 def lock_fault(directory: Path) -> str | None:
-    """The reason why the lock file does not name an engine; None if it does."""
+    """Return the reason why the lock file does not name an engine; None if it does."""
     path = directory / LOCK_FILE
     if not os.path.lexists(path):
         return "is missing"
@@ -238,7 +238,7 @@ def lock_fault(directory: Path) -> str | None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """The file's contents; empty if it is missing, damaged or not a file."""
+    """Return the file's contents; empty if it is missing, damaged or not a file."""
     try:
         if not path.is_file():  # reading a pipe would block
             return {}
@@ -271,7 +271,7 @@ class Changes(NamedTuple):
 
 
 def noted_changes(directory: Path) -> Changes:
-    """The changes so far, for a reader beside which another process may write."""
+    """Return the changes so far, for a reader beside which another process may write."""
     content = _read(directory / LOCK_FILE)
     number = _changes(content)
     at_rest = number % 2 == 0 or not (_is_alive(_pid(content)) or _is_held(directory))

@@ -61,7 +61,7 @@ class Table(Protocol):
         """The bytes by which a stored key is longer than its key here."""
 
     def get_many(self, keys: list[bytes], /) -> list[bytes | None]:
-        """The values of ``keys``, in their order."""
+        """Return the values of ``keys``, in their order."""
 
     def write(self, writes: Iterable[Write], /) -> None:
         """Write rows, in their order: all of them, or none if one is refused."""
@@ -75,13 +75,13 @@ class Table(Protocol):
     def first(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> tuple[bytes, bytes] | None:
-        """The first row of a scan, or None if it is empty."""
+        """Return the first row of a scan, or None if it is empty."""
 
     def load(self, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]], /) -> int:
-        """Bulk load ascending rows past the staging, and return their number."""
+        """Bulk load ascending rows without staging them, and return their number."""
 
     def approximate_count(self) -> int:
-        """The approximate number of rows."""
+        """Return the approximate number of rows."""
 
 
 class StoredTable(Table, Protocol):
@@ -93,7 +93,7 @@ class StoredTable(Table, Protocol):
 
 
 class NamespaceTable:
-    """A table whose rows are one namespace's, staged rows first."""
+    """A table of the rows of one namespace. Staged rows hide stored rows."""
 
     segment_of = expire = None
     key_overhead = 0

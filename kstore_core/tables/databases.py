@@ -42,10 +42,10 @@ class Storage(Protocol):
     """The storage of a store's rows and its record."""
 
     def read_record(self) -> StoreRecord:
-        """The stored record of the store."""
+        """Return the stored record of the store."""
 
     def open(self) -> Table:
-        """The table of the rows. Called once, after the check of the store's record."""
+        """Return the table of the rows. Called once, after the check of the store's record."""
 
     def write(self, record: StoreRecord, entries: Entries) -> None:
         """Write the staged rows and these entries; ``record`` is as of the last commit."""
@@ -77,7 +77,7 @@ class Storage(Protocol):
 def open_storage(
     engine: Engine, root: Path, spec: StoreSpec, staging: Staging, options: OpenOptions
 ) -> Storage:
-    """The storage of a store in the state directory ``root``; a missing one is made.
+    """Return the storage of a store in the state directory ``root``; a missing one is made.
 
     Raises
     ------
@@ -155,7 +155,7 @@ class OneDatabase:
             raise _no_store(engine, root, spec.name) from error
 
     def read_record(self) -> StoreRecord:
-        """The record in the offsets namespace."""
+        """Return the record in the offsets namespace."""
         if self._read_only and OFFSETS not in self.database.namespaces():
             return StoreRecord()
         return read_record(
@@ -164,7 +164,7 @@ class OneDatabase:
         )
 
     def open(self) -> Table:
-        """The table of the rows. Marks the database as open."""
+        """Return the table of the rows. Marks the database as open."""
         in_segments = self._spec.shape in _IN_SEGMENTS
         if in_segments:
             fitting = Fitting(self._spec, self.database.path)

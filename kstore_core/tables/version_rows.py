@@ -25,7 +25,7 @@ FOREVER = 2**63 - 1
 def rows_for(
     table: VersionedTable, keys: pa.Array, earliest: npt.NDArray[np.int64]
 ) -> Iterator[tuple[pa.Array, pa.Array]]:
-    """The rows of some keys, back to the version valid at one time for each key.
+    """Yield the rows of some keys, back to the version valid at one time for each key.
 
     One lookup reads the latest rows. Then one lookup for each segment, newest first, reads the keys
     whose version was not found yet. Rows may contain older versions, too.

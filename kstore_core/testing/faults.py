@@ -252,7 +252,7 @@ def _check_share(name: str, share: float) -> None:
 
 
 def _part(batch: Mapping[str, Rows], share: float) -> dict[str, Rows]:
-    """The first of a batch's rows, namespace by namespace."""
+    """Return the first of a batch's rows, namespace by namespace."""
     left = int(share * sum(len(rows.keys) for rows in batch.values()))
     part = {}
     for name, rows in batch.items():

@@ -176,7 +176,7 @@ class SegmentedModel:
         return self.time_ordered and (everyone or not self.indexed)
 
     def sorted(self, rows: Iterable[tuple[int, bytes, Any]], *, reverse: bool) -> list[Any]:
-        """The visible items of (time, row, item), sorted by segment and row."""
+        """Return the visible items of (time, row, item), sorted by segment and row."""
         seen = [row for row in rows if self.can_be_seen(row[0])]
         seen.sort(key=lambda row: (segment_id(row[0], self.interval), row[1]), reverse=reverse)
         return [item for _, _, item in seen]
@@ -234,7 +234,7 @@ class WindowModel(SegmentedModel):
         *,
         reverse: bool,
     ) -> list[Any]:
-        """The items, each as ((key, start, end), value)."""
+        """Return the items, each as ((key, start, end), value)."""
 
         def row(key: bytes, start: int, number: int) -> bytes:
             if by_time:
@@ -283,7 +283,7 @@ class SessionModel(SegmentedModel):
         latest_start: int | None = None,
         reverse: bool = False,
     ) -> list[Any]:
-        """The items, each as ((key, start, end), aggregate)."""
+        """Return the items, each as ((key, start, end), aggregate)."""
 
         def row(key: bytes, start: int, end: int) -> bytes:
             times = struct.pack(">qq", end, start)

@@ -52,7 +52,7 @@ def timestamps() -> SearchStrategy[int]:
 
 
 def records() -> SearchStrategy[tuple[bytes, int, list[tuple[str, bytes | None]]]]:
-    """A value, its time (ms) and its headers."""
+    """Return a value, its time (ms) and its headers."""
     return st.tuples(values(), timestamps(), headers())
 
 
@@ -64,7 +64,7 @@ def rows(
 
 
 def sorted_rows(able: Capabilities = _ANYTHING, *, max_size: int = 20) -> SearchStrategy[Rows]:
-    """The changes of a batch in one namespace: sorted keys, deletes, deleted ranges."""
+    """Return the changes of a batch in one namespace: sorted keys, deletes, deleted ranges."""
 
     def build(changed: dict[bytes, bytes | None], doomed: list[Any]) -> Rows:
         ordered = sorted(changed)

@@ -88,7 +88,7 @@ def _flags(descriptor: int) -> int:
 
 
 def _synchronous() -> list[int]:
-    """The descriptors of which every write is a sync."""
+    """Return the descriptors of which every write is a sync."""
     found = []
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names are numbers
         try:
@@ -100,7 +100,7 @@ def _synchronous() -> list[int]:
 
 
 def _instructions(machine: str) -> list[_Instruction]:
-    """The filter; it allows every other system call."""
+    """Return the filter; it allows every other system call."""
     calls = _CALLS[machine]
     made: list[_Instruction] = [
         (_LOAD, 0, 0, _ARCHITECTURE),

@@ -34,7 +34,7 @@ class DuplicateNumbers:
         self._known: set[bytes] = set()
 
     def next(self, key: bytes, start: int) -> int:
-        """The number of the next value of ``key`` in the window from ``start`` (ms).
+        """Return the number of the next value of ``key`` in the window from ``start`` (ms).
 
         Raises
         ------

@@ -49,7 +49,7 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
         self.parts = StoreParts(repr(self), spec, context, table, values)
 
     def get_many(self, keys: Iterable[K]) -> list[V | None]:
-        """The values of ``keys``, in their order; None for a key without a value."""
+        """Return the values of ``keys``, in their order; None for a key without a value."""
         given = list(keys)
         raws = self.table.get_many([self._raw_key(key) for key in given])
         read = self._read
@@ -86,22 +86,22 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
         return old
 
     def range(self, lo: K | None, hi: K | None, *, reverse: bool = False) -> Scan[K, V]:
-        """The items with ``lo <= key <= hi``; none where ``lo`` lies after ``hi``."""
+        """Return the items with ``lo <= key <= hi``; none where ``lo`` lies after ``hi``."""
         first = None if lo is None else self._raw_key(lo)
         last = None if hi is None else self._raw_key(hi)
         return self._scan(Bounds(first, None if last is None else last + b"\0", reverse))
 
     def all(self, *, reverse: bool = False) -> Scan[K, V]:
-        """All items."""
+        """Return all items."""
         return self._scan(Bounds(reverse=reverse))
 
     def prefix_scan(self, prefix: Any, *, reverse: bool = False) -> Scan[K, V]:
-        """The items whose serialised key begins with ``prefix``, bytes or a key."""
+        """Return the items whose serialised key begins with ``prefix``, bytes or a key."""
         first = bytes(prefix) if isinstance(prefix, (bytes, bytearray)) else self._raw_key(prefix)
         return self._scan(Bounds(first, after_prefix(first), reverse))
 
     def approximate_num_entries(self) -> int:
-        """The approximate number of keys: the engine's estimate, and the staged rows."""
+        """Return the approximate number of keys: the engine's estimate, and the staged rows."""
         return self.table.approximate_count()
 
     def _change(self, row: bytes, raw: bytes) -> tuple[K, V]:
@@ -113,7 +113,7 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
 
 
 def after_prefix(prefix: bytes) -> bytes | None:
-    """The least byte string above all that begin with ``prefix``; None if there is none."""
+    """Return the least byte string above all that begin with ``prefix``; None if there is none."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
 

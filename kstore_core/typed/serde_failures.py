@@ -42,7 +42,7 @@ class SerdeUnicodeError(SerdeError, UnicodeEncodeError):
 
 
 def serde_error(error: Exception, where: str) -> Exception:
-    """The error for a serde's error: of the same type, and a SerdeError with the place.
+    """Return the error for a serde's error: of the same type, and a SerdeError with the place.
 
     An error of a type without such a class is returned with the place as a note.
     """

@@ -108,7 +108,7 @@ class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
     def find_sessions_between(
         self, earliest_end: Time | None, latest_end: Time | None, *, reverse: bool = False
     ) -> Scan[Windowed[K], A]:
-        """The sessions of all keys that end from ``earliest_end`` to ``latest_end``.
+        """Return the sessions of all keys that end from ``earliest_end`` to ``latest_end``.
 
         The scan is empty if ``earliest_end`` lies after ``latest_end``.
         """
@@ -119,7 +119,7 @@ class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
     def fetch_range(
         self, key_from: K | None, key_to: K | None, *, reverse: bool = False
     ) -> Scan[Windowed[K], A]:
-        """All visible sessions of the keys ``key_from <= key <= key_to``."""
+        """Return all visible sessions of the keys ``key_from <= key <= key_to``."""
         return self.find_sessions_range(key_from, key_to, None, None, reverse=reverse)
 
 

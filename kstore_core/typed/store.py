@@ -88,7 +88,7 @@ class StoreContext:
             self.moved = True
 
     def position_now(self, *, below_cache: bool = False) -> Position:
-        """The position, or with ``below_cache`` the position of the flushed rows."""
+        """Return the position, or with ``below_cache`` the position of the flushed rows."""
         # Copied before the check: if no rows wait then, all of this position has been flushed.
         position = Position.copied(self.position)
         if below_cache and self.cache is not None and self.cache.flushes == self.flushes:
@@ -109,7 +109,7 @@ class Store(Generic[K]):
         self._touch = context.touch
 
     def _for_user(self, state: object) -> Self:
-        """A copy of the store that keeps its state directory from being collected.
+        """Return a copy of the store that keeps its state directory from being collected.
 
         The state directory refers to the original store only, so there is no reference cycle.
         """
@@ -161,7 +161,7 @@ class Store(Generic[K]):
         return None if clock is None else clock.observed
 
     def offsets(self) -> dict[Partition, int]:
-        """The last committed offset of each partition whose effects this store contains."""
+        """Return the last committed offset of each partition whose effects this store contains."""
         return self._context.record.known_offsets
 
     def query(
@@ -258,5 +258,5 @@ class Store(Generic[K]):
             )
 
     def _change(self, row: bytes, raw: bytes) -> tuple[K, Any] | None:
-        """The key and value of a row; None if the change is invisible to the user."""
+        """Return the key and value of a row; None if the change is invisible to the user."""
         raise NotImplementedError

@@ -153,7 +153,7 @@ class VersionedStore(Store[K], Generic[K, R]):
             raise
 
     def get(self, key: K, as_of: Time | None = None, *, on_expired: OnExpired = "none") -> R | None:
-        """The latest version, or the one valid at ``as_of``; None without one."""
+        """Return the latest version, or the one valid at ``as_of``; None without one."""
         raw_key = self._raw_key(key)
         if as_of is None:
             return self._record(self.table.get(raw_key), key)
@@ -166,7 +166,7 @@ class VersionedStore(Store[K], Generic[K, R]):
     def get_many(
         self, keys: Iterable[K], as_of: Time | None = None, *, on_expired: OnExpired = "none"
     ) -> list[R | None]:
-        """The versions of ``keys``, latest or as of one time, in their order."""
+        """Return the versions of ``keys``, latest or as of one time, in their order."""
         millis = self._as_of(as_of, on_expired)
         given = list(keys)
         versions = self.table.get_many([self._raw_key(key) for key in given], millis)
@@ -181,7 +181,7 @@ class VersionedStore(Store[K], Generic[K, R]):
         reverse: bool = False,
         on_expired: OnExpired = "none",
     ) -> list[R]:
-        """The versions valid at some time in ``[from_ts, to_ts]``, oldest first.
+        """Return the versions valid at some time in ``[from_ts, to_ts]``, oldest first.
 
         Both ends are inclusive, None leaves one open. Tombstones are left out.
 
@@ -208,7 +208,7 @@ class VersionedStore(Store[K], Generic[K, R]):
         reverse: bool = False,
         on_expired: OnExpired = "none",
     ) -> Scan[K, R]:
-        """The keys with ``lo <= key <= hi`` and their versions, latest or as of one time."""
+        """Return the keys with ``lo <= key <= hi`` and their versions, latest or as of one time."""
         first = None if lo is None else self._raw_key(lo)
         last = None if hi is None else self._raw_key(hi)
         bounds = Bounds(first, None if last is None else last + b"\0", reverse)
@@ -223,7 +223,7 @@ class VersionedStore(Store[K], Generic[K, R]):
     def all(
         self, as_of: Time | None = None, *, reverse: bool = False, on_expired: OnExpired = "none"
     ) -> Scan[K, R]:
-        """All keys and their versions, latest or as of one time."""
+        """Return all keys and their versions, latest or as of one time."""
         return self.range(None, None, as_of, reverse=reverse, on_expired=on_expired)
 
     def _as_of(self, as_of: Time | None, on_expired: OnExpired) -> int | None:

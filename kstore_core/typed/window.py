@@ -105,7 +105,7 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
         *,
         reverse: bool = False,
     ) -> Scan[Windowed[K], V]:
-        """The windows of the keys ``key_from <= key <= key_to``, as (Windowed, value).
+        """Return the windows of the keys ``key_from <= key <= key_to``, as (Windowed, value).
 
         The scan is empty if ``key_from`` lies after ``key_to``. Serialised keys are compared.
 
@@ -127,7 +127,7 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
         return self.fetch_range(None, None, from_ts, to_ts, reverse=reverse)
 
     def all(self, *, reverse: bool = False) -> Scan[Windowed[K], V]:
-        """All visible windows, as (Windowed, value)."""
+        """Return all visible windows, as (Windowed, value)."""
         return self.fetch_range(None, None, reverse=reverse)
 
     def _highest(self, raw_key: bytes, start: int) -> int | None:
@@ -141,7 +141,7 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
 
 
 def _times(earliest: Time | None, latest: Time | None) -> tuple[int, int]:
-    """A range of window starts, ms, inclusive at both ends."""
+    """Return a range of window starts, ms, inclusive at both ends."""
     first = 0 if earliest is None else to_millis(earliest)
     last = MAX_TIME if latest is None else to_millis(latest)
     if first > last and earliest is not None:

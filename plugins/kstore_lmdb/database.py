@@ -96,7 +96,7 @@ class LMDBDatabase(Database):
         return self._environment.guard
 
     def transaction(self) -> ReadTransaction:
-        """The read transaction of the last commit, or of the open for a read-only handle."""
+        """Return the read transaction of the last commit, or of the open for a read-only handle."""
         transaction = self._now
         if transaction is None:
             with self.guard, uninterrupted():
@@ -108,7 +108,7 @@ class LMDBDatabase(Database):
         return transaction
 
     def namespaces(self) -> list[str]:
-        """The names of the namespaces."""
+        """Return the names of the namespaces."""
         self._check()
         return [name for name in self.transaction().handles if name != EMPTY]
 
@@ -199,7 +199,7 @@ class LMDBDatabase(Database):
         return count
 
     def snapshot(self) -> LMDBSnapshot:
-        """A snapshot of all namespaces."""
+        """Return a snapshot of all namespaces."""
         self._check()
         return LMDBSnapshot(self.path, self.guard, self.transaction())
 

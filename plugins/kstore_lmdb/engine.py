@@ -62,7 +62,7 @@ class LMDBEngine(Engine):
         )
 
     def stores(self, root: Path) -> list[str]:
-        """The directories under ``<root>/lmdb`` that contain an environment, sorted."""
+        """Return the directories under ``<root>/lmdb`` that contain an environment, sorted."""
         folder = root / _FOLDER
         if not folder.is_dir():
             return []
@@ -105,7 +105,7 @@ class LMDBEngine(Engine):
                 raise
 
     def file_faults(self, root: Path, store: str, child: str | None = None) -> Iterator[str]:
-        """The faults of pages and their links, found without LMDB, which they may crash."""
+        """Return the faults of pages and their links, found without LMDB, which they may crash."""
         path = store_path(root, _FOLDER, store, reserved=ASIDE)
         with translating("look at its pages", path):
             return iter(page_faults(path) if is_database(path) else ())

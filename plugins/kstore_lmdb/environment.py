@@ -67,14 +67,14 @@ class Environment:
             raise
 
     def transaction(self) -> ReadTransaction:
-        """A read transaction of the last commit, with the known handles."""
+        """Return a read transaction of the last commit, with the known handles."""
         with self.guard:
             transaction = self._begun(lambda: ReadTransaction(self.native, self.handles))
             self._transactions.add(transaction)
             return transaction
 
     def look(self) -> ReadTransaction:
-        """A read transaction of the last commit, after an update of the handles.
+        """Return a read transaction of the last commit, after an update of the handles.
 
         Another process may have made or dropped databases.
         """
@@ -220,7 +220,7 @@ _guard = threading.RLock()
 
 
 def acquire(path: Path, options: LMDBOptions, mode: Mode) -> Environment:
-    """The process's environment of a directory, with one user more.
+    """Return the process's environment of a directory, with one user more.
 
     For a writable environment the caller holds the directory's lock.
 

@@ -60,7 +60,7 @@ _LIMITS: tuple[tuple[type[lmdb.Error], str], ...] = (
 
 
 def translate(error: Exception, action: str, path: Path) -> Exception:
-    """The kstore error that a native one means; a kstore error is returned unchanged.
+    """Return the kstore error that a native one means; a kstore error is returned unchanged.
 
     Parameters
     ----------
@@ -107,12 +107,12 @@ dropped = partial(handles.dropped, "lmdb")
 
 
 def locked(path: Path, pid: int | None, why: str) -> EngineLockedError:
-    """The error for an environment that a process, perhaps this one, has locked."""
+    """Return the error for an environment that a process, perhaps this one, has locked."""
     return EngineLockedError(f"lmdb database {path} is open in {holder_name(pid)}; {why}", pid=pid)
 
 
 def forked(path: Path) -> Reason:
-    """The reason of handles that a forked child has inherited."""
+    """Return the reason of handles that a forked child has inherited."""
     return lambda: ForkedHandleError(
         f"lmdb database {path} was open when this process ({os.getpid()}) was forked off, and an "
         "environment belongs to the process that opened it. Open it in the child only, or start "
@@ -121,7 +121,7 @@ def forked(path: Path) -> Reason:
 
 
 def foreign(path: Path, why: str) -> InconsistentStateError:
-    """The error for an environment that another program has made."""
+    """Return the error for an environment that another program has made."""
     return InconsistentStateError(
         f"lmdb database {path} is another program's: {why}. Nothing was changed; move it out of "
         "the state directory"
@@ -160,6 +160,6 @@ def _means(error: Exception, code: int) -> bool:
 
 
 def _inspect(path: Path) -> str:
-    """The command that inspects the state directory of a database ``<it>/lmdb/<store>``."""
+    """Return the command that inspects the state directory of a database ``<it>/lmdb/<store>``."""
     root = path.parent.parent if path.parent.name == "lmdb" else path
     return f"kstore inspect {shlex.quote(str(root))}"

@@ -65,7 +65,7 @@ def is_remains(path: Path) -> bool:
 
 
 def lost(path: Path) -> CorruptionError:
-    """The error for an environment without its data."""
+    """Return the error for an environment without its data."""
     return CorruptionError(
         f"lmdb database {path} has lost its {DATA}. Nothing was changed: put the file back "
         "from a copy, or rename the directory and restore the store from its changelog"
@@ -73,7 +73,7 @@ def lost(path: Path) -> CorruptionError:
 
 
 def stored_format(path: Path) -> LMDBFormat:
-    """The format of an environment, from the head of its file.
+    """Return the format of an environment, from the head of its file.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def check_format(path: Path, wanted: LMDBFormat) -> None:
 
 
 def data_bytes(native: Environment) -> int:
-    """The length that the data file needs for the pages in use."""
+    """Return the length that the data file needs for the pages in use."""
     return (native.info()["last_pgno"] + 1) * native.stat()["psize"]
 
 
@@ -142,7 +142,7 @@ def check_length(path: Path, native: Environment) -> None:
 
 
 def page_faults(path: Path) -> list[str]:
-    """The faults in the pages of an environment; LMDB itself is not used.
+    """Return the faults in the pages of an environment; LMDB itself is not used.
 
     Raises
     ------
@@ -163,7 +163,7 @@ def page_faults(path: Path) -> list[str]:
 
 
 def _metas(path: Path) -> bytes:
-    """The two meta pages, which name the pages in use."""
+    """Return the two meta pages, which name the pages in use."""
     with (path / DATA).open("rb") as file:
         return file.read(2 * _LARGEST_PAGE)
 

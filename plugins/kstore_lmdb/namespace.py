@@ -32,7 +32,7 @@ class Source(Protocol):
         """The lock for binding a namespace to the transaction, and for replacing that one."""
 
     def transaction(self) -> ReadTransaction:
-        """The current read transaction; raises once the source has ended."""
+        """Return the current read transaction; raises once the source has ended."""
 
 
 def rebindable(first: Callable[..., Any]) -> tuple[Lookup, Callable[..., None]]:
@@ -71,14 +71,14 @@ class LMDBNamespace(Namespace):
         return self._lookup
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of ``key``, or None."""
+        """Return the value of ``key``, or None."""
         try:
             return self._lookup(key)
         except Exception:  # noqa: BLE001
             return self._look_up(key)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of ``keys``, in their order."""
+        """Return the values of ``keys``, in their order."""
         transaction = self._transaction()
         try:
             handle = transaction.handles[self.name]
@@ -95,7 +95,7 @@ class LMDBNamespace(Namespace):
     def start(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> tuple[Chunk | None, Iterator[Chunk] | None]:
-        """The first chunk of a scan, and a scan of the rest, or None."""
+        """Return the first chunk of a scan, and a scan of the rest, or None."""
         if lo is None or hi is None:
             return super().start(lo, hi, reverse=reverse)
         begun = self.starts([(lo, hi)], reverse=reverse)
@@ -104,7 +104,7 @@ class LMDBNamespace(Namespace):
     def starts(
         self, ranges: Sequence[tuple[bytes, bytes]], *, reverse: bool = False
     ) -> list[tuple[Chunk | None, Iterator[Chunk] | None]] | None:
-        """The start of each range by one cursor; None for reverse scans and open ranges."""
+        """Return the start of each range by one cursor; None for reverse scans and open ranges."""
         if reverse:
             return None
         begun: list[tuple[Chunk | None, Iterator[Chunk] | None]] = []
@@ -132,11 +132,11 @@ class LMDBNamespace(Namespace):
     def first(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> tuple[bytes, bytes] | None:
-        """The first row of a scan, or None if it is empty."""
+        """Return the first row of a scan, or None if it is empty."""
         return self.scan(lo, hi, reverse=reverse).first()
 
     def approximate_count(self) -> int:
-        """The exact number of rows."""
+        """Return the exact number of rows."""
         transaction = self._transaction()
         with transaction.lock, self._guard:
             rows = transaction.read().stat(transaction.handles[self.name])["entries"]
@@ -165,7 +165,7 @@ class LMDBNamespace(Namespace):
         return get(key, None, handle)
 
     def _look_up(self, key: bytes) -> bytes | None:
-        """The slow lookup, for keys on which the fast one raised."""
+        """Return the slow lookup, for keys on which the fast one raised."""
         DATABASES.notice_fork()
         if type(key) is not bytes:
             raise TypeError(f"a key must be bytes, not {type(key).__name__}")

@@ -52,12 +52,12 @@ def open_native(
 
 
 def database_names(transaction: lmdb.Transaction[bytes]) -> set[str]:
-    """The named databases of a transaction; LMDB 1.0 ends their names with a zero byte."""
+    """Return the named databases of a transaction; LMDB 1.0 ends their names with a zero byte."""
     return {name.rstrip(b"\0").decode() for name in transaction.cursor().iternext(values=False)}
 
 
 def added_bytes(size: int) -> int:
-    """The possible growth of a map of ``size`` bytes: as much again, a quarter, or 0."""
+    """Return the possible growth of a map of ``size`` bytes: as much again, a quarter, or 0."""
     for more in (size, size // 4):
         more = max(more, _SMALLEST_MAP_BYTES) // mmap.PAGESIZE * mmap.PAGESIZE
         if _can_be_reserved(more):

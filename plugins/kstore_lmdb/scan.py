@@ -91,7 +91,7 @@ class Scan:
         return keys, values
 
     def first(self) -> tuple[bytes, bytes] | None:
-        """The first row, or None; ends the scan."""
+        """Return the first row, or None; ends the scan."""
         self._size = 1
         for keys, values in self:
             self.close()
@@ -111,7 +111,7 @@ class Scan:
             self._stop()
 
     def _take(self) -> Chunk:
-        """The next rows; the last ones stop the scan."""
+        """Return the next rows; the last ones stop the scan."""
         if self._generation != self._transaction.generation:
             self._position()
         assert self._rows is not None

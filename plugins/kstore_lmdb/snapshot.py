@@ -51,14 +51,14 @@ class LMDBSnapshot(Snapshot):
         self._namespaces: dict[str, SnapshotNamespace] = {}
 
     def transaction(self) -> ReadTransaction:
-        """The read transaction; raises once the snapshot is closed."""
+        """Return the read transaction; raises once the snapshot is closed."""
         if self._transaction is None:
             reason = closed(self.path)
             raise reason()
         return self._transaction
 
     def namespace(self, name: str) -> SnapshotNamespace:
-        """The namespace in the snapshot; raises KeyError if there was none."""
+        """Return the namespace in the snapshot; raises KeyError if there was none."""
         DATABASES.notice_fork()
         transaction = self.transaction()
         transaction.read()

@@ -78,7 +78,7 @@ class ReadTransaction:
         return self.native
 
     def empty_row(self, name: str) -> bytes | None:
-        """The value of the empty key in a namespace; the caller holds the lock."""
+        """Return the value of the empty key in a namespace; the caller holds the lock."""
         handle = self.handles.get(EMPTY)
         return None if handle is None else self.read().get(name.encode(), None, handle)
 

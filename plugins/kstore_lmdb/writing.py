@@ -129,7 +129,7 @@ def _delete_range(
 
 
 def ascending(chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]) -> Iterator[Rows]:
-    """The rows of a bulk load, checked for their order, in pieces of one transaction each.
+    """Yield the rows of a bulk load, checked for their order, in pieces of one transaction each.
 
     Raises
     ------

@@ -51,7 +51,7 @@ class Life:
             )
 
     def chunks(self, scan: OrderedScan) -> Iterator[Chunk]:
-        """The scan's chunks; raise if this lifetime has ended."""
+        """Yield the scan's chunks; raise if this lifetime has ended."""
         while True:
             self.check()
             chunk = scan.next_chunk()

@@ -105,7 +105,7 @@ class RocksDBDatabase(Database):
                 self.close()
 
     def namespaces(self) -> list[str]:
-        """The names of the namespaces."""
+        """Return the names of the namespaces."""
         self._check()
         return list(self._namespaces)
 
@@ -178,7 +178,7 @@ class RocksDBDatabase(Database):
         )
 
     def snapshot(self) -> RocksDBSnapshot:
-        """A consistent snapshot of all namespaces."""
+        """Return a consistent snapshot of all namespaces."""
         self._check()
         with self._lock, uninterrupted():
             self._check()

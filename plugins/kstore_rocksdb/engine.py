@@ -70,7 +70,7 @@ class RocksDBEngine(Engine):
     options: RocksDBOptions
 
     def stores(self, root: Path) -> list[str]:
-        """The directories under ``<root>/rocksdb`` that contain a database, sorted."""
+        """Return the directories under ``<root>/rocksdb`` that contain a database, sorted."""
         folder = root / _FOLDER
         if not folder.is_dir():
             return []
@@ -93,12 +93,12 @@ class RocksDBEngine(Engine):
         return self.open_directory(path, durability=durability, read_only=read_only)
 
     def file_faults(self, root: Path, store: str, child: str | None = None) -> Iterator[str]:
-        """The files that differ from the manifest, and a manifest that has lost its end."""
+        """Return the files that differ from the manifest, and a manifest that has lost its end."""
         path = store_path(root, _FOLDER, store) if child is None else _child(root, store, child)
         return iter(file_faults(path) if is_database(path) else ())
 
     def parents(self, root: Path) -> list[str]:
-        """The directories under ``<root>`` that contain segments, or are empty, sorted.
+        """Return the directories under ``<root>`` that contain segments, or are empty, sorted.
 
         Like kstore, Kafka Streams makes the directory when it opens a store.
         """
@@ -132,7 +132,7 @@ class RocksDBEngine(Engine):
         return True
 
     def children(self, root: Path, store: str) -> list[str]:
-        """The directories under ``<root>/<store>``, Kafka's place for segments, sorted.
+        """Return the directories under ``<root>/<store>``, Kafka's place for segments, sorted.
 
         Raises
         ------
@@ -205,7 +205,7 @@ class RocksDBEngine(Engine):
 
 
 def _folders(folder: Path) -> list[Path]:
-    """The directories in a directory; none if it is missing or may not be read."""
+    """Return the directories in a directory; none if it is missing or may not be read."""
     try:
         with os.scandir(folder) as entries:
             return [Path(entry) for entry in entries if _is_directory(entry)]

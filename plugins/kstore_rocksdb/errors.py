@@ -61,7 +61,7 @@ _LOCKED = ("lock hold by current process", "While lock file")
 
 
 def translate(error: Exception, action: str, path: Path) -> Exception:
-    """The kstore error that a native one means; a kstore error is returned unchanged.
+    """Return the kstore error that a native one means; a kstore error is returned unchanged.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def is_locked(error: BaseException) -> bool:
 
 
 def locked(path: Path, pid: int | None) -> EngineLockedError:
-    """The error for a directory that a process, perhaps this one, has locked."""
+    """Return the error for a directory that a process, perhaps this one, has locked."""
     return EngineLockedError(
         f"rocksdb database {path} is open for writing by {holder_name(pid)}; one handle at a "
         "time may write. Close it there, or open it with read_only=True",
@@ -144,7 +144,7 @@ def locked(path: Path, pid: int | None) -> EngineLockedError:
 
 
 def forked(path: Path) -> Reason:
-    """The reason of handles that a forked child has inherited."""
+    """Return the reason of handles that a forked child has inherited."""
     return lambda: ForkedHandleError(
         f"rocksdb database {path} was opened before this process ({os.getpid()}) was forked off, "
         "and RocksDB does not survive a fork. Open databases in the child only, and start it with "

@@ -133,7 +133,7 @@ class TableFiles:
 
 
 def _ascending(chunks: Chunks) -> Iterable[tuple[Sequence[bytes], Sequence[bytes]]]:
-    """The chunks that are not empty; each is checked before it is yielded."""
+    """Yield the chunks that are not empty; each is checked before it is yielded."""
     last: bytes | None = None
     for keys, values in chunks:
         if len(keys) != len(values):

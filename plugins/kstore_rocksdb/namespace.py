@@ -87,7 +87,7 @@ class FamilyNamespace(Reader):
         raise NotImplementedError
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of ``keys``, in their order."""
+        """Return the values of ``keys``, in their order."""
         values: list[bytes | None] = self._get_list(keys if type(keys) is list else list(keys))
         return values
 
@@ -113,7 +113,7 @@ class FamilyNamespace(Reader):
     def start(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> tuple[Chunk | None, Iterator[Chunk] | None]:
-        """The first chunk of a scan, and a scan of the rest, or None."""
+        """Return the first chunk of a scan, and a scan of the rest, or None."""
         if self._ended is not None:
             raise self._ended()
         if self._own_iterators:
@@ -147,7 +147,7 @@ class FamilyNamespace(Reader):
             raise
 
     def _start_at_once(self, lo: bytes, hi: bytes) -> tuple[Chunk | None, None] | None:
-        """The start of a scan that ends within its first chunk; None if it may not.
+        """Return the start of a scan that ends within its first chunk; None if it may not.
 
         It uses the idle iterator of an earlier call: to make one is half the cost of such a scan. A
         write replaces the list of idle iterators, so none from before the write is used.
@@ -198,7 +198,7 @@ class FamilyNamespace(Reader):
         return min(count or 0, _LARGEST_COUNT)
 
     def snapshot(self) -> SnapshotNamespace:
-        """A snapshot of this family."""
+        """Return a snapshot of this family."""
         native = self.native
         with translating(f"take a snapshot of {self.name!r}", self._path):
             return SnapshotNamespace(

@@ -126,7 +126,7 @@ class NativeOptions:
         return self._options.write_buffer_bytes * self._options.max_write_buffers
 
     def database(self) -> Options:
-        """The options of the whole database."""
+        """Return the options of the whole database."""
         native = self._rows()
         native.create_if_missing(True)
         native.set_atomic_flush(True)
@@ -138,7 +138,7 @@ class NativeOptions:
         return native
 
     def family(self, name: str) -> Options:
-        """The options of the column family ``name``."""
+        """Return the options of the column family ``name``."""
         return self._offsets() if name == OFFSETS else self._rows()
 
     def _offsets(self) -> Options:
@@ -166,7 +166,7 @@ class NativeOptions:
 
 
 def write_options(durability: Durability) -> WriteOptions:
-    """The options for writing a batch of sorted rows at this durability."""
+    """Return the options for writing a batch of sorted rows at this durability."""
     native = WriteOptions()
     native.memtable_insert_hint_per_batch = True
     native.no_slowdown = True  # see stalls.py

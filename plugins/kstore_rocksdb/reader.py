@@ -32,7 +32,7 @@ class Reader(Namespace):
     def first(
         self, lo: bytes | None = None, hi: bytes | None = None, *, reverse: bool = False
     ) -> tuple[bytes, bytes] | None:
-        """The first row of a scan, or None if it is empty."""
+        """Return the first row of a scan, or None if it is empty."""
         return self.scan(lo, hi, reverse=reverse).first()
 
     def check(self) -> None:
@@ -54,5 +54,5 @@ class Reader(Namespace):
         raise self._ended()
 
     def scan_failed(self, error: Exception) -> Exception:
-        """The kstore error that a native one means."""
+        """Return the kstore error that a native one means."""
         return translate(error, f"scan {self.name!r}", self._path)

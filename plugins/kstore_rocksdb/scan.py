@@ -47,7 +47,7 @@ class Owner(Protocol):
     scans: OpenScans
 
     def scan_failed(self, error: Exception) -> Exception:
-        """The kstore error that a native one means."""
+        """Return the kstore error that a native one means."""
 
 
 class Scan(ABC):
@@ -117,7 +117,7 @@ class Scan(ABC):
         return keys, values
 
     def first(self) -> tuple[bytes, bytes] | None:
-        """The next row, or None; ends the scan."""
+        """Return the next row, or None; ends the scan."""
         self._size = 1
         for keys, values in self:
             self.close()
@@ -204,7 +204,7 @@ class FamilyScan(Scan):
 def positioned(
     iterate: Callable[..., Any], lo: bytes | None, hi: bytes | None, reverse: bool
 ) -> tuple[RdictIter | None, ReadOptions | None]:
-    """An iterator at the first row of a scan, and its options; None for an empty range."""
+    """Return an iterator at the first row of a scan, and its options; None for an empty range."""
     native: RdictIter
     options = None
     if hi is not None and hi <= (lo or b""):

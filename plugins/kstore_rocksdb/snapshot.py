@@ -105,7 +105,7 @@ class SnapshotNamespace(Reader):
         self._count = count
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of ``key``, or None."""
+        """Return the value of ``key``, or None."""
         try:
             return self._native[key]  # type: ignore[no-any-return, index]
         except Exception as error:  # noqa: BLE001
@@ -116,7 +116,7 @@ class SnapshotNamespace(Reader):
             reraise(error, f"read from {self.name!r}", self._path)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of ``keys``, in their order."""
+        """Return the values of ``keys``, in their order."""
         return list(map(self.get, keys))
 
     def scan(
@@ -127,7 +127,7 @@ class SnapshotNamespace(Reader):
         return _SnapshotScan(self, self._shared, lo, hi, reverse)
 
     def approximate_count(self) -> int:
-        """The estimate as of the snapshot."""
+        """Return the estimate as of the snapshot."""
         self.check()
         return self._count
 
@@ -154,7 +154,7 @@ class RocksDBSnapshot(Snapshot):
         self._ended: Reason | None = None
 
     def namespace(self, name: str) -> SnapshotNamespace:
-        """The namespace in the snapshot; raises KeyError if there was none."""
+        """Return the namespace in the snapshot; raises KeyError if there was none."""
         DATABASES.notice_fork()
         if self._ended is not None:
             raise self._ended()

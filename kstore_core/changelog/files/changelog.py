@@ -197,7 +197,7 @@ class FileChangelog(LogHandle):
             return self._writer.tail.next_offset
 
     def read(self, from_offset: int | None = None) -> Iterator[RecordColumns]:
-        """The records from an offset (inclusive) up to the high watermark as of this call.
+        """Return the records from an offset (inclusive) up to the high watermark as of this call.
 
         A compaction meanwhile may have replaced records by later ones, after this high watermark.
         So the next read should begin at ``next_offset`` of the last columns.
@@ -296,7 +296,7 @@ class FileChangelog(LogHandle):
         return list_segments(self.path)[-1:] == [segment]
 
     def _checked_end(self) -> tuple[Tail, Rest]:
-        """The end for a writer; all batches of the last segment are checked."""
+        """Return the end for a writer; all batches of the last segment are checked."""
         segments = list_segments(self.path)
         tail, rest = Tail(Segment.at(self.path, 0), 0, 0), Rest("none")
         if segments:

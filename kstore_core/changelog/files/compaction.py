@@ -170,13 +170,13 @@ def _expire(directory: Path, active: Segment, horizon_ms: int) -> Compacted:
 
 
 def _newest_ms(segment: Segment) -> int:
-    """The greatest timestamp, ms; the file's modification time if no record has one."""
+    """Return the greatest timestamp, ms; the file's modification time if no record has one."""
     newest = max((head.max_timestamp for head in heads(segment)), default=-1)
     return newest if newest >= 0 else int(segment.path.stat().st_mtime * 1000)
 
 
 def _cleanable_end(directory: Path, active: Segment, lag_ms: int, now_ms: int) -> int:
-    """The offset of the first segment that must not be compacted yet."""
+    """Return the offset of the first segment that must not be compacted yet."""
     end = _open_since(directory, active)
     if lag_ms:
         for segment in _closed(directory, active):
@@ -319,7 +319,7 @@ def _remaining(
     config: LogConfig,
     now_ms: int,
 ) -> tuple[bytes | None, int]:
-    """The rest of a batch, None if nothing is left; and the number of removed records.
+    """Return the rest of a batch, None if nothing is left; and the number of removed records.
 
     The same bytes are returned if nothing is removed.
     """

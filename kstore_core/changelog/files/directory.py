@@ -100,13 +100,13 @@ class ChangelogDirectory:
 
 
 def partition_of(task: Path) -> int | None:
-    """The partition in a state directory's name; None if it is not the name of a task."""
+    """Return the partition in a state directory's name; None if it is not the name of a task."""
     named = _TASK.fullmatch(task.name)
     return None if named is None else int(named[1])
 
 
 def partition_for(task: Path, given: int | None, changelogs: str) -> int:
-    """The given partition, or the one in the name of a state directory.
+    """Return the given partition, or the one in the name of a state directory.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def partition_for(task: Path, given: int | None, changelogs: str) -> int:
 
 
 def log_at(place: Path) -> Partition | None:
-    """The topic and partition in a directory's name; None if it is not the name of a log."""
+    """Return the topic and partition in a directory's name; None if it is not the name of a log."""
     named = _LOG.fullmatch(place.name)
     return None if named is None else (named[1], int(named[2]))
 
@@ -158,7 +158,7 @@ def other_store(topic: str, store: str, application: str) -> str | None:
 def logs_of(
     root: Path, store: str, application: str, partition: int | None = None
 ) -> list[Partition]:
-    """A store's logs in ``root``, of the topics that `topics_of` returns.
+    """Return a store's logs in ``root``, of the topics that `topics_of` returns.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ __all__ = ["read_log"]
 
 
 def read_log(directory: Path, from_offset: int, tail: Tail) -> Iterator[RecordColumns]:
-    """The records from an offset (inclusive) up to a tail, or further.
+    """Yield the records from an offset (inclusive) up to a tail, or further.
 
     Records after the tail are read if the tail's segment was compacted meanwhile: later records may
     have superseded those of the segment.
@@ -49,7 +49,7 @@ def read_log(directory: Path, from_offset: int, tail: Tail) -> Iterator[RecordCo
 
 
 def _gap_behind(segment: Segment, segments: list[Segment]) -> int | None:
-    """The end of a segment, if the next one begins at another offset.
+    """Return the end of a segment, if the next one begins at another offset.
 
     This check comes before any record is read: if files were swapped, records in the wrong place
     would be restored before the gap is reached.
@@ -72,11 +72,11 @@ def _missing(directory: Path, offset: int, tail: Tail) -> CorruptionError:
 
 
 def _holding(segments: list[Segment], offset: int) -> Segment | None:
-    """The segment of an offset; the first segment if all are later."""
+    """Return the segment of an offset; the first segment if all are later."""
     before = [segment for segment in segments if segment.base_offset <= offset]
     return before[-1] if before else next(iter(segments), None)
 
 
 def _end_of(segment: Segment, tail: Tail) -> int | None:
-    """The position in the segment's file to stop at, or None."""
+    """Return the position in the segment's file to stop at, or None."""
     return tail.position if segment == tail.segment else None

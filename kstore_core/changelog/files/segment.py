@@ -74,7 +74,7 @@ class Segment(NamedTuple):
 
 
 def list_segments(directory: Path) -> list[Segment]:
-    """The segments of a partition's directory, oldest first.
+    """Return the segments of a partition's directory, oldest first.
 
     Segments that a compaction has replaced and not removed yet are left out.
     """
@@ -135,7 +135,7 @@ def records(segment: Segment, from_offset: int, end: int | None = None) -> Itera
 
 
 def heads(segment: Segment, at: int = 0, *, verify: bool = False) -> Iterator[BatchHead]:
-    """The heads of a segment's whole batches from byte `at` on.
+    """Return the heads of a segment's whole batches from byte `at` on.
 
     The iteration stops at a torn tail, and where only zeros follow, or a batch that ends in them.
 
@@ -148,7 +148,7 @@ def heads(segment: Segment, at: int = 0, *, verify: bool = False) -> Iterator[Ba
 
 
 def batches(segment: Segment) -> Iterator[tuple[BatchHead, bytes]]:
-    """The heads and the bytes of a segment's whole batches; checksums are verified."""
+    """Return the heads and the bytes of a segment's whole batches; checksums are verified."""
     return (
         (head, data[here : here + head.size]) for head, data, here in _walk(segment, 0, verify=True)
     )

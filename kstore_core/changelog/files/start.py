@@ -58,7 +58,7 @@ def forget_start(directory: Path) -> None:
 
 
 def start_fault(directory: Path, segments: list[Segment]) -> str | None:
-    """The reason why a log's first offset is wrong; None if it is right or unknown."""
+    """Return the reason why a log's first offset is wrong; None if it is right or unknown."""
     start = noted_start(directory)  # after the segments were listed: expiry updates it first
     if start is None or not segments or segments[0].base_offset <= start:
         return None
@@ -71,7 +71,7 @@ def start_fault(directory: Path, segments: list[Segment]) -> str | None:
 def written_fault(
     directory: Path, noted: int | None, segments: list[Segment], tail: Tail, rest: Rest
 ) -> str | None:
-    """The reason why a log without a whole batch has lost records; None if it has not.
+    """Return the reason why a log without a whole batch has lost records; None if it has not.
 
     Parameters
     ----------

@@ -97,7 +97,7 @@ class Rest:
 def find_end(
     segment: Segment, after: Tail | None = None, *, verify: bool = False
 ) -> tuple[Tail, Rest]:
-    """The end of a segment; the search begins at `after`, if that is an end of this segment.
+    """Return the end of a segment; the search begins at `after`, if that is an end of this segment.
 
     Raises
     ------
@@ -169,12 +169,12 @@ def cut_rest(tail: Tail) -> Path:
 
 
 def cuts(log: Path) -> list[Path]:
-    """The files of bytes cut off the segments of a log, unfinished copies included."""
+    """Return the files of bytes cut off the segments of a log, unfinished copies included."""
     return sorted(path for path in log.iterdir() if _CUT_NAME.fullmatch(path.name))
 
 
 def _numbers(path: Path) -> Iterator[int]:
-    """The numbers of the files that hold the tails which were cut off a segment."""
+    """Yield the numbers of the files that hold the tails which were cut off a segment."""
     for cut in cuts(path.parent):
         number = cut.name.removeprefix(path.name + CUT)
         if number.isdecimal():

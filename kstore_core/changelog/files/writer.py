@@ -132,7 +132,7 @@ class LogWriter:
             self._unsynced = False
 
     def _parts(self, data: bytes) -> Iterator[tuple[bytes, int]]:
-        """The batches for each segment, and the offset after them; rolls between segments."""
+        """Yield the batches for each segment, and the offset after them; rolls between segments."""
         begin = at = 0
         next_offset = self._tail.next_offset
         while (head := read_batch_head(data, at)) is not None:

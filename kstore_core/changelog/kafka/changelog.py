@@ -140,7 +140,7 @@ class KafkaChangelog(LogHandle):
         return self.high_watermark if end is None else end
 
     def read(self, from_offset: int | None = None) -> Iterator[RecordColumns]:
-        """The records from an offset (inclusive) up to the high watermark as of this call.
+        """Return the records from an offset (inclusive) up to the high watermark as of this call.
 
         Parameters
         ----------
@@ -181,7 +181,7 @@ class KafkaChangelog(LogHandle):
         return self._offsets_for(self._consumer)
 
     def _offsets_for(self, consumer: Consumer) -> tuple[int, int]:
-        """The first offset, and the offset after the last record that this consumer gets."""
+        """Return the first offset, and the offset after the last record that this consumer gets."""
         place = self._cluster.library.TopicPartition(self.topic, self.partition)
         found: tuple[int, int] = self._cluster.ask(
             consumer,

@@ -101,7 +101,7 @@ class Cluster:
         return f"<Cluster {self.servers}>"
 
     def consumer(self, *, isolation: str = "read_committed") -> Consumer:
-        """A consumer without a group, for partitions and offsets that are assigned."""
+        """Return a consumer without a group, for partitions and offsets that are assigned."""
         defaults = {
             "group.id": "kstore",  # the library requires one; it is never joined
             "check.crcs": True,
@@ -116,7 +116,7 @@ class Cluster:
         )
 
     def producer(self) -> Producer:
-        """An idempotent producer; an acknowledged record is in all in-sync replicas."""
+        """Return an idempotent producer; an acknowledged record is in all in-sync replicas."""
         defaults = {"message.max.bytes": 1_000_000_000}  # topics have the limit for records
         kind: type[Producer] = self.library.Producer
         timeout_ms = int(self.timeout_s * 1000)
@@ -125,7 +125,7 @@ class Cluster:
         )
 
     def admin(self) -> AdminClient:
-        """A client that creates and describes topics."""
+        """Return a client that creates and describes topics."""
         from confluent_kafka.admin import AdminClient
 
         return self._made(AdminClient, self._settings)
@@ -176,7 +176,7 @@ class Cluster:
         return self.trouble is not None and self.trouble.name() in REFUSED
 
     def error(self, error: KafkaError | None, doing: str) -> KStoreError:
-        """The kstore error for one of Kafka's: what failed, where, why, and what to do.
+        """Return the kstore error for one of Kafka's: what failed, where, why, and what to do.
 
         Parameters
         ----------

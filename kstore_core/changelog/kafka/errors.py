@@ -72,7 +72,7 @@ _MEANINGS: dict[str, _Meaning] = {
 
 
 def meaning(name: str, where: str, timeout_s: float) -> KStoreError:
-    """The kstore error for an error of Kafka.
+    """Return the kstore error for an error of Kafka.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ _AT_ONCE = 1000
 def read_partition(
     cluster: Cluster, topic: str, partition: int, from_offset: int, end: int
 ) -> Iterator[RecordColumns]:
-    """The committed records with ``from_offset <= offset < end``.
+    """Yield the committed records with ``from_offset <= offset < end``.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def read_partition(
 def _columns(
     cluster: Cluster, messages: list[Any], doing: str, end: int
 ) -> tuple[RecordColumns, int]:
-    """The records of messages, and the offset up to which the log was read."""
+    """Return the records of messages, and the offset up to which the log was read."""
     columns = RecordColumns()
     append, reached = columns.append, 0
     for message in messages:

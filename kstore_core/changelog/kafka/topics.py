@@ -16,7 +16,7 @@ __all__ = ["check_settings", "create_topic", "partitions_of", "topics"]
 
 
 def topics(cluster: Cluster, consumer: Consumer) -> dict[str, int]:
-    """The visible topics, and their numbers of partitions."""
+    """Return the visible topics, and their numbers of partitions."""
     found = cluster.ask(
         consumer,
         lambda timeout: consumer.list_topics(timeout=timeout),
@@ -26,7 +26,7 @@ def topics(cluster: Cluster, consumer: Consumer) -> dict[str, int]:
 
 
 def partitions_of(cluster: Cluster, consumer: Consumer, topic: str) -> int | None:
-    """The number of a topic's partitions; None if the topic does not exist.
+    """Return the number of a topic's partitions; None if the topic does not exist.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def check_settings(cluster: Cluster, topic: str, wanted: Mapping[str, str]) -> N
 
 
 def _better(wanted: Mapping[str, str], actual: Mapping[str, str]) -> dict[str, str]:
-    """The settings that must change, with their new values; longer retentions may stay."""
+    """Return the settings that must change, with their new values; longer retentions may stay."""
     better: dict[str, str] = {}
     policy, present = _policies(wanted["cleanup.policy"]), _policies(actual["cleanup.policy"])
     if ("compact" in policy) != ("compact" in present) or "delete" in present - policy:
@@ -138,7 +138,7 @@ def _policies(setting: str) -> set[str]:
 
 
 def _answer(cluster: Cluster, question: Callable[..., Any]) -> Any:
-    """The answer to a request of an admin client, in time.
+    """Return the answer to a request of an admin client, in time.
 
     Raises
     ------

@@ -111,7 +111,7 @@ class PartitionWriter:
         return pairs
 
     def _failure(self, failures: list[KafkaError]) -> KStoreError:
-        """The error of the most informative failure."""
+        """Return the error of the most informative failure."""
         self.lost = any(error.fatal() or error.name() == "_FATAL" for error in failures)
         causes = [error for error in failures if error.name() not in _FOLLOWING]
         return self._cluster.error((causes or failures)[0], self._doing)

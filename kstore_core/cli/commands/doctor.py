@@ -89,13 +89,13 @@ def _aside_document(path: Path, done: SetAside) -> dict[str, Any]:
 
 
 def _restore(path: Path, done: SetAside) -> str:
-    """The command that restores the store."""
+    """Return the command that restores the store."""
     flags = "--shape … and further options" if done.spec is None else _flags(done.spec)
     return command("restore", path, done.store, options=f"--from LOGDIR {flags}")
 
 
 def _flags(spec: StoredSpec) -> str:
-    """The command-line options that describe a store."""
+    """Return the command-line options that describe a store."""
     kind = spec.format
     flags = [f"--shape {spec.shape.replace('_', '-')}"]
     stamped = kind.timestamped and not kind.versioned

@@ -81,7 +81,7 @@ def _source(row: dict[str, Any]) -> str:
 
 
 def _abilities(row: dict[str, Any]) -> tuple[str, ...]:
-    """All capabilities of an engine, in the order of the columns."""
+    """Return all capabilities of an engine, in the order of the columns."""
     if row["capabilities"] is None:
         return ("cannot be loaded", "", "", "", "")
     can = Capabilities(**row["capabilities"])

@@ -86,7 +86,7 @@ def get(
 def _rows(
     reader: Reader, key: bytes, times: dict[str, Any]
 ) -> Iterable[tuple[bytes | Windowed[bytes], Any]]:
-    """The stored rows, if any."""
+    """Return the stored rows, if any."""
     shape, store = reader.spec.shape, reader.store
     if shape == "window":
         start = times["window_start"]

@@ -66,7 +66,7 @@ def history(
 def _rows(
     reader: Reader, key: bytes, from_ts: int | None, to_ts: int | None
 ) -> Iterator[tuple[bytes | Windowed[bytes], Any]]:
-    """The rows of a key within a range of times, oldest first."""
+    """Return the rows of a key within a range of times, oldest first."""
     spec = reader.spec
     if spec.shape == "key_value":
         raise SpecError(

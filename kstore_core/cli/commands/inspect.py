@@ -74,7 +74,7 @@ def _directory(root: Path, engine: str | None, errors: list[Exception]) -> dict[
 
 
 def _row(state: StateDirectory, name: str, errors: list[Exception]) -> dict[str, Any]:
-    """The description of a store, or the error that prevents one."""
+    """Return the description of a store, or the error that prevents one."""
     try:
         view = read_overview(state, name, whole=True)
         row = _store(view)
@@ -87,7 +87,7 @@ def _row(state: StateDirectory, name: str, errors: list[Exception]) -> dict[str,
 
 
 def _named(error: Exception, root: Path, store: str) -> Exception:
-    """The same error; an error of damage gets the name of the store."""
+    """Return the same error; an error of damage gets the name of the store."""
     if exit_code(error) != CORRUPT:
         return error
     return CorruptionError(f"the store {store!r} in {root} is damaged: {error}")
@@ -162,7 +162,7 @@ def _print(directory: dict[str, Any]) -> None:
 
 
 def _fields(store: dict[str, Any]) -> list[tuple[str, str]]:
-    """The known facts about a store, as text."""
+    """Return the known facts about a store, as text."""
     fields = [("store", store["name"]), ("is", _kind(store))]
     if store["key_serde"]:
         fields.append(("serdes", f"{store['key_serde']} -> {store['value_serde']}"))

@@ -194,7 +194,7 @@ def _document(done: Migrated) -> dict[str, Any]:
 
 
 def _text(done: Migrated) -> str:
-    """The result for a store, as text."""
+    """Return the result for a store, as text."""
     if not done.changed:
         return f"{done.store} already has that format and engine; nothing was changed"
     if done.before is None or done.after is None:

@@ -100,7 +100,7 @@ def _document(path: Path, done: Upgraded) -> dict[str, Any]:
 
 
 def _text(done: Upgraded) -> str:
-    """The result for the store, as text."""
+    """Return the result for the store, as text."""
     rows = ", ".join(f"{count} rows of the format {name}" for name, count in done.moved.items())
     if not rows and done.before == done.format:
         return f"{done.store} already has the format {done.format.name}; no row had to be moved"

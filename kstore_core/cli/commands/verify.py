@@ -89,7 +89,7 @@ def verify(
 
 
 def _spec(store: str | None, options: dict[str, Any]) -> StoreSpec | None:
-    """The spec from the options; None without options."""
+    """Return the spec from the options; None without options."""
     if not any(options.values()):
         return None
     if store is None:
@@ -118,14 +118,14 @@ def _print(place: str, found: Verified) -> None:
 
 
 def _counted(found: Verified) -> str:
-    """The nonzero counts, as text."""
+    """Return the nonzero counts, as text."""
     counts = asdict(found.counts)
     read = [f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count]
     return ", ".join(read) or "nothing"
 
 
 def _line(finding: Finding) -> str:
-    """A finding on one line: place, kind, reason, remedy."""
+    """Return a finding on one line: place, kind, reason, remedy."""
     place = finding.place
     where = place.store if place.segment is None else f"{place.store}/{place.segment}"
     if place.shard is not None:

@@ -114,7 +114,7 @@ def spec_options(command: F) -> F:
 
 
 def key_arguments(command: F) -> F:
-    """The arguments STORE and KEY, and the option that says how KEY is written."""
+    """Return the arguments STORE and KEY, and the option that says how KEY is written."""
     for option in (
         click.option("--key-hex", is_flag=True, help="KEY is the stored bytes, in hex."),
         click.argument("key"),

@@ -270,9 +270,10 @@ def insert(row, timestamp, value, index):
     Raises
     ------
     IndexError
-        If there is no such place.
+        If `index` is negative or greater than the number of versions.
     ValueError
-        If `timestamp` is not between those of its new neighbours, or the row is degenerate.
+        If `timestamp` is not strictly between those of the next older and the next newer version,
+        or the row is degenerate: a tombstone that is valid for no time.
     FormatError
         If the row is corrupt.
     """
@@ -287,7 +288,8 @@ def update(row, timestamp, value, index):
     IndexError
         If there is no such version.
     ValueError
-        If `timestamp` is not between those of its neighbours, or the row is degenerate.
+        If `timestamp` is not strictly between those of the next older and the next newer version,
+        or the row is degenerate: a tombstone that is valid for no time.
     FormatError
         If the row is corrupt.
     """

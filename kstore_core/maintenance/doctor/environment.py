@@ -50,12 +50,12 @@ def _quote(path: Path) -> str:
 
 
 def remove(*entries: Path) -> str:
-    """The command that removes files and directories."""
+    """Return the command that removes files and directories."""
     return f"rm -r {' '.join(map(_quote, entries))}"
 
 
 def files_of(engine: Engine, root: Path, store: str) -> Path | None:
-    """The directory of a store's files; None if there is none, or the files are elsewhere.
+    """Return the directory of a store's files; None if there is none, or the files are elsewhere.
 
     The directory of all stores of an engine does not count, nor does a quarantined store.
     """

@@ -142,7 +142,7 @@ def _files(engine: Engine, root: Path, store: str, segment: str | None) -> Itera
 
 
 def _without_database(engine: Engine, root: Path) -> set[str]:
-    """The directories of stores that have files and no database."""
+    """Return the directories of stores that have files and no database."""
     folder = root / engine.name
     if not folder.is_dir():
         return set()

@@ -59,7 +59,7 @@ def holders(files: Iterable[Path]) -> list[Holder]:
 
 
 def open_files() -> set[Path]:
-    """The open files of all processes that this user can inspect."""
+    """Return the open files of all processes that this user can inspect."""
     found = set()
     for process in _PROCESSES.glob("[0-9]*"):
         with suppress(OSError):

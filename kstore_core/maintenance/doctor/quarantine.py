@@ -117,7 +117,7 @@ def _make(target: Path, engine: str) -> None:
 
 
 def _free(root: Path, store: str) -> Path:
-    """The first free path."""
+    """Return the first free path."""
     for number in itertools.count(1):
         target = root / f"{store}.set-aside-{number}"
         if not os.path.lexists(target):

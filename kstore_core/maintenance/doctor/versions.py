@@ -66,7 +66,7 @@ def rocksdb_versions(engine: Engine, root: Path, *, sound: bool) -> Iterator[Fin
 
 
 def newest(root: Path) -> tuple[int, ...] | None:
-    """The newest version of RocksDB that has written below a directory, or None."""
+    """Return the newest version of RocksDB that has written below a directory, or None."""
     found = set()
     for file in below(root):
         if not file.name.startswith("OPTIONS-"):

@@ -77,7 +77,7 @@ def drain(
 
 
 def _next_step(database: Database, target: ValueFormat) -> tuple[ValueFormat, ValueFormat] | None:
-    """The oldest format with rows, and the format that they move to; None at the end.
+    """Return the oldest format with rows, and the format that they move to; None at the end.
 
     They move to the target, or to the target of an earlier, unfinished upgrade: rows in its
     namespace are newer than the rows that are left.
@@ -146,7 +146,7 @@ def _take(namespace: Namespace, lo: bytes | None, count: int) -> Chunk | None:
 
 
 def _moved_spec(record: StoreRecord, value_format: ValueFormat) -> dict[str, Rows]:
-    """The entry that records the newer format in the stored spec, if there is one."""
+    """Return the entry that records the newer format in the stored spec, if there is one."""
     if record.spec is None or record.spec.format.name not in value_format.upgrades:
         return {}
     record.spec = replace(record.spec, format=value_format)

@@ -191,7 +191,7 @@ def upgrade(
 def databases(
     engine: Engine, root: Path, store: str, spec: StoredSpec | None
 ) -> list[Callable[..., Database]]:
-    """The functions that open a store's databases: one for all rows, or one per segment.
+    """Return the functions that open a store's databases: one for all rows, or one per segment.
 
     The newest segment is the first one; newer directories without a database are left out, because
     they have no spec. Each function takes ``durability`` and ``read_only``.

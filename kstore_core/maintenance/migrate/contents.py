@@ -55,7 +55,7 @@ class Contents:
         return chunks
 
     def about(self) -> int:
-        """The approximate number of rows."""
+        """Return the approximate number of rows."""
         count: int = self._table.approximate_count()
         return count
 
@@ -82,7 +82,7 @@ class Contents:
 
 
 def _some(first: Chunk, rest: Iterator[Chunk]) -> Iterator[Chunk]:
-    """The first chunk, and further chunks up to LOAD_BYTES."""
+    """Yield the first chunk, and further chunks up to LOAD_BYTES."""
     size = 0
     for keys, values in chain([first], rest):
         yield keys, values

@@ -92,7 +92,7 @@ class Converter:
         return Lost(strip.headers, strip.headed, strip.timestamps)
 
     def rows(self, keys: list[bytes], values: list[bytes]) -> list[bytes]:
-        """The values of rows in the target's format.
+        """Return the values of rows in the target's format.
 
         Raises
         ------

@@ -18,7 +18,7 @@ __all__ = ["clean", "discard", "moves", "set_aside", "swap"]
 
 
 def _folder_of(engine: Engine, root: Path, store: str) -> str:
-    """The folder of all files of a store and no others, relative to ``root``.
+    """Return the folder of all files of a store and no others, relative to ``root``.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def _rename(path: Path, target: Path, root: Path) -> None:
 
 
 def set_aside(root: Path, store: str) -> Path | None:
-    """The state directory of the old store; None if there is none."""
+    """Return the state directory of the old store; None if there is none."""
     aside = places(root).old / store
     return aside if aside.is_dir() else None
 
@@ -129,7 +129,7 @@ def _remove_empty(root: Path) -> None:
 
 
 def moves(plan: Plan, before: Engine, after: Engine, root: Path) -> tuple[Move, ...]:
-    """The current and the target paths of the stores' files."""
+    """Return the current and the target paths of the stores' files."""
     new = places(root).new
     return tuple(
         Move(store, _folder_of(before, root, store), _folder_of(after, new, store))

@@ -108,7 +108,7 @@ class Work:
         return self._source if engine.name == self._source.name and same_options else engine
 
     def _names(self, store: str, target: Engine, every_store: bool) -> list[str]:
-        """The names of the stores to move.
+        """Return the names of the stores to move.
 
         Raises
         ------
@@ -133,7 +133,7 @@ class Work:
         return [store, *others]
 
     def _spec_of(self, store: str) -> StoreSpec:
-        """The current spec of the store."""
+        """Return the current spec of the store."""
         with open_state(self._root, engine=self._source, read_only=True) as state:
             stored = state.stored_spec(store)
         given = self._specs.get(store)
@@ -163,7 +163,7 @@ class Work:
         return given
 
     def _target(self, old: StoreSpec, to: To, log: Changelog | None) -> StoreSpec:
-        """The target spec; the same object if nothing changes."""
+        """Return the target spec; the same object if nothing changes."""
         if log is not None:
             if not isinstance(to, StoreSpec) or to.shape != "versioned" or to.name != old.name:
                 raise SpecError(

@@ -70,7 +70,7 @@ def broken_chains(namespaces: Sequence[Namespace]) -> Iterator[tuple[Link, str]]
 
 
 def _segments(namespace: Namespace) -> Iterator[int]:
-    """The ids of segments, found by one seek per segment."""
+    """Yield the ids of segments, found by one seek per segment."""
     lo: bytes | None = None
     while (row := namespace.first(lo, LATEST_PREFIX)) is not None:
         found = int.from_bytes(row[0][:8].ljust(8, b"\0"), "big", signed=True)

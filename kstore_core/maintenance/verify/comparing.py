@@ -89,7 +89,7 @@ def _elsewhere(store: str, log: Path, contains: int | None, end: int) -> tuple[S
 
 
 def _of_bytes(stored: StoredSpec) -> StoreSpec:
-    """The spec of the store, with the serde of bytes for keys and values."""
+    """Return the spec of the store, with the serde of bytes for keys and values."""
     of_bytes = replace(stored, key=BYTES.name, value=BYTES.name)
     return of_bytes.spec()
 
@@ -132,7 +132,7 @@ def _paired(
 
 
 def _contents(store: Any) -> Iterator[tuple[Any, Any]]:
-    """All records of a store, with ascending keys that are equal in a restored store."""
+    """Yield all records of a store, with ascending keys that are equal in a restored store."""
     spec = store.spec
     if spec.shape == "key_value":
         yield from store.all()

@@ -146,7 +146,7 @@ class DatabaseCheck:
         return is_used
 
     def _chunks(self, namespace: Namespace) -> Iterator[Chunk]:
-        """The chunks of a scan, up to a key out of order: after it the scan may never end."""
+        """Yield the chunks of a scan, up to a key out of order: after it the scan may never end."""
         last: bytes | None = None
         for keys, values in namespace.scan():
             if (last is not None and keys[0] <= last) or any(map(ge, keys, keys[1:])):

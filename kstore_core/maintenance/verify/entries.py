@@ -15,7 +15,7 @@ __all__ = ["checked_entry", "joined", "read_entries"]
 
 
 def checked_entry(key: bytes, value: bytes, store: str) -> tuple[StoreRecord, Fault | None]:
-    """The record of an entry, and its fault."""
+    """Return the record of an entry, and its fault."""
     try:
         record = read_record(cast("Namespace", _Entry(key, value)))
         if record.commit is not None:
@@ -42,7 +42,7 @@ def _odd(key: bytes, value: bytes, record: StoreRecord, store: str) -> Fault | N
 
 
 def read_entries(namespace: Namespace, store: str) -> StoreRecord:
-    """The record of all undamaged entries."""
+    """Return the record of all undamaged entries."""
     return joined(
         checked_entry(key, value, store)[0]
         for keys, values in namespace.scan()
@@ -51,7 +51,7 @@ def read_entries(namespace: Namespace, store: str) -> StoreRecord:
 
 
 def joined(records: Iterable[StoreRecord]) -> StoreRecord:
-    """The record of several entries of one namespace."""
+    """Return the record of several entries of one namespace."""
     whole = StoreRecord()
     for record in records:
         whole.offsets |= record.offsets

@@ -57,7 +57,7 @@ class Kind:
         return max([self.spec.format, *seen], key=lambda f: len(f.upgrades))
 
     def format_of(self, namespace: str, namespaces: Iterable[str]) -> ValueFormat | None:
-        """The format of a namespace; None if the possible shapes disagree on its parts."""
+        """Return the format of a namespace; None if the possible shapes disagree on its parts."""
         newest = self.newest(namespaces)
         found = {
             f
@@ -70,7 +70,7 @@ class Kind:
         return found.pop() if len(made_of) == 1 else None
 
     def row_keys(self) -> list[RowKeys]:
-        """The possible key layouts of rows in segments."""
+        """Return the possible key layouts of rows in segments."""
         return [
             rows_of(
                 family.removeprefix(_ORDERED),
@@ -90,7 +90,7 @@ def kind_of(
     starts: Iterable[int] = (),
     described: bool = False,
 ) -> Kind:
-    """The kind of a store.
+    """Return the kind of a store.
 
     Parameters
     ----------

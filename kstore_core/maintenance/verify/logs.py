@@ -27,7 +27,7 @@ _SOME_BATCHES = 100
 
 
 def log_of(logs: Path, store: str, task: Path) -> Path | None:
-    """The log of a store's partition below ``logs``, or ``logs`` itself if it is such a log.
+    """Return the log of a store's partition below ``logs``, or ``logs`` itself if it is such a log.
 
     The name of the task's directory gives the partition. The result is None if there is no log,
     more than one, or one that may belong to another store.

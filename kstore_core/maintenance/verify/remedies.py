@@ -13,7 +13,7 @@ LOG_REMEDY = "take the file from a copy of the log, or restore the store from it
 
 
 def remedy(severity: Severity, fault: Fault, unit: Unit, job: Job) -> str:
-    """The next command."""
+    """Return the next command."""
     root = job.root
     if severity == "note":
         return ""

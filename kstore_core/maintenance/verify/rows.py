@@ -159,7 +159,7 @@ class RowCheck:
             yield from _serde_fault("value", data, self._value_serde)
 
     def _in_segment(self, key: bytes) -> bytes | Fault:
-        """The user's key of a row in a segment, or a fault."""
+        """Return the user's key of a row in a segment, or a fault."""
         segment = self._segment
         if self._id_bytes:
             number = int.from_bytes(key[: self._id_bytes], "big", signed=True)
@@ -252,7 +252,7 @@ def _serde_fault(part: str, data: bytes, serde: BuiltInSerde[object] | None) -> 
 
 
 def _decoder(value_format: ValueFormat | None) -> Callable[[bytes], bytes | None]:
-    """A decoder of values to the user's bytes; for an unknown format it returns None."""
+    """Return a decoder of values to the user's bytes; for an unknown format it returns None."""
     if value_format is None:
         return lambda _: None
     if value_format.headers and value_format.timestamped and not value_format.versioned:

@@ -203,7 +203,7 @@ class _Work:
             self._do(Unit("compare", store, kind=kind))
 
     def _segments(self, store: str) -> Iterator[tuple[str, int]]:
-        """The segments with a database each, and their starts (ms), ascending."""
+        """Return the segments with a database each, and their starts (ms), ascending."""
         engine, root = self.job.engine, self.job.root
         found: dict[str, int] = {}
         if store in engine.parents(root):

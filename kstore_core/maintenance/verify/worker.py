@@ -247,7 +247,7 @@ def _older(kind: Kind, counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def _record_of(database: Database, store: str) -> StoreRecord:
-    """The store's record without damaged entries."""
+    """Return the store's record without damaged entries."""
     if OFFSETS not in database.namespaces():
         return StoreRecord()
     return read_entries(database.namespace(OFFSETS), store)

@@ -107,7 +107,7 @@ def check_cluster(
 def _look(
     spark: SparkSession, engine: str, visit: Visit | None, tasks: int
 ) -> list[dict[str, Any]]:
-    """The reports of ``tasks`` tasks, spread over the slots."""
+    """Return the reports of ``tasks`` tasks, spread over the slots."""
     from pyspark import cloudpickle
     from pyspark.sql import functions as F  # noqa: N812
 

@@ -57,7 +57,7 @@ def look(slot: int, engine: str, visit: bytes | None, hold_s: float) -> str:
 
 
 def _loaded(distribution: str, module: str, faults: list[str]) -> str | None:
-    """The version of a distribution; if its module cannot be imported, None and a fault."""
+    """Return the version of a distribution; if its module cannot be imported, None and a fault."""
     from importlib import metadata
 
     try:
@@ -77,7 +77,7 @@ def _loaded(distribution: str, module: str, faults: list[str]) -> str | None:
 
 
 def _engines() -> list[str]:
-    """The engines that can be loaded here."""
+    """Return the engines that can be loaded here."""
     from kstore_core.discovery.registry import engine_class, installed_engines
     from kstore_core.errors import EngineUnavailableError
 
@@ -107,7 +107,7 @@ def _write_a_store(engine: str, faults: list[str]) -> None:
 
 
 def _open_files() -> int | None:
-    """The limit of open files of a process; None if unknown or unlimited."""
+    """Return the limit of open files of a process; None if unknown or unlimited."""
     try:
         import resource
     except ImportError:

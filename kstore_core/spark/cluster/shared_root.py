@@ -29,7 +29,7 @@ class Visit:
     job: str | None = None  # of the files; None if the check writes nothing
 
     def from_a_task(self, slot: int) -> str | None:
-        """The fault of the root on this task's machine; None for none."""
+        """Return the fault of the root on this task's machine; None for none."""
         if self.job is None:
             return self._without_the_newest()
         unseen = self._unread(_DRIVER)
@@ -42,7 +42,7 @@ class Visit:
         return None
 
     def from_the_driver(self, slot: int) -> str | None:
-        """The fault of the file of a task that reported no fault; None for none."""
+        """Return the fault of the file of a task that reported no fault; None for none."""
         unread = None if self.job is None else self._unread(str(slot))
         return None if unread is None else f"a task's file is not visible to the driver: {unread}"
 
@@ -51,7 +51,7 @@ class Visit:
         self.root.storage.put_new(self._place(writer), self._note(writer))
 
     def _unread(self, writer: str) -> str | None:
-        """The fault of the file of the driver or of a task; None for none."""
+        """Return the fault of the file of the driver or of a task; None for none."""
         try:
             found = self.root.storage.read(self._place(writer))
         except (KStoreError, OSError) as error:

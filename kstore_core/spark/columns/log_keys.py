@@ -28,18 +28,18 @@ _MAX_SEQUENCE = 2**31 - 1
 
 
 def times_of_shape(spec: StoreSpec) -> tuple[str, ...]:
-    """The columns of a record's times, for keys without times; none for most stores."""
+    """Return the columns of a record's times, for keys without times; none for most stores."""
     return _TIMES.get(spec.shape, ())
 
 
 def tail_bytes(spec: StoreSpec, names: Collection[str]) -> int:
-    """The number of bytes of times behind the user's keys in the column ``key``."""
+    """Return the number of bytes of times behind the user's keys in the column ``key``."""
     times = times_of_shape(spec)
     return TIME_BYTES[spec.shape] if times and times[0] not in names else 0
 
 
 def user_keys(spec: StoreSpec, keys: pa.Array) -> pa.Array:
-    """The user's keys of keys from :func:`keys_of`."""
+    """Return the user's keys of keys from :func:`keys_of`."""
     width = TIME_BYTES.get(spec.shape, 0)
     return pc.binary_slice(keys, 0, -width) if width and len(keys) else keys
 

@@ -45,7 +45,7 @@ def stamped(headers: pa.Array, read: Times, sent: Times) -> pa.Array:
 
 
 def latest_partition_time(headers: pa.ChunkedArray) -> int | None:
-    """The greatest partition time in a column of headers; None for none.
+    """Return the greatest partition time in a column of headers; None for none.
 
     A FormatError if a header of this name does not have 8 bytes.
     """
@@ -68,7 +68,7 @@ def header_times(headers: pa.Array | None, count: int) -> tuple[Times, Times]:
 
 
 def _times(headers: pa.Array) -> tuple[Times, Times]:
-    """The row of each header of partition time, in order, and its time."""
+    """Return the row of each header of partition time, in order, and its time."""
     pairs = headers.flatten()
     named = pc.equal(pc.struct_field(pairs, "key"), HEADER)
     values = pc.struct_field(pairs, "value").filter(named)

@@ -24,7 +24,7 @@ __all__ = ["ShardOfKey", "shards_of"]
 
 
 def shards_of(keys: pa.Array, shards: int) -> npt.NDArray[np.int32]:
-    """The shard of each serialised key, from 0 to ``shards - 1``; 0 for a null key."""
+    """Return the shard of each serialised key, from 0 to ``shards - 1``; 0 for a null key."""
     numbers = np.empty(len(keys), np.int32)
     put_shards(keys, shards, numbers)
     return numbers

@@ -141,7 +141,7 @@ def foreign_key_join(
 
 
 def _schema(rows: DataFrame, task: SpanTask) -> Any:
-    """The schema of the result."""
+    """Return the schema of the result."""
     from pyspark.sql.types import LongType, StructType, TimestampType
 
     time = LongType() if task.as_millis else TimestampType()

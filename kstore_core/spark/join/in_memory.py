@@ -77,7 +77,7 @@ class InMemoryVersions:
         return [typed, lists] if headers else [typed]
 
     def expired(self, keys: pa.Array, times: pa.Array) -> pa.Array:
-        """A mask of the rows with a time (ms) before the history of their key's shard."""
+        """Return a mask of the rows with a time (ms) before the history of their key's shard."""
         from kstore_core.spark.columns.shard_ids import shards_of
 
         horizons = np.array(self.horizons, np.int64)
@@ -99,7 +99,7 @@ class VersionsCache:
     def get(
         self, name: Hashable, make: Callable[[], InMemoryVersions | None], *, max_bytes: int
     ) -> InMemoryVersions | None:
-        """The cached versions of this name, else the result of `make`, which may be None.
+        """Return the cached versions of this name, else the result of `make`, which may be None.
 
         ``max_bytes`` limits the whole cache. Larger versions are returned, but not cached.
         """

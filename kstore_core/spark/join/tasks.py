@@ -148,7 +148,7 @@ def _in_memory(
 
 
 def _shard_of(batch: pa.RecordBatch, shards: int) -> int:
-    """The shard to which the rows of a task were routed."""
+    """Return the shard to which the rows of a task were routed."""
     shard = split_shard(batch)[1][0].as_py()
     if shard is None or not 0 <= shard < shards:
         raise SpecError(

@@ -116,7 +116,7 @@ _SEEN: dict[str, Manifest] = {}
 
 
 def _newest(source: Source) -> tuple[tuple[Shard, ...], ShardReader]:
-    """The shards of the newest version, and their reader."""
+    """Return the shards of the newest version, and their reader."""
     from dataclasses import replace
 
     root: Root = source.reader.root

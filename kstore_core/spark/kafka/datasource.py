@@ -34,11 +34,11 @@ class KafkaSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name for ``format()``."""
+        """Return the name for ``format()``."""
         return "kstore-kafka"
 
     def schema(self) -> StructType:
-        """The columns of Spark's own source; ``headers`` only with ``includeHeaders``."""
+        """Return the columns of Spark's own source; ``headers`` only with ``includeHeaders``."""
         from kstore_core.spark.kafka.reading import arrow_schema
         from kstore_core.spark.shards.frames import spark_schema
 

@@ -64,7 +64,7 @@ class Positions:
         return position in (self.each.values() if self.each else (self.everywhere,))
 
     def at(self, earliest: Offsets, latest: Offsets) -> Offsets:
-        """The offset of each partition of the read; a SpecError if the option has others."""
+        """Return the offset of each partition of the read; a SpecError if the option has others."""
         if self.each and self.each.keys() != latest.keys():
             faults = [
                 f"{what} {', '.join(f'{topic}-{number}' for topic, number in sorted(places))}"

@@ -122,7 +122,7 @@ class KafkaOptions:
             )
 
     def cluster(self) -> Cluster:
-        """The brokers, not connected yet; needs confluent-kafka."""
+        """Return the brokers, not connected yet; needs confluent-kafka."""
         from kstore_core.changelog.kafka.client import Cluster
 
         # By default the library waits half a minute before it reports that a topic is missing.

@@ -45,7 +45,7 @@ def batch_ranges(options: KafkaOptions) -> list[OffsetRange]:
 def ranges_between(
     options: KafkaOptions, start: Mapping[Place, int], end: Offsets, earliest: Offsets
 ) -> list[OffsetRange]:
-    """The ranges from `start` to `end`, split by the option ``minPartitions``.
+    """Return the ranges from `start` to `end`, split by the option ``minPartitions``.
 
     Expired records are skipped or, with ``failOnDataLoss``, an InconsistentStateError. A partition
     that ends before `start` was recreated, and is read from its first offset.

@@ -38,7 +38,7 @@ _GONE = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITIO
 
 
 def arrow_schema(*, headers: bool) -> pa.Schema:
-    """The columns of a batch: the columns of Spark's own source, in its order."""
+    """Return the columns of a batch: the columns of Spark's own source, in its order."""
     columns = [
         ("key", pa.binary()),
         ("value", pa.binary()),
@@ -212,7 +212,7 @@ def _timestamps(times: pa.Array, wanted: OffsetRange) -> pa.Array:
 
 
 def _headers(lists: list[list[tuple[str, bytes | None]] | None]) -> pa.Array:
-    """A list for each record; null if it has no headers."""
+    """Return a list for each record; null if it has no headers."""
     pairs = list(chain.from_iterable(filter(None, lists)))
     header = pa.StructArray.from_arrays(
         [

@@ -50,7 +50,7 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reported: set[Place] = set()
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's
-        """The start of a new query."""
+        """Return the start of a new query."""
         brokers = self._connected()
         starting = self._options.starting or Positions("startingOffsets")
         places = brokers.places()
@@ -59,7 +59,7 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(  # noqa: N802 - Spark's
         self, start: dict[str, Any] | None = None, limit: Any = None
     ) -> dict[str, Any]:
-        """The end of the next batch."""
+        """Return the end of the next batch."""
         known = placed(start or {})
         self._seen = end = self._latest(known)
         if self._target is not None:
@@ -72,12 +72,12 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return nested(end)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's
-        """The limit of a trigger that sets no limit."""
+        """Return the limit of a trigger that sets no limit."""
         most = self._options.max_offsets
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's
-        """The end of the topics at the plan of the last batch, for the query's progress."""
+        """Return the end of the topics at the plan of the last batch, for the query's progress."""
         return None if self._seen is None else nested(self._seen)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's
@@ -86,7 +86,7 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = brokers.latest(brokers.places(may_be_gone=None))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The ranges of a batch."""
+        """Return the ranges of a batch."""
         until = placed(end)
         begin = _begins(placed(start), until)
         until = {place: offset for place, offset in until.items() if offset != begin[place]}
@@ -98,7 +98,7 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of a range, on a worker."""
+        """Return the records of a range, on a worker."""
         from kstore_core.spark.kafka.reading import read_range
 
         return read_range(self._options, partition.value)
@@ -115,18 +115,18 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._brokers
 
     def _latest(self, known: Offsets) -> Offsets:
-        """The end of all partitions; a deleted one stays at its offset."""
+        """Return the end of all partitions; a deleted one stays at its offset."""
         there = self._connected().places(may_be_gone={topic for topic, _ in known})
         return {**self._gone(known, there), **self._connected().latest(there)}
 
     def _present(self, wanted: Offsets) -> list[Place]:
-        """The wanted partitions that still exist."""
+        """Return the wanted partitions that still exist."""
         there = self._connected().places(may_be_gone=None)
         gone = self._gone(wanted, there)
         return [place for place in wanted if place not in gone]
 
     def _gone(self, known: Offsets, there: list[Place]) -> Offsets:
-        """The deleted partitions: an error, or logged once, by ``failOnDataLoss``."""
+        """Return the deleted partitions: an error, or logged once, by ``failOnDataLoss``."""
         gone = {place: known[place] for place in known.keys() - set(there)}
         for place in sorted(gone.keys() - self._reported):
             report_loss(self._options, place, "was deleted, or is no longer chosen")
@@ -135,5 +135,5 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _begins(start: Offsets, end: Offsets) -> Offsets:
-    """The start of each partition; 0 for a partition that is new since the last batch."""
+    """Return the start of each partition; 0 for a partition that is new since the last batch."""
     return {place: start.get(place, 0) for place in end}

@@ -40,7 +40,7 @@ class Brokers:
         self._cluster.close(self._admin)
 
     def places(self, *, may_be_gone: Collection[str] | None = ()) -> list[Place]:
-        """The partitions of the read, as of now.
+        """Return the partitions of the read, as of now.
 
         ``may_be_gone`` are topics that may be missing, None for any; a StateError for another
         missing topic or partition. An EngineError if the brokers do not answer, or refuse.
@@ -63,11 +63,11 @@ class Brokers:
         return [place for place in wanted.places if counts[place[0]]]
 
     def earliest(self, places: Iterable[Place]) -> Offsets:
-        """The offsets of the first records."""
+        """Return the offsets of the first records."""
         return self._ask(places, EARLIEST)
 
     def latest(self, places: Iterable[Place]) -> Offsets:
-        """The offsets behind the last records that the isolation level allows."""
+        """Return the offsets behind the last records that the isolation level allows."""
         return self._ask(places, LATEST)
 
     def _count(self, topic: str, may_be_gone: Collection[str] | None) -> int:

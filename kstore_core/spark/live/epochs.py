@@ -48,7 +48,7 @@ class Epoch:
 
 
 def epoch_of_task(run: int | None) -> Epoch:
-    """The micro-batch of this task, else the batch run ``run``.
+    """Return the micro-batch of this task, else the batch run ``run``.
 
     A StateError if ``run`` is None, for a stream, and Spark sets no micro-batch.
     """
@@ -71,7 +71,7 @@ def epoch_of_task(run: int | None) -> Epoch:
 
 
 def last_epoch(state: StateDirectory, query_id: str) -> int | None:
-    """The last epoch of a query in every store of the directory; None if a store has none.
+    """Return the last epoch of a query in every store of the directory; None if a store has none.
 
     A CorruptionError if the ledger cannot be read.
     """

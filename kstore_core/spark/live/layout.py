@@ -41,11 +41,11 @@ class LiveLayout:
 
     @classmethod
     def of(cls, root: Path, store: str = "") -> LiveLayout:
-        """The directory of the stream in a root, or of a store of `map_state`."""
+        """Return the directory of the stream in a root, or of a store of `map_state`."""
         return cls(root / LIVE / store)
 
     def shard(self, number: int) -> Path:
-        """The state directory of a shard, named as Kafka Streams names it."""
+        """Return the state directory of a shard, named as Kafka Streams names it."""
         return self.path / f"0_{number}"
 
     def document(self, name: str, fields: set[str], remedy: str) -> dict[str, Any] | None:
@@ -71,7 +71,7 @@ class LiveLayout:
 
 
 def differences(bound: Mapping[str, object], given: Mapping[str, object]) -> str:
-    """The entries of ``given`` that differ from ``bound``, for a message; empty for none."""
+    """Return the entries of ``given`` that differ from ``bound``, for a message; empty for none."""
     return "; ".join(
         f"{name} is {bound[name]!r} there and {value!r} here"
         for name, value in given.items()

@@ -64,7 +64,7 @@ class PartitionTimes:
         return pa.RecordBatch.from_arrays(fitting, schema=self.schema)
 
     def _partitions(self, rows: pa.Table) -> tuple[list[str], npt.NDArray[np.int64]]:
-        """The names of the partitions, and the index of each row's."""
+        """Return the names of the partitions, and the index of each row's."""
         whole = combined(rows["partition"], "partition").cast(pa.string())
         if self.topics:
             topic = pc.fill_null(combined(rows["topic"], "topic").cast(pa.string()), "")
@@ -86,7 +86,7 @@ def _running(times: Numbers, owner: Numbers, known: Numbers) -> Numbers:
 
 
 def _sent(read: Numbers, owner: Numbers, remains: npt.NDArray[np.bool_]) -> Numbers:
-    """The partition's time just before the next remaining row, for each remaining row."""
+    """Return the partition's time just before the next remaining row, for each remaining row."""
     places = np.flatnonzero(remains)
     following = np.append(places[1:], len(read)) - 1
     found: Numbers = read[np.minimum(following, _last_of(owner)[owner[places]])]
@@ -94,5 +94,5 @@ def _sent(read: Numbers, owner: Numbers, remains: npt.NDArray[np.bool_]) -> Numb
 
 
 def _last_of(owner: Numbers) -> Numbers:
-    """The position of the last row of each partition."""
+    """Return the position of the last row of each partition."""
     return np.cumsum(np.bincount(owner)) - 1

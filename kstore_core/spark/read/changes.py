@@ -112,7 +112,7 @@ class ShardPair:
 
 
 def _pairs(root: Root, before: Manifest | None, after: Manifest) -> list[ShardPair]:
-    """The shards that may differ."""
+    """Return the shards that may differ."""
     if before is not None and before.partitions != after.partitions:
         raise UnsupportedError(
             f"{root} has {before.partitions} shards in version {before.version} and "

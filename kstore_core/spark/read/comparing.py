@@ -37,7 +37,7 @@ _NAMES = pa.array([DELETE, PREIMAGE, POSTIMAGE, INSERT])
 def changes(
     spec: StoreSpec, before: Any | None, after: Any | None, wanted: Collection[str]
 ) -> Iterator[pa.Table]:
-    """The records that differ: the columns of `batches.chunks`, and the kind of change.
+    """Yield the records that differ: the columns of `batches.chunks`, and the kind of change.
 
     ``before`` and ``after`` are stores opened with ``spec``; None is an empty store.
     """
@@ -93,7 +93,7 @@ def _changed_versions(
 
 
 def _versions(rows: Sequence[pa.Table]) -> pa.Table:
-    """The versions in physical rows; an id is the key and the time."""
+    """Return the versions in physical rows; an id is the key and the time."""
     names = ["key", "value", "timestamp", "valid_to"]
     tables = [
         pa.table(explode_versions(_column(table, "id"), _column(table, "row")), names=names)
@@ -139,7 +139,7 @@ def _cut(table: pa.Table, end: bytes) -> tuple[pa.Table, pa.Table | None]:
 
 
 def _compared(old: pa.Table, new: pa.Table, values: Sequence[str]) -> pa.Table:
-    """The rows with an id on one side only, or with different values; sorted by id."""
+    """Return the rows with an id on one side only, or with different values; sorted by id."""
     places = pc.index_in(_column(new, "id"), value_set=_column(old, "id"))
     matched = places.is_valid().to_numpy(zero_copy_only=False)
     in_new = np.flatnonzero(matched)
@@ -164,7 +164,7 @@ def _compared(old: pa.Table, new: pa.Table, values: Sequence[str]) -> pa.Table:
 
 
 def _equal(left: pa.Array, right: pa.Array) -> Any:
-    """A mask of equal values; null equals null."""
+    """Return a mask of equal values; null equals null."""
     equal = pc.fill_null(pc.equal(left, right), False)
     both = pc.and_(left.is_null(), right.is_null())
     return pc.or_(equal, both).to_numpy(zero_copy_only=False)

@@ -75,12 +75,12 @@ class TableTask:
     schema: pa.Schema
 
     def read(self, part: pa.Table) -> Iterator[pa.RecordBatch]:
-        """The batches of a table."""
+        """Yield the batches of a table."""
         yield from batches(part.select(self.schema.names))
 
 
 def metadata_table(roots: Sequence[Root], what: str, version: int | None = None) -> pa.Table:
-    """The metadata in the manifests of roots."""
+    """Return the metadata in the manifests of roots."""
     import pyarrow as pa
 
     check_choice("metadata", what, _ROWS)
@@ -170,7 +170,7 @@ def _of_version(manifest: Manifest) -> _Row:
 
 
 def _millis(time: int) -> int | None:
-    """A time of ms in microseconds, at most the greatest int64; None for a negative time."""
+    """Return a time of ms in microseconds, at most the greatest int64; None for a negative time."""
     return None if time < 0 else min(time * 1000, _LAST)
 
 
@@ -201,7 +201,7 @@ _TIMES = frozenset(("created", "stream_time"))
 
 
 def _schema(what: str) -> pa.Schema:
-    """The schema of one of the tables."""
+    """Return the schema of one of the tables."""
     import pyarrow as pa
 
     from kstore_core.spark.columns.arrow import TIMESTAMP

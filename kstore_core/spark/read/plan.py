@@ -34,7 +34,7 @@ class Task(Protocol):
         """The columns of its batches."""
 
     def read(self, part: Any) -> Iterator[pa.RecordBatch]:
-        """The batches of a part."""
+        """Return the batches of a part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class View:
         return chosen(available, self.columns, where)
 
     def numbers(self, known: Iterable[int], where: object) -> frozenset[int]:
-        """The partitions to read; one that is not ``known`` is a SpecError."""
+        """Return the partitions to read; one that is not ``known`` is a SpecError."""
         there = frozenset(known)
         wanted = there if self.partitions is None else frozenset(self.partitions)
         if wanted - there:

@@ -139,7 +139,7 @@ class _Parts:
 
 
 def manifest_spec(manifest: Manifest, given: StoreSpec | None, where: str) -> StoreSpec:
-    """The description of a manifest's store, with the serdes of ``given``.
+    """Return the description of a manifest's store, with the serdes of ``given``.
 
     A SpecError if ``given`` is of another store, or is None and the serdes are not built in.
     """

@@ -72,7 +72,7 @@ def decoded(
 
 
 def latest(store: Any, selection: Selection, wanted: Collection[str]) -> Iterator[pa.Table]:
-    """The selected records of a key-value store: the key, and the columns of `decoded`."""
+    """Yield the selected records of a key-value store: the key, and the columns of `decoded`."""
     if selection.keys is not None:
         chunks = _looked_up(store.table, selection.keys)
     else:
@@ -82,7 +82,7 @@ def latest(store: Any, selection: Selection, wanted: Collection[str]) -> Iterato
 
 
 def versions(store: Any, selection: Selection, wanted: Collection[str]) -> Iterator[pa.Table]:
-    """The selected versions: key, value, timestamp, valid_to, and headers if wanted."""
+    """Yield the selected versions: key, value, timestamp, valid_to, and headers if wanted."""
     for keys, rows in _version_rows(store, selection):
         table = pa.table(
             explode_versions(keys, rows), names=["key", "value", "timestamp", "valid_to"]
@@ -106,7 +106,7 @@ def of_versions(value_format: ValueFormat, table: pa.Table, wanted: Collection[s
 
 
 def _version_rows(store: Any, selection: Selection) -> Iterator[tuple[pa.Array, pa.Array]]:
-    """The physical rows that may hold selected versions."""
+    """Yield the physical rows that may hold selected versions."""
     earliest = _earliest(store, selection)
     if selection.keys is None:
         yield from gathered(rows_since(store.table, earliest, _within(selection.prefix)))
@@ -116,7 +116,7 @@ def _version_rows(store: Any, selection: Selection) -> Iterator[tuple[pa.Array, 
 
 
 def _within(prefix: bytes | None) -> Bounds:
-    """The keys that begin with ``prefix``."""
+    """Return the keys that begin with ``prefix``."""
     return Bounds() if prefix is None else Bounds(prefix, after_prefix(prefix))
 
 
@@ -127,7 +127,7 @@ def _some_at_once(keys: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def _looked_up(table: Any, keys: Iterable[bytes]) -> Iterator[Chunk]:
-    """The keys that have a row, and their rows."""
+    """Yield the keys that have a row, and their rows."""
     for some in _some_at_once(keys):
         found = [
             (key, row)
@@ -138,7 +138,7 @@ def _looked_up(table: Any, keys: Iterable[bytes]) -> Iterator[Chunk]:
 
 
 def _earliest(store: Any, selection: Selection) -> int:
-    """The oldest selected time, ms; `FOREVER` if only the latest versions are selected."""
+    """Return the oldest selected time, ms; `FOREVER` if only the latest versions are selected."""
     first, last = selection.as_of, selection.as_of
     if selection.history:
         first, last = selection.from_ts, selection.to_ts
@@ -150,7 +150,7 @@ def _earliest(store: Any, selection: Selection) -> int:
 
 
 def _valid(selection: Selection, table: pa.Table) -> pa.ChunkedArray | None:
-    """A mask of the selected versions; None for all."""
+    """Return a mask of the selected versions; None for all."""
     first, last = selection.as_of, selection.as_of
     if selection.history:
         first, last = selection.from_ts, selection.to_ts

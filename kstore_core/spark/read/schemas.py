@@ -47,7 +47,7 @@ def record_schema(
 
 
 def store_schema(spec: StoreSpec, *, as_millis: bool) -> pa.Schema:
-    """The columns of a store's records, with their types in Spark."""
+    """Return the columns of a store's records, with their types in Spark."""
     import pyarrow as pa
 
     from kstore_core.spark.columns.arrow import TIMESTAMP
@@ -69,7 +69,7 @@ def store_schema(spec: StoreSpec, *, as_millis: bool) -> pa.Schema:
 
 
 def chosen(available: pa.Schema, columns: Sequence[str] | None, where: str) -> pa.Schema:
-    """The chosen columns, in this order; a SpecError for none, unknown or duplicate ones."""
+    """Return the chosen columns, in this order; a SpecError for none, unknown or duplicate ones."""
     import pyarrow as pa
 
     if columns is None:

@@ -84,7 +84,7 @@ def key_bytes(spec: StoreSpec, key: Any) -> bytes:
 
 
 def prefix_bytes(prefix: str | bytes | None) -> bytes | None:
-    """The prefix of serialised keys; text is encoded as UTF-8."""
+    """Return the prefix of serialised keys; text is encoded as UTF-8."""
     if not isinstance(prefix, str | bytes | None):
         raise TypeError(
             f"prefix={prefix!r} is {type(prefix).__name__}; pass the first bytes of serialised "
@@ -94,7 +94,7 @@ def prefix_bytes(prefix: str | bytes | None) -> bytes | None:
 
 
 def keys_of(spec: StoreSpec, key: Any, keys: Iterable[Any] | None) -> list[bytes] | None:
-    """The serialised keys of ``key`` or ``keys``; None if neither is given."""
+    """Return the serialised keys of ``key`` or ``keys``; None if neither is given."""
     if key is not None and keys is not None:
         raise ValueError("key and keys exclude each other; pass one")
     if key is not None:

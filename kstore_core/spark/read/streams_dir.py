@@ -139,7 +139,7 @@ class TaskReader:
 def _tasks_of(
     where: Path, store: str, partitions: Sequence[int] | None
 ) -> dict[str, tuple[str, int]]:
-    """The tasks that have the store, by name: their sub-topologies and partitions."""
+    """Return the tasks that have the store, by name: their sub-topologies and partitions."""
     found: dict[str, tuple[str, int]] = {}
     if where.is_dir():
         for match in (_TASK.fullmatch(path.name) for path in where.iterdir() if path.is_dir()):
@@ -183,7 +183,7 @@ def _stores_of(task: Path) -> list[str]:
 
 
 def _engine_of(task: Path) -> str:
-    """The engine of a task directory; Kafka's RocksDB for a directory without stores."""
+    """Return the engine of a task directory; Kafka's RocksDB for a directory without stores."""
     from kstore_core.state.recognition import engine_of, recognised
     from kstore_core.system.lock import recorded_engine
 

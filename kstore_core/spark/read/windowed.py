@@ -31,7 +31,7 @@ _END = 2**31 - 1  # behind the end of any key; a slice without an end overflows 
 
 
 def windows(store: Any, selection: Selection, wanted: Collection[str]) -> Iterator[pa.Table]:
-    """The selected live rows: the columns of their keys and values."""
+    """Yield the selected live rows: the columns of their keys and values."""
     spec = store.spec
     for keys, rows in gathered(_rows(store, selection)):
         columns = key_columns(spec, keys)
@@ -44,7 +44,7 @@ def windows(store: Any, selection: Selection, wanted: Collection[str]) -> Iterat
 
 
 def segment_rows(store: Any, segment: int) -> Iterator[Chunk]:
-    """The live rows of one segment, by key."""
+    """Return the live rows of one segment, by key."""
     keys = rows_of(store.spec.shape, time_ordered=store.spec.time_ordered)
     earliest, latest, _ = _times(store, Selection(), keys.hidden)
     whole = keys.schema.fetch(store.spec.segment_interval_ms, None, None, earliest, latest)
@@ -53,7 +53,7 @@ def segment_rows(store: Any, segment: int) -> Iterator[Chunk]:
 
 
 def key_columns(spec: StoreSpec, rows: pa.Array) -> dict[str, pa.Array]:
-    """The key of each row, its window or session, and the number of a duplicate."""
+    """Return the key of each row, its window or session, and the number of a duplicate."""
     lead = _lead(rows, ordered=spec.time_ordered)
     width = 16 if spec.shape == "session" else 12
     first: _Place = (-width, 8 - width)
@@ -77,12 +77,12 @@ def key_columns(spec: StoreSpec, rows: pa.Array) -> dict[str, pa.Array]:
 
 
 def _lead(rows: pa.Array, *, ordered: bool) -> int:
-    """The prefix that all rows of a chunk share; see :class:`KeySchema`."""
+    """Return the prefix that all rows of a chunk share; see :class:`KeySchema`."""
     return rows[0].as_py()[0] if ordered and len(rows) else _KEYS_FIRST
 
 
 def _integers(rows: pa.Array, place: _Place, dtype: str) -> npt.NDArray[np.signedinteger[Any]]:
-    """The big-endian integers at one position of each row."""
+    """Return the big-endian integers at one position of each row."""
     kind = np.dtype(dtype)
     fixed = pc.binary_slice(rows, *place).cast(pa.binary(kind.itemsize))
     data = np.frombuffer(fixed.buffers()[1] or b"", kind, count=len(fixed))
@@ -121,7 +121,7 @@ def _narrowed(fetch: Fetch, keys: RowKeys, prefix: bytes) -> Fetch:
 
 
 def _times(store: Any, selection: Selection, hidden: int) -> tuple[int, int, int]:
-    """The bounds of window starts or session ends, and the bounds of session starts."""
+    """Return the bounds of window starts or session ends, and the bounds of session starts."""
     horizon = store.clock.horizon
     seen = 0 if horizon < 0 else horizon + hidden
     first = 0 if selection.from_ts is None else selection.from_ts

@@ -52,7 +52,7 @@ def cached_shard(storage: Storage, shard: Shard) -> Iterator[Path]:
 
 
 def cache_directory() -> Path:
-    """The directory of copies; made for this user only if it is missing."""
+    """Return the directory of copies; made for this user only if it is missing."""
     name = os.environ.get("KSTORE_SHARD_CACHE")
     if not name:
         name = f"{tempfile.gettempdir()}/kstore-shards-{os.getuid()}"

@@ -12,7 +12,7 @@ __all__ = ["find_root", "roots_at"]
 
 
 def find_root(path: str, store: str | None, storage: Mapping[str, Any]) -> Root:
-    """The root at ``path``, or the root of ``store`` directly below it.
+    """Return the root at ``path``, or the root of ``store`` directly below it.
 
     A StateError if there is none, or there are several and ``store`` is None.
     """

@@ -67,7 +67,7 @@ class Shard:
         return all(file.at is None for file in self.files)
 
     def place_of(self, file: File) -> str:
-        """The path of one of its files, relative to the root."""
+        """Return the path of one of its files, relative to the root."""
         return file.at or f"{self.path}/{file.path}"
 
     @classmethod
@@ -141,12 +141,12 @@ class Manifest:
         return sum(shard.bytes for shard in self.shards)
 
     def places(self) -> Iterator[str]:
-        """The path of every file, relative to the root."""
+        """Yield the path of every file, relative to the root."""
         for shard in self.shards:
             yield from map(shard.place_of, shard.files)
 
     def to_json(self) -> str:
-        """The document, indented, with keys in the order of declaration."""
+        """Return the document, indented, with keys in the order of declaration."""
         document = {**asdict(self), "format": self.format}
         for shard in document["shards"]:
             shard["files"] = [_without_none(file) for file in shard["files"]]

@@ -52,7 +52,7 @@ class Root:
     def at(
         cls, where: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
     ) -> Root:
-        """The root at a path or an address, with the errors of :func:`storage_at`."""
+        """Return the root at a path or an address, with the errors of :func:`storage_at`."""
         return cls(storage_at(where, storage_options))
 
     def __str__(self) -> str:
@@ -74,17 +74,17 @@ class Root:
         return self.storage.path
 
     def versions(self) -> list[int]:
-        """The published versions, ascending; a StateError if the root is a file."""
+        """Return the published versions, ascending; a StateError if the root is a file."""
         names = self.storage.names(MANIFESTS)
         return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
 
     def newest(self) -> Manifest | None:
-        """The manifest of the newest version; None if there is no version."""
+        """Return the manifest of the newest version; None if there is no version."""
         versions = self.versions()
         return self._read(versions[-1]) if versions else None
 
     def load(self, version: int | None = None) -> Manifest:
-        """The manifest of a version, or of the newest.
+        """Return the manifest of a version, or of the newest.
 
         A StateError if there is no such version, or its layout is newer; an InconsistentStateError
         if it is damaged; a TypeError if the version is not an int.
@@ -150,7 +150,7 @@ class Root:
         )
 
     def attempts(self, job: str) -> str:
-        """The directory of a job's uploads, relative to the root."""
+        """Return the directory of a job's uploads, relative to the root."""
         return f"{ATTEMPTS}/{job}"
 
     def begin(self, job: str) -> None:
@@ -219,7 +219,7 @@ class Root:
         return fetch_files(self.storage, shard, target)
 
     def local_shard(self, shard: Shard) -> AbstractContextManager[Path]:
-        """A local directory with the files of a published shard, for reading only.
+        """Return a local directory with the files of a published shard, for reading only.
 
         For a local root it is the shard's directory, after a check of file sizes; else a cached
         copy, after a check of every byte. A CorruptionError if a file is missing, or differs.

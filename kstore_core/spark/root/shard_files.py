@@ -162,6 +162,6 @@ def _stamp(path: Path) -> tuple[int, int, int]:
 
 
 def sha256_of(path: Path) -> str:
-    """The hexadecimal SHA-256 of a file."""
+    """Return the hexadecimal SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

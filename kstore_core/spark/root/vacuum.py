@@ -104,7 +104,7 @@ def vacuum(
 def _expired(
     root: Root, versions: list[int], keep_versions: int | None, before_ms: float
 ) -> list[int]:
-    """The versions beyond ``keep_versions`` whose successor is older than the grace time."""
+    """Return the versions beyond ``keep_versions`` whose successor is older than the grace time."""
     if keep_versions is None:
         return []
     written = {
@@ -119,7 +119,7 @@ def _expired(
 
 
 def _unnamed(root: Root, attempts: list[Entry], named: set[str], before_ms: float) -> list[Entry]:
-    """The files that no version names, of jobs older than the grace time; marks come first.
+    """Return the files that no version names, of jobs older than the grace time; marks come first.
 
     On a local root, files beside named files stay: an engine that reads in place has its lock
     there.

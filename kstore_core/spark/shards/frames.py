@@ -42,14 +42,14 @@ _TIME_TYPES = ("timestamp", "bigint")
 
 
 def spark_type(arrow: pa.DataType) -> DataType:
-    """The Spark type of an Arrow type."""
+    """Return the Spark type of an Arrow type."""
     from pyspark.sql.pandas.types import from_arrow_type
 
     return from_arrow_type(arrow, prefer_timestamp_ntz=False)
 
 
 def spark_schema(arrow: pa.Schema) -> StructType:
-    """The Spark schema of an Arrow schema."""
+    """Return the Spark schema of an Arrow schema."""
     from pyspark.sql.types import StructType
 
     schema = StructType()
@@ -59,7 +59,7 @@ def spark_schema(arrow: pa.Schema) -> StructType:
 
 
 def renamed(schema: StructType, names: Iterable[str]) -> StructType:
-    """A schema with other column names."""
+    """Return a schema with other column names."""
     from pyspark.sql.types import StructField, StructType
 
     return StructType(
@@ -71,7 +71,7 @@ def renamed(schema: StructType, names: Iterable[str]) -> StructType:
 
 
 def headers_type() -> DataType:
-    """The Spark type of a column of headers."""
+    """Return the Spark type of a column of headers."""
     from kstore_core import arrow
 
     return spark_type(arrow.headers_type())
@@ -148,7 +148,7 @@ def check_log_columns(schema: StructType, spec: StoreSpec, *, partition_time: bo
 def _log_types(
     spec: StoreSpec, names: Collection[str]
 ) -> tuple[dict[str, tuple[str, ...]], list[str]]:
-    """The allowed types of a log's columns, and the required columns."""
+    """Return the allowed types of a log's columns, and the required columns."""
     from kstore_core.spark.columns.log_keys import tail_bytes, times_of_shape
 
     key_types = ("binary", spark_type(spec.key.arrow_type).simpleString())
@@ -211,7 +211,7 @@ def route_log(
 
 
 def shard_of_log(df: DataFrame, spec: StoreSpec, *, by_key: bool, partitions: int) -> Column:
-    """The shard of each record of a log, by its key or its column ``partition``."""
+    """Return the shard of each record of a log, by its key or its column ``partition``."""
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
     from kstore_core.spark.columns.log_keys import tail_bytes
@@ -231,7 +231,7 @@ def in_order(df: DataFrame) -> DataFrame:
 
 
 def shard_column(key: Column, serde: Serde[Any], partitions: int, *, tail: int = 0) -> Column:
-    """The shard of each row by murmur2 of its serialised key; 0 for a null key.
+    """Return the shard of each row by murmur2 of its serialised key; 0 for a null key.
 
     The last `tail` bytes of binary keys do not affect the shard.
     """

@@ -128,7 +128,7 @@ class ShardLog:
         return len(self.keys)
 
     def places(self, partitions: int, *, by_key: bool) -> Indices:
-        """The shard of each record, by its key or by its column ``partition``."""
+        """Return the shard of each record, by its key or by its column ``partition``."""
         if by_key or self.sources is None:
             return np.asarray(shards_of(self.users, partitions), np.int64)
         return integers(self.sources)
@@ -173,7 +173,7 @@ class ShardLog:
             )
 
     def after(self, offsets: tuple[Offset, ...]) -> tuple[ShardLog, int]:
-        """The records after ``offsets``, and the number of the others."""
+        """Return the records after ``offsets``, and the number of the others."""
         if not offsets or self.topics is None or self.sources is None or self.offsets is None:
             return self, 0
         known = {(o.topic, o.partition): o.offset for o in offsets}
@@ -185,7 +185,7 @@ class ShardLog:
         return self.take(fresh), len(self.keys) - len(fresh)
 
     def last_offsets(self, before: tuple[Offset, ...]) -> tuple[Offset, ...]:
-        """The last offset of each source, also of the sources in ``before``."""
+        """Return the last offset of each source, also of the sources in ``before``."""
         last = {(o.topic, o.partition): o.offset for o in before}
         if self.topics is not None and self.sources is not None and self.offsets is not None:
             table = pa.table(
@@ -256,7 +256,7 @@ def _refuse_nameless(headers: pa.Array) -> None:
 
 
 def _fault(serde: Serde[Any], column: pa.Array) -> Exception | None:
-    """The error of decoding a column; None without one."""
+    """Return the error of decoding a column; None without one."""
     try:
         arrow.to_typed(serde, column)
     except (MemoryError, pa.ArrowCapacityError):
@@ -267,7 +267,7 @@ def _fault(serde: Serde[Any], column: pa.Array) -> Exception | None:
 
 
 def _first_fault(serde: Serde[Any], column: pa.Array) -> int:
-    """The position of the first value that cannot be decoded."""
+    """Return the position of the first value that cannot be decoded."""
     low, high = 0, len(column)
     while high - low > 1:
         middle = (low + high) // 2

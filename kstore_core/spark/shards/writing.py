@@ -124,7 +124,7 @@ class ShardWriter:
 
 
 def failure(error: Exception, shard: int | None = None) -> dict[str, Any]:
-    """The message of an error that a retry would raise again; other errors are raised."""
+    """Return the message of an error that a retry would raise again; other errors are raised."""
     text = str(error) if shard is None else f"shard {shard}: {error}"
     if isinstance(error, _NOT_RETRIED):
         return {"error": type(error).__name__, "text": text}
@@ -134,7 +134,7 @@ def failure(error: Exception, shard: int | None = None) -> dict[str, Any]:
 
 
 def read_message(text: str) -> Shard:
-    """The shard in a message; an error in a message is raised."""
+    """Return the shard in a message; an error in a message is raised."""
     message = json.loads(text)
     if "error" in message:
         raise getattr(errors, message["error"])(message["text"])

@@ -32,24 +32,24 @@ class KStoreSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name for ``format()``."""
+        """Return the name for ``format()``."""
         return "kstore"
 
     def schema(self) -> StructType:
-        """The columns of a read."""
+        """Return the columns of a read."""
         from kstore_core.spark.shards.frames import spark_schema
 
         return spark_schema(self._planned().task.schema)
 
     def reader(self, schema: StructType) -> StoreReader:
-        """The reader of all columns, or of some."""
+        """Return the reader of all columns, or of some."""
         from kstore_core.spark.source.planning import only
         from kstore_core.spark.source.reader import StoreReader
 
         return StoreReader(only(self._planned(), schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """The writer of a version of a store."""
+        """Return the writer of a version of a store."""
         from kstore_core.spark.source.writer import BatchWriter
 
         return BatchWriter(self.options, schema, overwrite)
@@ -57,7 +57,7 @@ class KStoreSource(DataSource):
     def streamWriter(  # noqa: N802 - Spark calls it so
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamArrowWriter:
-        """The writer of a stream into a store."""
+        """Return the writer of a stream into a store."""
         from kstore_core.spark.source.sink import StreamSink
 
         return StreamSink(self.options, schema, overwrite)

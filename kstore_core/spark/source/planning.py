@@ -58,7 +58,7 @@ def _view(values: dict[str, Any]) -> View:
 
 
 def _selected(spec: StoreSpec, values: dict[str, Any]) -> Selection:
-    """The selection by the other options."""
+    """Return the selection by the other options."""
     for option, name in (("from", "from_ts"), ("to", "to_ts")):
         if option in values:
             values[name] = values.pop(option)

@@ -27,7 +27,7 @@ class StoreReader(DataSourceReader):
         return [InputPartition(part) for part in self._parts or (None,)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The batches of a part."""
+        """Return the batches of a part."""
         if partition.value is None:
             return iter(())
         return self._task.read(partition.value)

@@ -111,7 +111,7 @@ def spec_of(text: str) -> StoreSpec:
 
 
 def key_of(spec: StoreSpec, text: str) -> bytes:
-    """The bytes of a key in text form; a SpecError if it is not a key of the store.
+    """Return the bytes of a key in text form; a SpecError if it is not a key of the store.
 
     Numbers and JSON are parsed. For a store of bytes the text is UTF-8, or hexadecimal after
     ``0x``.
@@ -136,14 +136,14 @@ def key_of(spec: StoreSpec, text: str) -> bytes:
 
 
 def key_of_json(spec: StoreSpec, value: Any) -> bytes:
-    """The bytes of a key from a JSON list; :func:`key_of` parses a string."""
+    """Return the bytes of a key from a JSON list; :func:`key_of` parses a string."""
     if isinstance(value, str) and spec.key is not serdes.JSON:
         return key_of(spec, value)
     return key_bytes(spec, value)
 
 
 def prefix_of(spec: StoreSpec, text: str) -> bytes:
-    """The first bytes of keys, from text; hexadecimal after ``0x`` if keys are not text."""
+    """Return the first bytes of keys, from text; hexadecimal after ``0x`` if keys are not text."""
     if spec.key is serdes.UTF8 or spec.key is serdes.JSON or not text.startswith("0x"):
         return text.encode()
     try:

@@ -30,13 +30,13 @@ __all__ = ["changes", "changes_schema"]
 
 
 def changes_schema(spec: StoreSpec) -> pa.Schema:
-    """The columns of the output: the columns of a read of the latest rows, and the shard."""
+    """Return the columns of the output: the columns of a read of the latest rows, and the shard."""
     fields = [field for field in store_schema(spec, as_millis=False) if field.name != "valid_to"]
     return pa.schema([*fields, pa.field("partition", pa.int32())])
 
 
 def changes(store: Any, keys: pa.Array, shard: int) -> pa.Table:
-    """The records of the keys of an epoch's log, by key; for a key without a record, nulls.
+    """Return the records of the keys of an epoch's log, by key; for a key without a record, nulls.
 
     ``store`` is the store of the shard, without staged rows. A key may occur more than once.
     """
@@ -49,7 +49,7 @@ def changes(store: Any, keys: pa.Array, shard: int) -> pa.Table:
 
 
 def _row_keys(spec: StoreSpec, keys: pa.Array) -> pa.Array:
-    """The distinct keys of the records' rows, ascending."""
+    """Return the distinct keys of the records' rows, ascending."""
     unique = pc.unique(keys)
     if spec.shape in ("window", "session"):
         ordered = rows_of(spec.shape, time_ordered=spec.time_ordered).schema
@@ -61,7 +61,7 @@ def _row_keys(spec: StoreSpec, keys: pa.Array) -> pa.Array:
 
 
 def _values(store: Any, asked: pa.Array, wanted: list[str]) -> dict[str, pa.Array]:
-    """The columns of the values, one row for each key."""
+    """Return the columns of the values, one row for each key."""
     selection = Selection(keys=tuple(asked.to_pylist()))
     read = chunks if store.spec.format.versioned else latest
     found = list(read(store, selection, wanted)) if len(asked) else []

@@ -28,7 +28,7 @@ class Inbox:
 
     @classmethod
     def of(cls, live: Path, query: str, epoch: int) -> Inbox:
-        """The inbox of an epoch."""
+        """Return the inbox of an epoch."""
         return cls(live / "inbox" / f"{query}-{epoch}")
 
     def write(self, task: int, batches: Iterator[pa.RecordBatch]) -> str | None:

@@ -27,12 +27,12 @@ _JOB = re.compile(r"stream-(.+)-([0-9]+)")
 
 
 def job_of(query: str, epoch: int) -> str:
-    """The name of the job that publishes an epoch."""
+    """Return the name of the job that publishes an epoch."""
     return f"stream-{query}-{epoch}"
 
 
 def epoch_of(query: str, job: str) -> int | None:
-    """The epoch that a job of this query published; None for a job of another writer."""
+    """Return the epoch that a job of this query published; None for a job of another writer."""
     match = _JOB.fullmatch(job)
     return int(match[2]) if match and match[1] == query else None
 

@@ -42,7 +42,7 @@ _LOCK_TIMEOUT_S = 60.0  # the worker of a killed attempt may need it to end
 
 
 def message_schema(spec: StoreSpec, *, emits: bool) -> pa.Schema:
-    """The columns of :meth:`EpochTask.run`: a message, or a row of output."""
+    """Return the columns of :meth:`EpochTask.run`: a message, or a row of output."""
     fields = [pa.field("message", pa.string())]
     return pa.schema(fields + (list(changes_schema(spec)) if emits else []))
 
@@ -75,7 +75,7 @@ class EpochTask:
         partition_time: bool = False,
         step: StepHook = no_step,
     ) -> EpochTask:
-        """The task of an epoch of a stream."""
+        """Return the task of an epoch of a stream."""
         stream, unpublished = versions.stream, versions.unpublished
         return cls(
             versions.root,
@@ -200,7 +200,7 @@ class EpochTask:
         self.step("committed", shard)
 
     def _committed(self, state: StateDirectory, shard: int) -> Shard:
-        """The shard as of its last commit."""
+        """Return the shard as of its last commit."""
         base = self.version[shard]
         note = state.notes(self.spec.name).get(_COUNTS)
         counts = json.loads(note) if note else {"rows": base.rows, "stream_time": base.stream_time}

@@ -105,7 +105,7 @@ def check_files(
 
 
 def _manifests(root: Root) -> tuple[dict[int, Manifest], dict[int, _Fault]]:
-    """The manifests that can be read, and the faults of the others."""
+    """Return the manifests that can be read, and the faults of the others."""
     versions = root.versions()
     if not versions:
         root.load()  # raises, and names what is missing
@@ -148,7 +148,7 @@ def _of_manifest(root: Root, version: int, fault: _Fault) -> Finding:
 
 
 def _uses(manifests: Iterable[Manifest]) -> dict[str, list[_Use]]:
-    """The versions that name each place."""
+    """Return the versions that name each place."""
     uses: dict[str, list[_Use]] = defaultdict(list)
     for manifest in manifests:
         for shard in manifest.shards:
@@ -166,7 +166,7 @@ def _faults(
     contents: bool,
     progress: Callable[[int, int], object] | None,
 ) -> Iterator[tuple[str, _Fault]]:
-    """The files that differ from the manifests; each file is read once."""
+    """Yield the files that differ from the manifests; each file is read once."""
     names_of: dict[object, list[str]] = defaultdict(list)
     for place in uses:
         entry = entries.get(place)
@@ -213,7 +213,7 @@ def _compared(uses: list[_Use], size: int, sha256: str | None) -> _Fault | None:
 
 
 def _unavailable(root: Root, error: StorageUnavailableError) -> _Fault:
-    """The fault of an unreadable local file; an object store's error is raised again."""
+    """Return the fault of an unreadable local file; an object store's error is raised again."""
     if root.storage.path is None:
         raise error
     if isinstance(error.__cause__, PermissionError):

@@ -67,7 +67,7 @@ def _around(root: Root, named: set[str]) -> Iterator[Finding]:
 
 
 def _owners(manifests: Mapping[int, Manifest]) -> dict[str, tuple[str, int]]:
-    """The attempts that have files of a version, with their stores and shards."""
+    """Return the attempts that have files of a version, with their stores and shards."""
     return {
         _attempt(shard.place_of(file)): (str(manifest.spec["name"]), shard.shard)
         for manifest in manifests.values()

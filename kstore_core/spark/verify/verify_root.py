@@ -158,7 +158,7 @@ def _check(
 def _seen(
     root: Root, manifest: Manifest, shard: Shard, look: Callable[[Path, Manifest], Verified]
 ) -> tuple[str, Verified] | None:
-    """A shard's directory and findings; None if a vacuum has removed the version."""
+    """Return a shard's directory and findings; None if a vacuum has removed the version."""
     try:
         with root.local_shard(shard) as path:
             found = look(path, manifest)

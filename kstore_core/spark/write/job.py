@@ -74,7 +74,7 @@ class WriteJob:
         self.root.begin(self.job)
 
     def writer(self, *, partition_time: bool = False) -> ShardWriter:
-        """The writer for the tasks."""
+        """Return the writer for the tasks."""
         from kstore_core.spark.shards.writing import ShardWriter
 
         return ShardWriter(

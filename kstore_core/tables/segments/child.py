@@ -48,7 +48,7 @@ class ChildHome(Protocol):
         """Open the database, after closing others if too many are open."""
 
     def open_table(self, database: Database) -> StoredTable:
-        """The table of the rows in a database."""
+        """Return the table of the rows in a database."""
 
 
 class Child(Segment):
@@ -59,20 +59,20 @@ class Child(Segment):
     name : str
         The name of the database.
     exists : bool
-        The database exists; a new segment has none until its first write.
+        True if the database exists. A new segment has none until its first write.
     database : Database or None
         The database if it is open.
     unsynced : bool
-        A crash may lose some of its rows.
+        True if a crash may lose some of its rows.
     commit : int
         The number of the last commit that wrote to it; 0 if there was none or it is unknown. If the
         database has a lower number when it is opened, it has lost rows.
     sealed : bool
-        The database was closed cleanly after its last write.
+        True if the database was closed cleanly after its last write.
     loaded : bool
-        Rows were loaded past the staging since its last commit.
+        True if rows were loaded without staging since its last commit.
     fits : bool
-        The check of the times of its rows has passed.
+        True if the check of the times of its rows has passed.
     """
 
     def __init__(self, number: int, name: str, home: ChildHome, *, exists: bool) -> None:
@@ -94,7 +94,7 @@ class Child(Segment):
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
-        """The lock of the home."""
+        """The lock that all segments of the store share."""
         return self._home.lock
 
     @property
@@ -125,7 +125,7 @@ class Child(Segment):
             return self.database
 
     def sleep(self) -> bool:
-        """Close the database for now. Return False if it is in use."""
+        """Close the database until its next use. Return False if it is in use."""
         with self.lock, uninterrupted():
             database = self.database
             if database is None or self._leaving:

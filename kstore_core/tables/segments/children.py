@@ -176,11 +176,11 @@ class ChildSegments:
     # The methods for a table.
 
     def segments(self) -> list[Segment]:
-        """The live segments."""
+        """Return the live segments."""
         return list(self.live.values())
 
     def segment(self, number: int) -> Child:
-        """The segment of this id; a new one has no database until it is written to."""
+        """Return the segment of this id; a new one has no database until it is written to."""
         with self.lock:
             if number not in self.live:
                 self.live[number] = Child(number, self._name(number), self, exists=False)
@@ -213,7 +213,7 @@ class ChildSegments:
                 self.expired.append(child)
 
     def approximate_count(self) -> int:
-        """The approximate number of rows; opens one database after another."""
+        """Return the approximate number of rows; opens one database after another."""
         return sum(child.open().approximate_count() for child in list(self.live.values()))
 
     # The methods for a segment.
@@ -263,7 +263,7 @@ class ChildSegments:
                 stored.check(self._spec, f"the store {self._spec.name!r} in {self._root}")
 
     def open_table(self, database: Database) -> StoredTable:
-        """The table of the rows in a database."""
+        """Return the table of the rows in a database."""
         writable = not self.read_only
         if isinstance(database, SleepingDatabase):
             return NamespaceTable(

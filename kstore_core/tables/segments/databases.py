@@ -86,7 +86,7 @@ class ChildStorage:
     database: Database | None = None
 
     def read_record(self) -> StoreRecord:
-        """The store's record, read from the newest segments.
+        """Return the store's record, read from the newest segments.
 
         Where a segment has lost the end of its write-ahead log, the offsets, the position and the
         stream time are those of the last commit that all segments have. Stream time is at least the
@@ -126,7 +126,7 @@ class ChildStorage:
         return _again(found, segments.find) if segments.read_only else found()
 
     def open(self) -> Table:
-        """The table of the rows. Segments with names of older versions are renamed.
+        """Return the table of the rows. Segments with names of older versions are renamed.
 
         Raises
         ------
@@ -194,7 +194,7 @@ class ChildStorage:
                 child.write({OFFSETS: sorted_rows(whole)})
 
     def _expected(self) -> dict[int, Expected]:
-        """The progress of each segment, for the record."""
+        """Return the progress of each segment, for the record."""
         return {
             number: Expected(child.commit, child.sealed)
             for number, child in self._segments.live.items()
@@ -202,7 +202,7 @@ class ChildStorage:
         }
 
     def _take(self) -> dict[Child, list[tuple[StagedNamespace, Rows]]]:
-        """The staged rows by segment, all as of one point in time."""
+        """Return the staged rows by segment, all as of one point in time."""
         places = [
             (child, namespace)
             for child in self._segments.live.values()
@@ -222,7 +222,7 @@ class ChildStorage:
         return bool(self._segments.expired) and not present
 
     def _newest(self, staged: Container[Child], entries: Entries) -> Child:
-        """The newest segment, or the segment of stream time if there is none."""
+        """Return the newest segment, or the segment of stream time if there is none."""
         live = self._segments.live.items()
         present = [number for number, child in live if child.exists or child in staged]
         if present:
@@ -249,7 +249,7 @@ class ChildStorage:
             self._segments.sync(child)
 
     def _whole(self, record: StoreRecord, entries: Entries) -> dict[bytes, bytes | None]:
-        """The whole record of the store, with these entries."""
+        """Return the whole record of the store, with these entries."""
         time = self._stream_time if entries.stream_time is None else entries.stream_time
         offsets: dict[Partition, int | None] = dict(record.offsets)
         if entries.offsets is not None:
@@ -305,7 +305,7 @@ class ChildStorage:
 
 
 def read_children(engine: Engine, root: Path, store: str) -> StoreRecord:
-    """The record that the segments of a closed store contain.
+    """Return the record that the segments of a closed store contain.
 
     Raises
     ------
@@ -318,7 +318,7 @@ def read_children(engine: Engine, root: Path, store: str) -> StoreRecord:
 def read_progress(
     engine: Engine, root: Path, store: str, *, all_segments: bool = False
 ) -> Progress:
-    """The progress of the segments of a closed store.
+    """Return the progress of the segments of a closed store.
 
     Parameters
     ----------

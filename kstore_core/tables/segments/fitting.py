@@ -60,7 +60,7 @@ class Fitting:
                 )
 
     def _better(self, key: bytes, start: int, time: int | None) -> str:
-        """The description that the row would fit."""
+        """Return the description that the row would fit."""
         width = gcd(*self._starts)
         if time is not None and 0 <= time - start < width:
             return f": segment_interval_ms={width} would fit"
@@ -75,7 +75,7 @@ class Fitting:
 
 
 def end_keys(database: Database, id_bytes: int = 0) -> list[bytes]:
-    """The first and the last key of each namespace that holds rows.
+    """Return the first and the last key of each namespace that holds rows.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def end_keys(database: Database, id_bytes: int = 0) -> list[bytes]:
 
 
 def _time(time_of: Callable[[bytes], int], key: bytes) -> int | None:
-    """The time of a row, ms, or None if it has none."""
+    """Return the time of a row, ms, or None if it has none."""
     try:
         time = time_of(key)
     except FormatError:

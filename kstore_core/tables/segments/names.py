@@ -25,7 +25,7 @@ _LAST = 2**63 - 1
 
 
 def name_of(store: str, start: int) -> str:
-    """The name of the segment that begins at ``start`` (ms)."""
+    """Return the name of the segment that begins at ``start`` (ms)."""
     return f"{store}.{start}"
 
 
@@ -35,7 +35,7 @@ def is_dated(store: str, child: str) -> bool:
 
 
 def starts(store: str, children: Iterable[str], where: object) -> dict[str, int]:
-    """The start times (ms) of segments, from their names; ascending.
+    """Return the start times (ms) of segments, from their names; ascending.
 
     A name with an invalid date, or one before 1970, is left out with a warning in the log, as in
     Kafka.
@@ -62,7 +62,7 @@ def _leave_out(child: str, where: str) -> None:
 
 
 def by_id(store: str, found: Mapping[str, int], where: object, interval_ms: int) -> dict[int, str]:
-    """The names of segments by their ids.
+    """Return the names of segments by their ids.
 
     Parameters
     ----------

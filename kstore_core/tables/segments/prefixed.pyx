@@ -107,7 +107,7 @@ cdef class PrefixedTable:
         return None if row is None else (bare(row[0], len(self._prefix)), row[1])
 
     def load(self, chunks):
-        """Bulk load ascending rows past the staging, and return their number."""
+        """Bulk load ascending rows without staging them, and return their number."""
         return self._below.load(
             ([self._prefix + key for key in keys], values) for keys, values in chunks
         )

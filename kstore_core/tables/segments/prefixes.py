@@ -48,7 +48,7 @@ class PrefixedSegments:
         self._writable = writable
 
     def segments(self) -> list[Segment]:
-        """The segments with rows, found by a seek to each."""
+        """Return the segments with rows, found by a seek to each."""
         found: list[Segment] = []
         lo: bytes | None = b""
         while lo is not None and (row := self._below.first(lo)) is not None:
@@ -58,7 +58,7 @@ class PrefixedSegments:
         return found
 
     def segment(self, number: int) -> Segment:
-        """A segment, which may be empty."""
+        """Return a segment, which may be empty."""
         return _PrefixedSegment(number, self._below)
 
     def write(self, groups: dict[Segment, list[Write]]) -> None:
@@ -75,7 +75,7 @@ class PrefixedSegments:
             self._below.delete_range(b"", _ID.pack(first_live))
 
     def approximate_count(self) -> int:
-        """The approximate number of rows."""
+        """Return the approximate number of rows."""
         return self._below.approximate_count()
 
 
@@ -90,7 +90,7 @@ class _PrefixedSegment(Segment):
 
 
 def split_id(key: bytes) -> tuple[int, bytes]:
-    """The id of the segment that a row lies in, and the row's key within it.
+    """Return the id of the segment that a row lies in, and the row's key within it.
 
     Raises
     ------

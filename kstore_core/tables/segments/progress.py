@@ -119,14 +119,14 @@ class Progress:
 def with_record(
     entries: Mapping[bytes, bytes | None], number: int, segments: Mapping[int, Expected]
 ) -> dict[bytes, bytes | None]:
-    """The record of a store, for its newest segment and the commit of this number."""
+    """Return the record of a store, for its newest segment and the commit of this number."""
     kafkas = kafka_digest((key, value) for key, value in entries.items() if value is not None)
     commit = _COMMIT.pack(number, _WITH_RECORD) + _DIGEST.pack(kafkas)
     return {**entries, COMMIT: commit, SEGMENTS: encode_segments(segments)}
 
 
 def without_record(entries: Mapping[bytes, bytes | None], number: int) -> bytes:
-    """The entry ``kstore.commit`` of a segment that is not the newest.
+    """Return the entry ``kstore.commit`` of a segment that is not the newest.
 
     Parameters
     ----------
@@ -327,7 +327,7 @@ def _check_present(
 
 
 def lost_rows(store: str, where: Path, what: str) -> InconsistentStateError:
-    """The error for a store whose rows do not justify any of its offsets."""
+    """Return the error for a store whose rows do not justify any of its offsets."""
     set_aside = command("doctor", where.parent, options=f"--set-aside {store}")
     return InconsistentStateError(
         f"the store {store!r} in {where.parent} has lost rows that its offsets count as written: "

@@ -37,7 +37,7 @@ cdef class Segment:
         raise NotImplementedError
 
     def load(self, chunks):
-        """Bulk load ascending rows past the staging, and return their number."""
+        """Bulk load ascending rows without staging them, and return their number."""
         return self._call("load", (chunks,))
 
     cdef int _touch(self) except -1:
@@ -82,7 +82,7 @@ cdef class Segment:
     cdef tuple _start(self, bytes lo, bytes hi, bint reverse):
         """The first chunk of a scan of the rows, or None, and a scan of the rest, or None.
 
-        The code that closes the rest must decrement ``users``.
+        If there is a rest, the code that closes it must decrement ``users``.
         """
         cdef object chunk, rest = None
         self.users += 1

@@ -262,7 +262,7 @@ cdef class SegmentedTable:
                 segment._call("delete_range", (lo, hi))
 
     def load(self, chunks):
-        """Bulk load rows that ascend by ``(segment, key)`` past the staging, and return how many.
+        """Bulk load rows that ascend by ``(segment, key)`` without staging them, and return how many.
 
         Raises
         ------

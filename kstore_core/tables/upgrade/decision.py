@@ -47,7 +47,7 @@ def look_at(
     shape: str | None = None,
     store: str | None = None,
 ) -> Layout:
-    """The layout of a database as a store of ``value_format``. Changes nothing.
+    """Return the layout of a database as a store of ``value_format``. Changes nothing.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def look_at(
 def check_namespaces(
     database: Database, value_format: ValueFormat, shape: str | None = None
 ) -> set[str]:
-    """The namespaces of a database, after a check that a store of this format may have them.
+    """Return the namespaces of a database, after a check that a store of this format may have them.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def open_table(
     store: str | None = None,
     segment_bytes: int = 0,
 ) -> StoredTable:
-    """The table of a store's rows, chosen by the layout of the database.
+    """Return the table of a store's rows, chosen by the layout of the database.
 
     A writable open drops the empty namespaces of older formats; a read-only open changes nothing.
 
@@ -168,7 +168,7 @@ def drop_empty(database: Database, layout: Layout) -> None:
 
 
 def _mode(value_format: ValueFormat, layout: Layout) -> str:
-    """The mode of an open, in the words of Kafka's log, so that a search finds both."""
+    """Return the mode of an open, in the words of Kafka's log, so that a search finds both."""
     if layout.older is None:
         return "regular headers-aware mode" if value_format.headers else "regular mode"
     if not value_format.headers:

@@ -89,7 +89,11 @@ cdef class DualTable(PointTable):
         return value
 
     cdef int _move(self, bytes key, bytes value, unsigned long long writes) except -1:
-        """Move an old row, unless a write came since it was found or there is no room."""
+        """Move a row to the new format.
+
+        Do nothing if the table was written to since the row was read, or if the staging buffer has
+        no room for the row.
+        """
         cdef long long removal, growth
         if self._writes != writes:
             return 0

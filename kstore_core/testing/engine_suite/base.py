@@ -79,7 +79,7 @@ def numbered(count: int, value: bytes = b"v", start: int = 0) -> dict[bytes, byt
 
 
 def path_under(root: Path, database: Database, home: Path) -> Path:
-    """The path under ``root`` of the store that ``database`` is under ``home``."""
+    """Return the path under ``root`` of the store that ``database`` is under ``home``."""
     return root / database.path.absolute().relative_to(home.absolute())
 
 

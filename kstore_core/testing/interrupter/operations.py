@@ -130,7 +130,7 @@ def _close(trial: Trial) -> None:
 
 
 def _logs(trial: Trial) -> list[tuple[Path, str]]:
-    """The directory and the topic of each store's changelog."""
+    """Return the directory and the topic of each store's changelog."""
     names = [subject.name for subject in trial.subjects]
     return [(trial.root / "logs", f"killed-{name}-changelog") for name in names]
 

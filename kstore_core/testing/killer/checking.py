@@ -162,7 +162,7 @@ class Expected:
             )
 
     def _written(self, subject: Subject, numbers: Iterable[int]) -> defaultdict[Any, list[Any]]:
-        """The writes of commits by place; None for a deletion."""
+        """Return the writes of commits by place; None for a deletion."""
         written = defaultdict(list)
         for number in numbers:
             for change in subject.changes(self._seed, number):

@@ -66,7 +66,7 @@ class Combination:
         return "changelog" in self.layers
 
     def arguments(self, root: Path) -> dict[str, Any]:
-        """The arguments of ``open_state``; logs are under ``root``."""
+        """Return the arguments of ``open_state``; logs are under ``root``."""
         logs = ChangelogDirectory(root / "logs", application_id="killed", partition=0)
         return {
             "durability": self.level,

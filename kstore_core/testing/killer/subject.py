@@ -54,7 +54,7 @@ class Subject:
     duplicates: bool = False
 
     def spec(self, *, cached: bool) -> StoreSpec:
-        """The spec of the store; the cache is small enough to overflow."""
+        """Return the spec of the store; the cache is small enough to overflow."""
         if self.kind.shape == "key_value":
             made = self.kind.spec(self.name)
         elif self.duplicates:
@@ -64,7 +64,7 @@ class Subject:
         return made.with_cache(600) if cached else made
 
     def changes(self, seed: int, commit: int) -> Iterator[Change]:
-        """The changes of a commit, which depend on the seed and the number only.
+        """Yield the changes of a commit, which depend on the seed and the number only.
 
         The first change is never refused, so that every commit moves the position.
         """
@@ -81,14 +81,14 @@ class Subject:
             )
 
     def place(self, change: Change) -> Any:
-        """The place of a change."""
+        """Return the place of a change."""
         key, _, time, _, _ = change
         if self.kind.shape == "key_value":
             return key
         return (key, time // 2, time) if self.kind.shape == "session" else (key, time)
 
     def item(self, change: Change) -> Any:
-        """The item that a change writes; None for a deletion."""
+        """Return the item that a change writes; None for a deletion."""
         if change.data is None:
             return None
         record = self.kind.record(change.data, change.time, change.headers)
@@ -116,7 +116,7 @@ class Subject:
             store.put(key, value)
 
     def found(self, store: Any) -> Contents:
-        """The contents of the store, read by scans and by lookups.
+        """Return the contents of the store, read by scans and by lookups.
 
         Raises
         ------
@@ -169,7 +169,7 @@ class Subject:
     # The model.
 
     def model(self) -> Any:
-        """The model of a new store."""
+        """Return the model of a new store."""
         if self.kind.shape == "key_value":
             return KeyValueModel()
         if self.kind.shape == "versioned":
@@ -202,7 +202,7 @@ class Subject:
             model.put(key, item)
 
     def wanted(self, model: Any) -> Contents:
-        """The contents of the model."""
+        """Return the contents of the model."""
         if self.kind.shape == "key_value":
             return dict(model.rows)
         if self.kind.shape == "versioned":
@@ -242,5 +242,5 @@ class Subject:
 
 
 def _version(record: Any) -> tuple[tuple[bytes, tuple[Any, ...]], int | None]:
-    """The version as in the model: data and headers, and its end."""
+    """Return the version as in the model: data and headers, and its end."""
     return (record.value, tuple(getattr(record, "headers", ()))), record.valid_to

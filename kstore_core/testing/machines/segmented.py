@@ -44,7 +44,7 @@ class WindowedMachine(SegmentedMachine):
     """A window or session store, and its model."""
 
     def all_items(self, key_from: bytes | None, *, reverse: bool) -> list[Any]:
-        """The model's items from ``key_from`` on."""
+        """Return the model's items from ``key_from`` on."""
         raise NotImplementedError
 
     def change(self, key: bytes, given: Any, ago: int, items: list[Any]) -> None:

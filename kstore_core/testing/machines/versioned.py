@@ -30,7 +30,7 @@ class VersionedMachine(SegmentedMachine):
         raise NotImplementedError("a versioned store has one older format")
 
     def version(self, record: Any) -> Any:
-        """A record of the store as in the model: ((data, headers), timestamp, valid_to)."""
+        """Return a record of the store as in the model: ((data, headers), timestamp, valid_to)."""
         if record is None:
             return None
         headers = tuple(record.headers) if self.kind.format.headers else ()

@@ -19,7 +19,7 @@ RETENTION_MS, INTERVAL_MS = 86_400_000, 100
 
 
 def spec(kind: Kind, name: str = "s") -> StoreSpec:
-    """The spec of a store of any kind."""
+    """Return the spec of a store of any kind."""
     if kind.shape == "key_value":
         return kind.spec(name)
     return kind.spec(name, RETENTION_MS, INTERVAL_MS)
@@ -51,7 +51,7 @@ def delete(kind: Kind, store: Any, key: bytes, timestamp: int) -> None:
 
 
 def get(kind: Kind, store: Any, key: bytes) -> Record | None:
-    """The latest record of a key, or None."""
+    """Return the latest record of a key, or None."""
     if kind.shape == "window":
         return kind.read(store.fetch_one(key, _session(key).start))
     if kind.shape == "session":
@@ -60,14 +60,14 @@ def get(kind: Kind, store: Any, key: bytes) -> Record | None:
 
 
 def get_many(kind: Kind, store: Any, keys: Iterable[bytes]) -> list[Record | None]:
-    """The records of many keys, in one call if the shape has one."""
+    """Return the records of many keys, in one call if the shape has one."""
     if kind.shape in ("window", "session"):
         return [get(kind, store, key) for key in keys]
     return list(map(kind.read, store.get_many(keys)))
 
 
 def scan(kind: Kind, store: Any, *, reverse: bool = False) -> Any:
-    """A scan of all rows."""
+    """Return a scan of all rows."""
     if kind.shape == "session":
         return store.fetch_range(None, None, reverse=reverse)
     return store.all(reverse=reverse)
@@ -90,6 +90,6 @@ def keys(kind: Kind, store: Any) -> list[bytes]:
 
 
 def _session(key: bytes) -> Windowed[bytes]:
-    """The session of a key; the window of the key has the same start."""
+    """Return the session of a key; the window of the key has the same start."""
     start = 50 + INTERVAL_MS * (sum(key) % 3)
     return Windowed(key, start, start + 5)

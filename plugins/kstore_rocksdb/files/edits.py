@@ -122,7 +122,7 @@ class UnknownEditError(Exception):
 
 
 def read_edits(data: bytes) -> Iterator[Edit]:
-    """The edits in their order, without those of an incomplete group.
+    """Yield the edits in their order, without those of an incomplete group.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def read_edits(data: bytes) -> Iterator[Edit]:
 
 
 def records(data: bytes) -> Iterator[bytes]:
-    """The whole records of a log file; their checksums are left to RocksDB.
+    """Yield the whole records of a log file; their checksums are left to RocksDB.
 
     Raises
     ------
@@ -177,7 +177,7 @@ class _Fields:
         return self._at < len(self._data)
 
     def number(self) -> int:
-        """A varint."""
+        """Return a varint."""
         found = shift = 0
         while True:
             byte = self._data[self._at]
@@ -253,7 +253,7 @@ def _read_edit(fields: _Fields) -> Edit:
 
 
 def _read_table(fields: _Fields, tag: int) -> tuple[int, Table]:
-    """The number of a table file, and its description."""
+    """Return the number of a table file, and its description."""
     path = blob = least = greatest = 0
     fields.number()  # level
     number = fields.number()
@@ -274,7 +274,7 @@ def _read_table(fields: _Fields, tag: int) -> tuple[int, Table]:
 
 
 def _read_blob(fields: _Fields) -> tuple[int, Blob]:
-    """The number of a blob file, and its description."""
+    """Return the number of a blob file, and its description."""
     number, count, size = fields.number(), fields.number(), fields.number()
     fields.text()
     fields.text()  # name and value of its checksum

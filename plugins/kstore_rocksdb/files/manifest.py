@@ -62,7 +62,7 @@ class Family:
     garbage: dict[int, int] = field(default_factory=dict)
 
     def files(self) -> Iterator[tuple[str, int]]:
-        """The names and sizes of the files in use in the database's directory."""
+        """Yield the names and sizes of the files in use in the database's directory."""
         for number, table in self.tables.items():
             if not table.path:
                 yield f"{number:06d}.sst", table.size
@@ -157,7 +157,7 @@ def check_manifest(path: Path) -> None:
 
 
 def file_faults(path: Path) -> list[str]:
-    """The faults of a database's files, by its manifest; the database is not opened."""
+    """Return the faults of a database's files, by its manifest; the database is not opened."""
     with suppress(FileNotFoundError):  # it was dropped meanwhile
         for _ in range(_ATTEMPTS):
             before = current_manifest(path)
@@ -199,7 +199,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def _lost_families(path: Path, names: list[str], manifest: Manifest) -> str:
-    """The fault if a later options file contradicts the families; empty if none does."""
+    """Return the fault if a later options file contradicts the families; empty if none does."""
     known = {family.name: family.since for family in manifest.families.values()}
     for options in sorted(filter(_OPTIONS.fullmatch, names)):  # RocksDB keeps the newest two
         number = int(options.removeprefix("OPTIONS-"))

@@ -29,7 +29,7 @@ _BATCH = struct.Struct("<QI")
 
 
 def logs_beyond_gap(path: Path) -> list[Path]:
-    """The logs of a database after a gap, oldest first."""
+    """Return the logs of a database after a gap, oldest first."""
     logs = {int(log.stem): log for log in path.glob("*.log") if log.stem.isdecimal()}
     with suppress(OSError, UnknownEditError, ValueError, IndexError, struct.error):
         manifest = read_manifest(path)
@@ -39,7 +39,7 @@ def logs_beyond_gap(path: Path) -> list[Path]:
 
 
 def _gap(logs: list[Path], manifest: Manifest) -> int:
-    """The index of the first log after a gap; the number of logs without a gap."""
+    """Return the index of the first log after a gap; the number of logs without a gap."""
     next_sequence = manifest.last_sequence + 1
     is_cut = False
     for index, log in enumerate(logs):
@@ -56,7 +56,7 @@ def _gap(logs: list[Path], manifest: Manifest) -> int:
 
 
 def _first_sequence(log: Path) -> int | None:
-    """The sequence number of the first row of a log; None if it has no row."""
+    """Return the sequence number of the first row of a log; None if it has no row."""
     with log.open("rb") as file:
         head = file.read(HEADER + _BATCH.size)
     if len(head) < HEADER + _BATCH.size or not any(head):
@@ -66,7 +66,7 @@ def _first_sequence(log: Path) -> int | None:
 
 
 def _end(log: Path) -> int:
-    """The sequence number after that of the last row of a log."""
+    """Return the sequence number after that of the last row of a log."""
     end = 0
     for record in records(log.read_bytes()):
         first, count = _BATCH.unpack_from(record)

@@ -13,7 +13,7 @@ _compute: Callable[[bytes], int] | None = None
 
 
 def crc32c(data: bytes) -> int:
-    """The checksum of `data`, from 0 to 2**32 - 1.
+    """Return the checksum of `data`, from 0 to 2**32 - 1.
 
     Raises
     ------

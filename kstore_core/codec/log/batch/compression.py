@@ -35,7 +35,7 @@ _size = struct.Struct(">i")
 
 
 def codec_id(name: str) -> int:
-    """The number of a codec.
+    """Return the number of a codec.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def compress(data: bytes, codec: int) -> bytes:
 
 
 def decompress(data: bytes, codec: int) -> bytes:
-    """The records of a batch; `codec` is 1 to 4.
+    """Return the records of a batch; `codec` is 1 to 4.
 
     Raises
     ------

@@ -21,7 +21,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 def storage_at(
     where: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
 ) -> Storage:
-    """The storage at a local path, a ``file:`` or an ``s3:`` address.
+    """Return the storage at a local path, a ``file:`` or an ``s3:`` address.
 
     An UnsupportedError for another scheme; a SpecError for unknown ``storage_options``; a
     ValueError for an empty path.
@@ -56,7 +56,7 @@ def is_relative(where: str | os.PathLike[str]) -> bool:
 
 
 def local_path(text: str) -> str | None:
-    """The path in a path or a ``file:`` address of this machine, else None.
+    """Return the path in a path or a ``file:`` address of this machine, else None.
 
     ``#`` and ``?`` are parts of the path.
     """
@@ -67,7 +67,7 @@ def local_path(text: str) -> str | None:
 
 
 def _scheme(text: str) -> str:
-    """The scheme of an address; empty for a path."""
+    """Return the scheme of an address; empty for a path."""
     match = _SCHEME.match(text)
     return match[1].lower() if match else ""
 

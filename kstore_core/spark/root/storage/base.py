@@ -51,10 +51,10 @@ class Storage(Protocol):
         """List every file at any depth below a directory."""
 
     def size(self, name: str) -> int:
-        """The size of a file, bytes."""
+        """Return the size of a file, bytes."""
 
     def read(self, name: str) -> bytes:
-        """The content of a file; an InconsistentStateError if it is not a regular file."""
+        """Return the content of a file; an InconsistentStateError if it is not a regular file."""
 
     def digest(self, name: str) -> tuple[int, str]:
         """The size and the hexadecimal SHA-256 of a regular file, from a read of all its bytes."""

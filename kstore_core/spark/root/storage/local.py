@@ -167,7 +167,7 @@ class LocalFiles:
             self._prune(place)
 
     def _place(self, name: str, *, itself: bool = True) -> Path:
-        """The path of a name; a CorruptionError for a symbolic link below the root.
+        """Return the path of a name; a CorruptionError for a symbolic link below the root.
 
         ``itself=False`` permits a link as the last part.
         """

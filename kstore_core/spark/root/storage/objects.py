@@ -47,7 +47,7 @@ class ObjectStore:
 
     @classmethod
     def at(cls, address: str, options: Mapping[str, Any]) -> ObjectStore:
-        """The objects at an address.
+        """Return the objects at an address.
 
         An EngineUnavailableError if s3fs is not installed; a SpecError for an unknown option, a
         value that is not JSON, or an address without a bucket.
@@ -159,7 +159,7 @@ class ObjectStore:
         return f"{root}/{name}" if name else root
 
     def _files(self) -> Any:
-        """The file system; s3fs keeps one for each process and set of options."""
+        """Return the file system; s3fs keeps one for each process and set of options."""
         from s3fs import S3FileSystem
 
         return S3FileSystem(**self.options, use_listings_cache=False)
@@ -180,7 +180,7 @@ class ObjectStore:
             raise self._translated(error) from error
 
     def _translated(self, error: Exception) -> Exception:
-        """The error of `Storage` for an error of s3fs or botocore."""
+        """Return the error of `Storage` for an error of s3fs or botocore."""
         if isinstance(error, OSError) and error.errno in DISK_FULL:
             return StorageFullError(
                 f"no space left on this machine for files from {self.address}: {error.strerror}. "
@@ -216,7 +216,7 @@ class ObjectStore:
 
 
 def _value(name: str, value: Any) -> Any:
-    """The value of an option; a str is parsed as JSON, unless the option takes text."""
+    """Return the value of an option; a str is parsed as JSON, unless the option takes text."""
     if not isinstance(value, str) or name in _TEXT:
         return value
     try:

@@ -64,7 +64,7 @@ class RecognitionPromises(EnginePart):
             )
 
     def _others(self) -> Iterator[Engine]:
-        """The other engines that are installed, can be loaded and write files."""
+        """Yield the other engines that are installed, can be loaded and write files."""
         for name in sorted({announced.name for announced in installed_engines()}):
             try:
                 kind = engine_class(name)

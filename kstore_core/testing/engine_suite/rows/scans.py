@@ -240,11 +240,11 @@ class ScanPromises(EnginePart):
 def started(
     namespace: Namespace, lo: bytes | None, hi: bytes | None, reverse: bool
 ) -> list[tuple[bytes, bytes]]:
-    """All rows of a start."""
+    """Return all rows of a start."""
     return read(joined(namespace.start(lo, hi, reverse=reverse)))
 
 
 def joined(start: tuple[Chunk | None, Iterator[Chunk] | None]) -> Iterator[Chunk]:
-    """The first chunk of a start, and the rest."""
+    """Return the first chunk of a start, and the rest."""
     chunk, rest = start
     return chain(() if chunk is None else (chunk,), rest or ())
