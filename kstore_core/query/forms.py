@@ -15,7 +15,7 @@ from kstore_core.types import ValueAndTimestamp
 __all__ = ["Form", "Unanswered", "plain", "read_only", "timed", "timed_where_kept"]
 
 _Item = Callable[[bytes, Any], tuple[Any, Any]]
-_Table = Callable[[list[bytes], list[Any]], Any]
+_Table = Callable[[list[bytes], list[Any], bool], Any]
 
 
 class Unanswered(Exception):  # noqa: N818 - no error: it becomes a result
@@ -55,10 +55,10 @@ class Form:
     def table(self, table: _Table) -> _Table:
         """Return the query's conversion of rows to columns, made from the store's."""
 
-        def made(keys: list[bytes], raws: list[Any]) -> Any:
+        def made(keys: list[bytes], raws: list[Any], headers: bool) -> Any:  # noqa: FBT001
             import pyarrow.compute as pc
 
-            columns = table(keys, raws)
+            columns = table(keys, raws, headers and "headers" not in self.unwanted)
             if self.whole and "timestamp" in columns.column_names:
                 earliest = pc.min(columns["timestamp"]).as_py()
                 if earliest is not None and earliest < 0:

@@ -15,4 +15,5 @@ cdef class Scan:
     cdef bint _open
 
     cdef bint _more(self) except -1
+    cdef tuple _taken(self, Py_ssize_t max_rows)
     cdef int _release(self) except -1

@@ -1,11 +1,23 @@
 # cython: language_level=3
 """The result of every range read: a lazy iterator of items over chunks of rows."""
 
+from cpython.bytes cimport PyBytes_CheckExact, PyBytes_GET_SIZE
+
 from kstore_core.engine.ordered cimport close_chunks
 from kstore_core.errors import StoreClosedError
 from kstore_core.tables.staging cimport StagedNamespace
 
 __all__ = ["Scan"]
+
+cdef enum:
+    _BATCH_ROWS = 4096              # rows and columns of a batch fit the second-level cache
+    _BATCH_BYTES = 32 * 1024 * 1024
+
+
+cdef inline Py_ssize_t size_of(object value) except -1:
+    """The size of a stored value in bytes; a version is a tuple that begins with its value."""
+    data = value if PyBytes_CheckExact(value) else (<tuple?>value)[0]
+    return PyBytes_GET_SIZE(<bytes?>data)
 
 
 cdef class Scan:
@@ -23,7 +35,8 @@ cdef class Scan:
     item : callable
         Converts a row to an item: ``item(key, value)``.
     table : callable
-        Converts the remaining rows to a ``pyarrow.Table``: ``table(keys, values)``.
+        Converts rows to a ``pyarrow.Table``: ``table(keys, values, headers)``. ``headers`` is False
+        if the table needs no column of headers.
     """
 
     def __cinit__(self, StagedNamespace rows, chunks, item, table):
@@ -93,14 +106,100 @@ cdef class Scan:
             raise StopIteration("the scan is at its end")
         return self._item(self._keys[self._at], self._values[self._at])
 
-    def to_arrow(self):
-        """The remaining items as a ``pyarrow.Table``: the columns of the record, its key first."""
+    def to_arrow(self, *, columns=None):
+        """Return the remaining items as a ``pyarrow.Table``.
+
+        Parameters
+        ----------
+        columns : iterable of str, optional
+            The names of the columns to return, in this order. By default all columns of the record,
+            the key first. A table without headers or without values is made faster.
+
+        Raises
+        ------
+        ValueError
+            The scan has no column of a name in ``columns``, or ``columns`` is empty.
+        """
+        import pyarrow as pa
+
+        names = self._names_of(columns)
+        tables = list(self._tables(_BATCH_ROWS, names))
+        return pa.concat_tables(tables) if tables else self._empty(names)
+
+    def to_arrow_batches(self, *, max_rows=65_536, columns=None):
+        """Iterate over the remaining items as instances of ``pyarrow.RecordBatch``.
+
+        Each batch is read when it is asked for, so the scan holds the rows of one batch at a time.
+
+        Parameters
+        ----------
+        max_rows : int
+            The greatest number of rows of a batch. A batch of large rows has fewer: it ends at
+            32 MiB of stored values.
+        columns : iterable of str, optional
+            As for :meth:`to_arrow`.
+
+        Raises
+        ------
+        ValueError
+            ``max_rows`` is less than 1, or as for :meth:`to_arrow`.
+        """
+        if max_rows < 1:
+            raise ValueError(f"max_rows must be at least 1, not {max_rows}")
+        return self._batches(max_rows, self._names_of(columns))
+
+    def _batches(self, max_rows, names):
+        for table in self._tables(max_rows, names):
+            yield from table.combine_chunks().to_batches()
+
+    def _tables(self, Py_ssize_t max_rows, names):
+        """Iterate over tables of the remaining items."""
+        cdef list keys, values
+        cdef bint headers = names is None or "headers" in names
+        while True:
+            keys, values = self._taken(max_rows)
+            if not keys:
+                return
+            table = self._table(keys, values, headers)
+            yield table if names is None else table.select(names)
+
+    cdef tuple _taken(self, Py_ssize_t max_rows):
+        """The next rows, at most ``max_rows`` and about ``_BATCH_BYTES`` bytes of values."""
         cdef list keys = [], values = []
-        while self._more():
-            keys += self._keys[self._at :]
-            values += self._values[self._at :]
-            self._at = self._size
-        return self._table(keys, values)
+        cdef Py_ssize_t begin, end, rows = 0
+        cdef long long size = 0
+        while rows < max_rows and size < _BATCH_BYTES and self._more():
+            begin = self._at
+            end = min(self._size, begin + max_rows - rows)
+            while self._at < end and size < _BATCH_BYTES:
+                size += size_of(self._values[self._at])
+                self._at += 1
+            rows += self._at - begin
+            keys += self._keys[begin : self._at]
+            values += self._values[begin : self._at]
+        return keys, values
+
+    def _empty(self, names):
+        table = self._table([], [], True)
+        return table if names is None else table.select(names)
+
+    def _names_of(self, columns):
+        """The names of the columns to return, or None for all; raises for an unknown name."""
+        if columns is None:
+            return None
+        if isinstance(columns, str):
+            raise TypeError(f"columns must be a list of names, such as [{columns!r}], not a str")
+        names = list(columns)
+        known = self._empty(None).column_names
+        for name in names:
+            if name not in known:
+                raise ValueError(
+                    f"this scan of namespace {self._rows.name!r} has no column {name!r}; its columns "
+                    f"are {', '.join(known)}"
+                )
+        if not names:
+            raise ValueError(f"columns must name at least one of {', '.join(known)}")
+        return names
 
     def close(self):
         """Release the engine's iterator. A second close does nothing."""

@@ -29,6 +29,7 @@ from kstore_core.codec import (
     encode_aggregation_with_headers,
 )
 from kstore_core import serdes
+from kstore_core.codec.arrow.decoder import binary_column, decode_rows
 from kstore_core.formats import (
     ORDERED_SESSION_HEADERS,
     ORDERED_TIMESTAMPED,
@@ -251,11 +252,11 @@ cdef class Values:
         key = self.key.read(raw_key, Headers() if self.key.kind == CUSTOM else None, raw_key)
         return key, self.value_of(raw, raw_key)
 
-    def table(self, keys, raws):
-        """Stored rows as the columns of a ``pyarrow.Table``."""
+    def table(self, list keys, list raws, bint headers=True):
+        """Stored rows as the columns of a ``pyarrow.Table``; without headers if that is False."""
         import pyarrow as pa
 
-        column, others = self.columns(pa.array(raws, pa.binary()))
+        column, others = self.columns(raws, headers)
         return pa.table({**self._key_and_value(keys, raws, column), **others})
 
     def _key_and_value(self, keys, rows, column):
@@ -264,7 +265,7 @@ cdef class Values:
 
         if self._ignores_headers:
             return {
-                "key": self._column(self.key, pa.array(keys, pa.binary())),
+                "key": self._column(self.key, binary_column(keys)),
                 "value": self._column(self.value, column),
             }
         items = [self.item(key, row) for key, row in zip(keys, rows)]
@@ -288,8 +289,8 @@ cdef class Values:
         """The value within a record, or None."""
         return None if record is None else record.value
 
-    def columns(self, raws):
-        """The serialised values of a column of rows, and its other columns by name."""
+    def columns(self, list raws, bint headers):
+        """The serialised values of rows as a column, and the other columns by name."""
         raise NotImplementedError
 
 
@@ -306,8 +307,8 @@ cdef class PlainValues(Values):
     cdef object value_of(self, bytes raw, object key):
         return self.value.read(raw, Headers() if self.value.kind == CUSTOM else None, key)
 
-    def columns(self, raws):
-        return raws, {}
+    def columns(self, list raws, bint headers):
+        return binary_column(raws), {}
 
     def bare(self, record):
         return record
@@ -336,10 +337,8 @@ cdef class TimestampedValues(Values):
             )
         return None if record.value is None else record
 
-    def columns(self, raws):
-        from kstore_core.codec import decode_column
-
-        values, timestamps, _ = decode_column(raws, layout="value_and_timestamp")
+    def columns(self, list raws, bint headers):
+        values, timestamps, _ = decode_rows(raws, "value_and_timestamp")
         return values, {"timestamp": timestamps}
 
 
@@ -382,11 +381,9 @@ cdef class HeadersValues(Values):
         headers = Headers() if record is None else record.headers
         return self.key.read(raw_key, headers, raw_key), record
 
-    def columns(self, raws):
-        from kstore_core.codec import decode_column
-
-        values, timestamps, headers = decode_column(raws)
-        return values, {"timestamp": timestamps, "headers": headers}
+    def columns(self, list raws, bint headers):
+        values, timestamps, lists = decode_rows(raws, "value_timestamp_headers", headers=headers)
+        return values, {"timestamp": timestamps, **({"headers": lists} if headers else {})}
 
 
 cdef class VersionedValues(Values):
@@ -410,22 +407,21 @@ cdef class VersionedValues(Values):
         headers = getattr(record, "headers", None) or Headers()
         return self.key.read(raw_key, headers, raw_key), record
 
-    def table(self, keys, versions):
+    def table(self, list keys, list versions, bint headers=True):
         import pyarrow as pa
 
-        raws, timestamps, ends = zip(*versions) if versions else ((), (), ())
-        column, others = self.columns(pa.array(raws, pa.binary()))
+        column, others = self.columns([raw for raw, _, _ in versions], headers)
         return pa.table(
             {
                 **self._key_and_value(keys, versions, column),
-                "timestamp": pa.array(timestamps, pa.int64()),
-                "valid_to": pa.array(ends, pa.int64()),
+                "timestamp": pa.array([timestamp for _, timestamp, _ in versions], pa.int64()),
+                "valid_to": pa.array([valid_to for _, _, valid_to in versions], pa.int64()),
                 **others,
             }
         )
 
-    def columns(self, raws):
-        return raws, {}
+    def columns(self, list raws, bint headers):
+        return binary_column(raws), {}
 
 
 cdef class VersionedHeadersValues(VersionedValues):
@@ -446,11 +442,9 @@ cdef class VersionedHeadersValues(VersionedValues):
             return None
         return VersionedRecordWithHeaders(value, timestamp, valid_to, headers)
 
-    def columns(self, raws):
-        from kstore_core.codec import decode_column
-
-        values, _, headers = decode_column(raws, layout="aggregation_with_headers")
-        return values, {"headers": headers}
+    def columns(self, list raws, bint headers):
+        values, _, lists = decode_rows(raws, "aggregation_with_headers", headers=headers)
+        return values, {"headers": lists} if headers else {}
 
 
 cdef class SessionHeadersValues(HeadersValues):
@@ -475,11 +469,9 @@ cdef class SessionHeadersValues(HeadersValues):
             record.aggregation = self.value.read(record.aggregation, record.headers, key)
         return None if record.aggregation is None else record
 
-    def columns(self, raws):
-        from kstore_core.codec import decode_column
-
-        values, _, headers = decode_column(raws, layout="aggregation_with_headers")
-        return values, {"headers": headers}
+    def columns(self, list raws, bint headers):
+        values, _, lists = decode_rows(raws, "aggregation_with_headers", headers=headers)
+        return values, {"headers": lists} if headers else {}
 
     def bare(self, record):
         return None if record is None else record.aggregation

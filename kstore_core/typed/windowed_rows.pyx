@@ -1,6 +1,7 @@
 # cython: language_level=3
 """Conversions of stored rows to windows and sessions, and the reads of one key."""
 
+from cpython cimport array
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 
@@ -11,9 +12,13 @@ from kstore_core.typed.reads cimport Reads
 from kstore_core.typed.values cimport CUSTOM, Values
 from kstore_core.typed.writers cimport window_start
 
+from array import array as array_of
+
 from kstore_core.errors import UnsupportedError
 
 __all__ = ["SessionPoints", "SessionRows", "WindowPoints", "WindowRows"]
+
+cdef array.array _TIMES = array_of("q")
 
 
 cdef class _Rows:
@@ -40,6 +45,19 @@ cdef class _Rows:
             key = PyBytes_FromStringAndSize(<const char *>parts.key, parts.key_size)
             self.last_key = key
         return key
+
+    cdef tuple parts_of(self, list rows, int width):
+        """The user's keys of rows as a list, and the first and second times of each as arrays."""
+        cdef Parts parts
+        cdef list keys = []
+        cdef array.array firsts = array.clone(_TIMES, len(rows), False)
+        cdef array.array seconds = array.clone(_TIMES, len(rows), False)
+        cdef Py_ssize_t i
+        for i in range(len(rows)):
+            keys.append(self.raw_key(<bytes?>rows[i], width, &parts))
+            firsts.data.as_longlongs[i] = parts.first
+            seconds.data.as_longlongs[i] = parts.second
+        return keys, firsts, seconds
 
     cdef tuple item_of(self, bytes raw_key, object raw, int64_t start, int64_t end):
         """The user's ``(Windowed, value)`` of a stored row."""
@@ -88,18 +106,18 @@ cdef class WindowRows(_Rows):
         cdef bytes raw_key = self.raw_key(row, 12, &parts)
         return parts.first, self.values.value_of(raw, raw_key)
 
-    def table(self, rows, raws):
+    def table(self, list rows, list raws, bint headers=True):
         """Stored rows as a ``pyarrow.Table``: key, start, end, and the columns of the value."""
-        cdef list parts = [self.split(row) for row in rows]
-        keys = [key for key, _, _ in parts]
-        starts = [start for _, start, _ in parts]
-        return _with_times(
-            self.values.table(keys, raws), starts, [self.end_of(start) for start in starts]
-        )
+        cdef array.array starts, ends
+        cdef Py_ssize_t i
+        keys, starts, ends = self.parts_of(rows, 12)
+        for i in range(len(starts)):
+            ends.data.as_longlongs[i] = self.end_of(starts.data.as_longlongs[i])
+        return _with_times(self.values.table(keys, raws, headers), starts, ends)
 
-    def timed_table(self, rows, raws):
+    def timed_table(self, list rows, list raws, bint headers=True):
         """Stored rows of one key as a ``pyarrow.Table``: start, and the columns of the value."""
-        return self.table(rows, raws).drop_columns(["key", "end"])
+        return self.table(rows, raws, headers).drop_columns(["key", "end"])
 
 
 cdef class SessionRows(_Rows):
@@ -122,14 +140,10 @@ cdef class SessionRows(_Rows):
         cdef bytes raw_key = self.raw_key(row, 16, &parts)
         return self.item_of(raw_key, raw, parts.second, parts.first)
 
-    def table(self, rows, raws):
+    def table(self, list rows, list raws, bint headers=True):
         """Stored rows as a ``pyarrow.Table``: key, start, end, and the columns of the value."""
-        cdef list parts = [self.split(row) for row in rows]
-        return _with_times(
-            self.values.table([key for key, _, _ in parts], raws),
-            [start for _, _, start in parts],
-            [end for _, end, _ in parts],
-        )
+        keys, ends, starts = self.parts_of(rows, 16)
+        return _with_times(self.values.table(keys, raws, headers), starts, ends)
 
 
 cdef class WindowPoints:
@@ -263,10 +277,11 @@ cdef inline bint in_parts(bytes row, int width, Parts *parts) noexcept:
     )
 
 
-cdef object _with_times(object table, list starts, list ends):
+cdef object _with_times(object table, array.array starts, array.array ends):
     """The table with the columns start and end after the key."""
     import pyarrow as pa
 
     for at, name, times in ((1, "start", starts), (2, "end", ends)):
-        table = table.add_column(at, name, pa.array(times, pa.int64()))
+        column = pa.Array.from_buffers(pa.int64(), len(times), [None, pa.py_buffer(times)])
+        table = table.add_column(at, name, column)
     return table

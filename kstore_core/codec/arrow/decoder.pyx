@@ -2,6 +2,7 @@
 # cython: embedsignature=True, embedsignature.format=clinic
 """Decode Arrow columns of rows to Arrow columns of values, without Python objects or the GIL."""
 
+from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
 
@@ -21,9 +22,26 @@ from kstore_core.codec.primitives.wire cimport (
 )
 
 
+cdef extern from "Python.h":
+    PyObject *Py_None
+    PyObject **PySequence_Fast_ITEMS(PyObject *sequence)
+    int PyBytes_CheckExact(PyObject *data)
+    # Both read fields of an object that does not change, so they need no GIL.
+    Py_ssize_t PyBytes_GET_SIZE(PyObject *data) nogil
+    char *PyBytes_AS_STRING(PyObject *data) nogil
+
+
+cdef enum Headers:
+    PARSED                      # lists of keys and values
+    AS_BYTES                    # not checked
+    LEFT_OUT                    # not checked
+
+
 cdef struct Job:
     Layout layout
+    Headers wanted
     bint parsed                 # headers as lists rather than as bytes
+    PyObject **items            # the rows as bytes objects and None; NULL for an Arrow column
     bint plain_keys             # all header keys are ASCII
     Texts rows
     int64_t values              # bytes,
@@ -65,13 +83,24 @@ cdef inline Fault measure_headers(Job *job, Reader *reader) noexcept nogil:
     return SOUND
 
 
+cdef inline bint is_null(const Job *job, int64_t row) noexcept nogil:
+    if job.items is not NULL:
+        return job.items[row] is Py_None
+    return not text_valid(&job.rows, row)
+
+
 cdef inline Fault open_row(
     const Job *job, int64_t row, Reader *reader, Py_ssize_t *headers
 ) noexcept nogil:
     """Start to read a row. Set the reader to its header bytes, and `headers` to their number."""
     cdef Py_ssize_t size = 0
-    cdef const uint8_t *data = text_at(&job.rows, row, &size)
+    cdef const uint8_t *data
     cdef Fault fault
+    if job.items is not NULL:
+        data = <const uint8_t *>PyBytes_AS_STRING(job.items[row])
+        size = PyBytes_GET_SIZE(job.items[row])
+    else:
+        data = text_at(&job.rows, row, &size)
     open_reader(reader, data, size)
     headers[0] = 0
     if job.layout.headed:
@@ -92,7 +121,7 @@ cdef Fault measure(Job *job) noexcept nogil:
     cdef Reader inner
     cdef Fault fault
     for row in range(job.rows.length):
-        if not text_valid(&job.rows, row):
+        if is_null(job, row):
             continue
         job.row = row
         fault = open_row(job, row, &job.reader, &size)
@@ -148,11 +177,11 @@ cdef void write(
     cdef Reader reader
     cdef Reader inner
     for row in range(job.rows.length):
-        if not text_valid(&job.rows, row):
+        if is_null(job, row):
             null_text(values, row)
             if job.layout.timed:
                 null_time(times, row)
-            if job.layout.headed:
+            if job.layout.headed and job.wanted != LEFT_OUT:
                 if job.parsed:
                     null_list(lists, row)
                 else:
@@ -165,7 +194,7 @@ cdef void write(
                 inner.end = inner.here + size
                 write_headers(job, &inner, lists)
                 lists.offsets[row + 1] = <int32_t>lists.total
-            else:
+            elif job.wanted == AS_BYTES:
                 put(raw.data + raw.written, reader.here, size)
                 raw.written += size
                 end_text(raw, row)
@@ -179,21 +208,20 @@ cdef void write(
         end_text(values, row)
 
 
-cdef tuple decoded(object column, object layout, bint parsed):
+cdef tuple decoded(object column, const Layout *layout, str name, Headers wanted, bint listed):
     cdef Job job
     cdef TextsOut values
     cdef TimesOut times
     cdef TextsOut raw
     cdef ListsOut lists
     cdef Fault fault
-    cdef bint wide
-    cdef Column rows
+    cdef bint wide = False
+    cdef object rows
     memset(&job, 0, sizeof(Job))
-    layout_of(layout, &job.layout)
-    rows = open_column(column, "rows")
-    rows.as_texts(&job.rows, "rows", False)
-    wide = rows.is_wide()
-    job.parsed = parsed and job.layout.headed
+    job.layout = layout[0]
+    rows = open_rows(column, listed, &job, &wide)
+    job.wanted = wanted
+    job.parsed = wanted == PARSED and job.layout.headed
     job.plain_keys = True
     memset(&values, 0, sizeof(TextsOut))
     memset(&times, 0, sizeof(TimesOut))
@@ -203,27 +231,78 @@ cdef tuple decoded(object column, object layout, bint parsed):
         with nogil:
             fault = measure(&job)
         if fault != SOUND:
-            raise_fault(fault, &job.reader, f"row {job.row}: {layout}")
+            raise_fault(fault, &job.reader, f"row {job.row}: {name}")
         allocate_texts(&values, job.rows.length, job.values, wide)
         if job.layout.timed:
             allocate_times(&times, job.rows.length)
         if job.parsed:
             allocate_lists(&lists, job.rows.length, job.headers, job.keys, job.header_values)
-        elif job.layout.headed:
+        elif job.layout.headed and wanted == AS_BYTES:
             allocate_texts(&raw, job.rows.length, job.raw_headers, wide)
         with nogil:
             write(&job, &values, &times, &raw, &lists)
         value_array = texts_array(&values, False)
         time_array = times_array(&times) if job.layout.timed else None
         header_array = None
-        if job.layout.headed:
-            header_array = lists_array(&lists) if parsed else texts_array(&raw, False)
+        if job.layout.headed and wanted != LEFT_OUT:
+            header_array = lists_array(&lists) if job.parsed else texts_array(&raw, False)
         return value_array, time_array, header_array
     finally:
         free_texts(&values)
         free_times(&times)
         free_texts(&raw)
         free_lists(&lists)
+
+
+cdef object open_rows(object column, bint listed, Job *job, bint *wide):
+    """Fill in the rows of a job. Return the object that owns them."""
+    cdef Column opened
+    cdef tuple items
+    cdef int64_t i
+    if not listed:
+        opened = open_column(column, "rows")
+        opened.as_texts(&job.rows, "rows", False)
+        wide[0] = opened.is_wide()
+        return opened
+    items = tuple(<list>column)     # another thread may change the list while the GIL is released
+    job.items = PySequence_Fast_ITEMS(<PyObject *>items)
+    job.rows.length = len(items)
+    for i in range(job.rows.length):
+        if job.items[i] is not Py_None and not PyBytes_CheckExact(job.items[i]):
+            raise TypeError(
+                f"rows: item {i} of the list must be bytes or None, not {type(items[i]).__name__}"
+            )
+    return items
+
+
+def binary_column(list rows not None):
+    """Return a list of bytes and None as an Arrow column of binary, with null for None.
+
+    Raises
+    ------
+    TypeError
+        If an item is neither bytes nor None.
+    OverflowError
+        If the items together have more than 2**31 - 1 bytes.
+    """
+    cdef Layout layout
+    memset(&layout, 0, sizeof(Layout))
+    return decoded(rows, &layout, "rows", LEFT_OUT, True)[0]
+
+
+def decode_rows(list rows not None, str layout not None, *, bint headers=True):
+    """Decode a list of bytes and None as `decode_column` decodes a column.
+
+    Parameters
+    ----------
+    rows : list of bytes and None
+    layout : {"value_timestamp_headers", "value_and_timestamp", "aggregation_with_headers"}
+    headers : bool
+        False to leave the headers out. They are not checked then.
+    """
+    cdef Layout parts
+    layout_of(layout, &parts)
+    return decoded(rows, &parts, layout, PARSED if headers else LEFT_OUT, True)
 
 
 def decode_column(column, *, layout="value_timestamp_headers"):
@@ -255,7 +334,9 @@ def decode_column(column, *, layout="value_timestamp_headers"):
     OverflowError
         If the headers of all rows together need 64-bit offsets.
     """
-    return decoded(column, layout, True)
+    cdef Layout parts
+    layout_of(layout, &parts)
+    return decoded(column, &parts, layout, PARSED, False)
 
 
 def split_column(column, *, layout="value_timestamp_headers"):
@@ -268,4 +349,6 @@ def split_column(column, *, layout="value_timestamp_headers"):
     headers : pyarrow.Array or None
         Binary, or large_binary if `column` is large: bytes that `decode_headers` reads.
     """
-    return decoded(column, layout, False)
+    cdef Layout parts
+    layout_of(layout, &parts)
+    return decoded(column, &parts, layout, AS_BYTES, False)

@@ -10,7 +10,7 @@ from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.stdint cimport INT32_MAX, int32_t, uint8_t
 
 from kstore_core.codec.primitives.buffers cimport (
-    Scratch, View, close_view, copy_bytes, open_view, put, reserve,
+    Scratch, View, address, close_view, copy_bytes, open_view, put, reserve,
 )
 from kstore_core.codec.primitives.faults cimport raise_fault
 from kstore_core.codec.headers.key_cache cimport KeyCache, cached_key
@@ -54,32 +54,45 @@ cdef class Header:
         if self.key is not None:
             raise TypeError("a Header cannot be changed; make another one")
         self.key = checked_key(key)
-        self.value = checked_value(value)
+        self._value = checked_value(value)
+
+    @property
+    def value(self):
+        """bytes or None: the value. It is copied out of the record's bytes at the first access."""
+        return self.read()
+
+    cdef bytes read(self):
+        if self._source is not None:
+            with cython.critical_section(self):
+                if self._source is not None:
+                    self._value = copy_bytes(address(self._source) + self._start, self._size)
+                    self._source = None
+        return self._value
 
     def __len__(self):
         return 2
 
     def __getitem__(self, index):
-        return (self.key, self.value)[index]
+        return (self.key, self.read())[index]
 
     def __iter__(self):
-        return iter((self.key, self.value))
+        return iter((self.key, self.read()))
 
     def __richcmp__(self, other, int op):
         if isinstance(other, Header):
-            other = ((<Header>other).key, (<Header>other).value)
+            other = ((<Header>other).key, (<Header>other).read())
         elif not isinstance(other, tuple):
             return NotImplemented
-        return PyObject_RichCompare((self.key, self.value), other, op)
+        return PyObject_RichCompare((self.key, self.read()), other, op)
 
     def __hash__(self):
-        return hash((self.key, self.value))
+        return hash((self.key, self.read()))
 
     def __repr__(self):
-        return f"Header({self.key!r}, {self.value!r})"
+        return f"Header({self.key!r}, {self.read()!r})"
 
     def __reduce__(self):
-        return Header, (self.key, self.value)
+        return Header, (self.key, self.read())
 
 
 cdef str checked_key(object key):
@@ -116,7 +129,7 @@ cdef Header as_header(object pair, Py_ssize_t position):
     header = Header.__new__(Header)
     key, value = pair
     header.key = checked_key(key)
-    header.value = checked_value(value)
+    header._value = checked_value(value)
     return header
 
 
@@ -150,7 +163,7 @@ cdef int write_pair(Scratch *scratch, object pair, Py_ssize_t position) except -
         key, value = <tuple>pair
     else:
         header = <Header>pair if type(pair) is Header else as_header(pair, position)
-        key, value = header.key, header.value
+        key, value = header.key, header.read()
     if PyUnicode_IS_COMPACT_ASCII(<PyObject *>key):
         key_data = <const char *>PyUnicode_1BYTE_DATA(key)
         key_size = PyUnicode_GET_LENGTH(key)
@@ -177,22 +190,33 @@ cdef int write_pair(Scratch *scratch, object pair, Py_ssize_t position) except -
 
 # ---------------------------------------------------------------- from bytes
 
-cdef tuple parse_headers(const uint8_t *data, Py_ssize_t size):
-    """Decode all headers in `size` bytes. The bytes are checked before memory is allocated."""
+cdef int32_t count_headers(const uint8_t *data, Py_ssize_t size) except -1:
+    """Check all headers in `size` bytes, and return their number."""
     cdef Reader reader
     cdef int32_t count = 0
-    cdef int32_t i
     cdef Fault fault
+    open_reader(&reader, data, size)
+    fault = walk_headers(&reader, &count)
+    if fault != SOUND:
+        raise_fault(fault, &reader, "headers")
+    return count
+
+
+cdef tuple parse_headers(bytes source, Py_ssize_t start, Py_ssize_t size):
+    """Decode all headers in source[start:start + size]; each copies its value when it is read.
+
+    The bytes are checked before memory is allocated.
+    """
+    cdef const uint8_t *data = address(source) + start
+    cdef Reader reader
+    cdef int32_t count = count_headers(data, size)
+    cdef int32_t i
     cdef tuple headers
     cdef Header header
     cdef const uint8_t *key_data = NULL
     cdef const uint8_t *value_data = NULL
     cdef Py_ssize_t key_size = 0
     cdef Py_ssize_t value_size = 0
-    open_reader(&reader, data, size)
-    fault = walk_headers(&reader, &count)
-    if fault != SOUND:
-        raise_fault(fault, &reader, "headers")
     if count == 0:
         return ()
     open_reader(&reader, data, size)
@@ -203,7 +227,9 @@ cdef tuple parse_headers(const uint8_t *data, Py_ssize_t size):
         header = Header.__new__(Header)
         header.key = cached_key(&KEYS, key_data, key_size)
         if value_size >= 0:
-            header.value = copy_bytes(value_data, value_size)
+            header._source = source
+            header._start = value_data - address(source)
+            header._size = value_size
         Py_INCREF(header)
         PyTuple_SET_ITEM(headers, i, header)
     return headers

@@ -6,7 +6,7 @@ cimport cython
 from cpython.bytes cimport PyBytes_GET_SIZE
 
 from kstore_core.codec.primitives.buffers cimport address, copy_bytes
-from kstore_core.codec.headers.header cimport Header, as_header, parse_headers
+from kstore_core.codec.headers.header cimport Header, as_header, count_headers, parse_headers
 
 from collections.abc import Mapping, Sequence
 
@@ -137,7 +137,7 @@ cdef class Headers:
     def value(self, key, default=None):
         """The value (None for a null) of the last header with this key, or else `default`."""
         header = self.last(key)
-        return default if header is None else (<Header>header).value
+        return default if header is None else (<Header>header).read()
 
     def all(self, key):
         """Every header with this key, in order.
@@ -178,6 +178,9 @@ cdef class Headers:
         return self.items().count(pair)
 
     def __len__(self):
+        with cython.critical_section(self):
+            if self._items is None and self._source is not None:
+                return count_headers(address(self._source) + self._start, self._size)
         return len(self.items())
 
     def __getitem__(self, index):
@@ -236,7 +239,7 @@ cdef class Headers:
             if self._source is None:
                 self._items = ()
             else:
-                self._items = parse_headers(address(self._source) + self._start, self._size)
+                self._items = parse_headers(self._source, self._start, self._size)
         return self._items
 
     cdef bytes locked_source(self):
