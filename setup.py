@@ -21,15 +21,21 @@ PLUGINS = (
 
 
 def extension_modules() -> list[Extension]:
-    """One extension per .pyx below kstore_core. Given as .pyx, so that the sdist carries them."""
-    sources = sorted((HERE / "kstore_core").rglob("*.pyx"))
+    """One extension per .pyx of the core and the plug-ins. An sdist contains each .pyx."""
+    sources = [
+        (base, source)
+        for base, packages in ((HERE, ["kstore_core"]), (HERE / "plugins", PLUGINS))
+        for package in packages
+        for source in sorted((base / package).rglob("*.pyx"))
+    ]
     return [
         Extension(
-            ".".join(source.relative_to(HERE).with_suffix("").parts),
+            ".".join(source.relative_to(base).with_suffix("").parts),
             [source.relative_to(HERE).as_posix()],
+            include_dirs=[".", "plugins"],  # where cimport finds a .pxd
             extra_compile_args=compiler_options(),
         )
-        for source in sources
+        for base, source in sources
     ]
 
 

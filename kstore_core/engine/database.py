@@ -23,6 +23,10 @@ Chunk = tuple[list[bytes], list[bytes]]
 """Keys and values, parallel and in scan order; never empty."""
 
 
+LARGE_ROWS = 30_000
+"""The least number of rows of a large batch."""
+
+
 @dataclass(slots=True)
 class Rows:
     """The changes of one batch to one namespace: ranges are deleted first, then rows are written.
@@ -41,6 +45,11 @@ class Rows:
 
     def __bool__(self) -> bool:
         return bool(self.keys or self.deleted_ranges)
+
+    @property
+    def is_large(self) -> bool:
+        """True if these are enough rows for :meth:`Database.write_large`."""
+        return len(self.keys) >= LARGE_ROWS and not self.deleted_ranges
 
 
 class Namespace(ABC):
@@ -181,6 +190,30 @@ class Database(ABC):
         StorageFullError
             The disk is full. After every exception, nothing was written.
         """
+
+    def write_large(self, namespace: str, rows: Rows) -> bool:
+        """Write many rows to one namespace, if the engine has a faster way than :meth:`write`.
+
+        The rows are written all or not at all, and survive a power cut whatever the level of
+        durability. By default the engine has no faster way. Core calls this for rows that may be
+        written before their offsets, if they are many (:attr:`Rows.is_large`).
+
+        Parameters
+        ----------
+        rows : Rows
+            Without deleted ranges.
+
+        Returns
+        -------
+        bool
+            False if the engine has no faster way; nothing was written then.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError, KeyTooLongError, UnsupportedError, StorageFullError
+            As for :meth:`write`.
+        """
+        return False
 
     @abstractmethod
     def load(

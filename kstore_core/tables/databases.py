@@ -202,13 +202,19 @@ class OneDatabase:
         namespaces = self._stored.namespaces
         staged = take(namespaces)
         batch = {space.name: rows for space, rows in zip(namespaces, staged, strict=True) if rows}
-        if entries:
-            batch[OFFSETS] = entries.rows(record)
-        if batch:
+        if batch or entries:
             if self._was_full and not self._loses_tails:
                 self._open_again(self._stored)
             try:
-                self.database.write(batch)
+                if len(batch) == 1 and not self._staging.transactional:
+                    # Rows may be written before their offsets, as those of a spill are.
+                    ((name, rows),) = batch.items()
+                    if rows.is_large and self.database.write_large(name, rows):
+                        batch = {}
+                if entries:
+                    batch[OFFSETS] = entries.rows(record)
+                if batch:
+                    self.database.write(batch)
             except StorageFullError as error:
                 self._was_full = True
                 if self._loses_tails:

@@ -190,6 +190,10 @@ class _FaultyDatabase(WrappedDatabase):
         if torn.error is not None:
             raise torn.error("a planned fault: an incomplete write")
 
+    def write_large(self, namespace: str, rows: Rows) -> bool:
+        self.owner.faults.meet("write")
+        return self.inner.write_large(namespace, rows)
+
     def load(
         self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]
     ) -> int:

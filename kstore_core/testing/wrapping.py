@@ -70,6 +70,9 @@ class WrappedDatabase(Database):
     def write(self, batch: Mapping[str, Rows]) -> None:
         self.inner.write(batch)
 
+    def write_large(self, namespace: str, rows: Rows) -> bool:
+        return self.inner.write_large(namespace, rows)
+
     def load(
         self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]
     ) -> int:

@@ -18,6 +18,7 @@ from kstore_core.engine.handles import check_droppable, leak
 from kstore_core.engine.paths import check_target
 from kstore_core.errors import UnsupportedError
 from kstore_core.system.interrupts import interruptible, uninterrupted
+from kstore_rocksdb import loading
 from kstore_rocksdb.batch import native_batch
 from kstore_rocksdb.errors import (
     Reason,
@@ -30,7 +31,6 @@ from kstore_rocksdb.errors import (
 )
 from kstore_rocksdb.files.readonly import copy_scratch
 from kstore_rocksdb.forks import DATABASES
-from kstore_rocksdb.loading import load
 from kstore_rocksdb.namespace import FamilyNamespace
 from kstore_rocksdb.options import OFFSETS, NativeOptions, write_options
 from kstore_rocksdb.snapshot import RocksDBSnapshot, SnapshotNamespace
@@ -162,15 +162,32 @@ class RocksDBDatabase(Database):
                 for namespace in namespaces:
                     namespace.renew()
 
+    def write_large(self, namespace: str, rows: Rows) -> bool:
+        """Write many rows as a table file: a batch costs a call of the binding for each row."""
+        self._check(writing=True)
+        if namespace not in self._namespaces:
+            raise KeyError(namespace)
+        if not rows.keys:
+            return True
+        loading.load_files(
+            [(rows.keys, rows.values)],
+            self._options.table_writer(namespace),
+            self.path,
+            ingest=partial(self._ingest, namespace),
+            guard=translating("write rows", self.path),
+            deletions=True,
+        )
+        return True
+
     def load(
         self, namespace: str, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]
     ) -> int:
         """Bulk load strictly ascending rows; many rows are loaded by table files."""
         self._check(writing=True)
         self.namespace(namespace)
-        return load(
+        return loading.load(
             chunks,
-            self._options.family(namespace),
+            self._options.table_writer(namespace),
             self.path,
             write=lambda rows: self.write({namespace: rows}),
             ingest=partial(self._ingest, namespace),

@@ -5,16 +5,17 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from itertools import chain, islice
 from operator import lt
 from pathlib import Path
+from typing import Protocol
 
 from rocksdict import Options, SstFileWriter
 
 from kstore_core.engine import Rows
 from kstore_rocksdb.errors import translating
 
-__all__ = ["clean_up", "load"]
+__all__ = ["CompressedWriter", "MakeWriter", "clean_up", "load", "load_files"]
 
 FILES_FROM_ROWS = 30_000
 """The least number of rows for table files: each costs a sync and a flush."""
@@ -23,12 +24,13 @@ _BATCH_ROWS = 10_000
 _FILE_BYTES = 64 * 1024 * 1024
 _PREFIX = ".kstore-load-"
 
-Chunks = Iterable[tuple[Sequence[bytes], Sequence[bytes]]]
+Keys = Sequence[bytes]
+Values = Sequence[bytes | None]
 
 
 def load(
-    chunks: Chunks,
-    options: Options,
+    chunks: Iterable[tuple[Keys, Sequence[bytes]]],
+    make: MakeWriter,
     directory: Path,
     write: Callable[[Rows], None],
     ingest: Callable[[list[str]], None],
@@ -41,8 +43,8 @@ def load(
 
     Parameters
     ----------
-    options : Options
-        The options of the column family, for the files.
+    make : callable
+        Opens a table file of the column family for writing: ``make(path)``.
     directory : Path
         The parent of a temporary directory for the files. It must be on the database's file system,
         so that the files can be moved.
@@ -56,33 +58,63 @@ def load(
     ValueError
         The keys are not strictly ascending, or keys and values differ in number.
     """
-    ascending = _ascending(chunks)
+    rest = iter(chunks)
     keys: list[bytes] = []
     values: list[bytes] = []
-    for more_keys, more_values in ascending:
+    for more_keys, more_values in rest:
+        if len(more_keys) != len(more_values):
+            raise ValueError(f"a chunk of {len(more_keys)} keys has {len(more_values)} values")
         keys += more_keys
         values += more_values
         if len(keys) >= FILES_FROM_ROWS:
-            break
-    else:
-        if None in values:
-            raise TypeError("the values of a bulk load are bytes, not None")
-        for start in range(0, len(keys), _BATCH_ROWS):
-            stop = start + _BATCH_ROWS
-            write(Rows(keys[start:stop], list(values[start:stop])))
-        return len(keys)
+            return load_files(chain([(keys, values)], rest), make, directory, ingest, guard)
+    if None in values:
+        raise _no_value()
+    _check_order(keys)
+    for start in range(0, len(keys), _BATCH_ROWS):
+        stop = start + _BATCH_ROWS
+        write(Rows(keys[start:stop], list(values[start:stop])))
+    return len(keys)
+
+
+def load_files(
+    chunks: Iterable[tuple[Keys, Values]],
+    make: MakeWriter,
+    directory: Path,
+    ingest: Callable[[list[str]], None],
+    guard: translating,
+    *,
+    deletions: bool = False,
+) -> int:
+    """Write strictly ascending rows to table files, and ingest all of them at once.
+
+    The other parameters are those of :func:`load`.
+
+    Parameters
+    ----------
+    deletions : bool
+        Take a value of None as the deletion of its key.
+    """
     with guard:
         aside = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=directory))
+    files = TableFiles(aside, make, guard, deletions=deletions)
     try:
-        files = TableFiles(aside, options, guard)
-        files.add(keys, values)
-        del keys, values
-        for more_keys, more_values in ascending:
-            files.add(more_keys, more_values)
+        for keys, values in chunks:
+            files.add(keys, values)
         ingest(files.finish())
         return files.rows
     finally:
+        files.close()
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def _check_order(keys: Keys) -> None:
+    if not all(map(lt, keys, islice(keys, 1, None))):
+        raise ValueError("the keys of a bulk load must be strictly ascending")
+
+
+def _no_value() -> TypeError:
+    return TypeError("the values of a bulk load are bytes, not None")
 
 
 def clean_up(directory: Path) -> None:
@@ -94,53 +126,106 @@ def clean_up(directory: Path) -> None:
 class TableFiles:
     """A writer of ascending rows to a sequence of table files."""
 
-    def __init__(self, directory: Path, options: Options, guard: translating) -> None:
+    def __init__(
+        self, directory: Path, make: MakeWriter, guard: translating, *, deletions: bool
+    ) -> None:
         self.rows = 0
+        self._deletions = deletions
+        self._last: bytes | None = None
         self._directory = directory
-        self._options = options
+        self._make = make
         self._guard = guard
         self._paths: list[str] = []
-        self._writer: SstFileWriter | None = None
+        self._writer: Writer | None = None
 
-    def add(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+    def add(self, keys: Keys, values: Values) -> None:
         """Append rows; a file that is large enough is closed after them."""
+        if len(keys) != len(values):
+            raise ValueError(f"a chunk of {len(keys)} keys has {len(values)} values")
+        if not keys:
+            return
+        if self._last is not None:
+            _check_order((self._last, keys[0]))
+        self._last = keys[-1]
         with self._guard:
             for start in range(0, len(keys), _BATCH_ROWS):
                 stop = start + _BATCH_ROWS
                 writer = self._writer or self._open()
-                for key, value in zip(keys[start:stop], values[start:stop], strict=True):
-                    writer[key] = value
-                if writer.file_size() >= _FILE_BYTES:
-                    self._close()
+                writer.add(keys[start:stop], values[start:stop], deletions=self._deletions)
+                if writer.size >= _FILE_BYTES:
+                    self._finish()
         self.rows += len(keys)
 
     def finish(self) -> list[str]:
-        """Close the last file; returns the paths of all files."""
+        """Finish the last file; returns the paths of all files."""
         with self._guard:
-            self._close()
+            self._finish()
         return self._paths
 
-    def _open(self) -> SstFileWriter:
+    def close(self) -> None:
+        """Close the file that is not finished."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def _open(self) -> Writer:
         self._paths.append(str(self._directory / f"{len(self._paths):06d}.sst"))
-        self._writer = SstFileWriter(self._options)
-        self._writer.open(self._paths[-1])
+        self._writer = self._make(self._paths[-1])
         return self._writer
 
-    def _close(self) -> None:
+    def _finish(self) -> None:
         if self._writer is not None:
             self._writer.finish()
             self._writer = None
 
 
-def _ascending(chunks: Chunks) -> Iterable[tuple[Sequence[bytes], Sequence[bytes]]]:
-    """Yield the chunks that are not empty; each is checked before it is yielded."""
-    last: bytes | None = None
-    for keys, values in chunks:
-        if len(keys) != len(values):
-            raise ValueError(f"a chunk of {len(keys)} keys has {len(values)} values")
-        if not keys:
-            continue
-        if (last is not None and keys[0] <= last) or not all(map(lt, keys, islice(keys, 1, None))):
-            raise ValueError("the keys of a bulk load must be strictly ascending")
-        last = keys[-1]
-        yield keys, values
+class Writer(Protocol):
+    """A writer of one table file."""
+
+    @property
+    def size(self) -> int:
+        """The bytes written so far."""
+
+    def add(self, keys: Keys, values: Values, *, deletions: bool) -> None:
+        """Append ascending rows. With ``deletions``, a value of None deletes its key."""
+
+    def finish(self) -> None:
+        """Finish and close the file, which has at least one row."""
+
+    def close(self) -> None:
+        """Close a file that is not finished."""
+
+
+MakeWriter = Callable[[str], Writer]
+
+
+class CompressedWriter:
+    """A writer of a table file with compressed blocks: the binding's, which takes row by row."""
+
+    def __init__(self, path: str, options: Options) -> None:
+        self._native = SstFileWriter(options)
+        self._native.open(path)
+
+    @property
+    def size(self) -> int:
+        """The bytes written so far."""
+        size: int = self._native.file_size()
+        return size
+
+    def add(self, keys: Keys, values: Values, *, deletions: bool) -> None:
+        """Append ascending rows. With ``deletions``, a value of None deletes its key."""
+        if not deletions and None in values:
+            raise _no_value()
+        _check_order(keys)
+        native = self._native
+        for key, value in zip(keys, values, strict=True):
+            if value is None:
+                del native[key]
+            else:
+                native[key] = value
+
+    def finish(self) -> None:
+        """Finish and close the file."""
+        self._native.finish()
+
+    def close(self) -> None:
+        """Do nothing: the binding closes the file with the writer."""

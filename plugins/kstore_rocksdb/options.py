@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 
 from rocksdict import (
     BlockBasedOptions,
@@ -18,6 +19,8 @@ from rocksdict import (
 
 from kstore_core.engine import Durability, EngineOptions
 from kstore_core.errors import SpecError
+from kstore_rocksdb.files.table_writer import TableWriter
+from kstore_rocksdb.loading import CompressedWriter, MakeWriter
 
 __all__ = ["OFFSETS", "NativeOptions", "RocksDBOptions", "write_options"]
 
@@ -140,6 +143,16 @@ class NativeOptions:
     def family(self, name: str) -> Options:
         """Return the options of the column family ``name``."""
         return self._offsets() if name == OFFSETS else self._rows()
+
+    def table_writer(self, name: str) -> MakeWriter:
+        """Return a function that opens a table file of the column family ``name`` for writing."""
+        options = self._options
+        if options.compression != "none":
+            native = self.family(name)
+            return lambda path: CompressedWriter(path, native)
+        return partial(
+            TableWriter, block_size=options.block_size_bytes, bloom_bits=options.bloom_bits
+        )
 
     def _offsets(self) -> Options:
         native = Options(raw_mode=True)

@@ -5,8 +5,8 @@ Its staged rows are based on the database if that is open, else on a stand-in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -155,27 +155,51 @@ class Child(Segment):
     def write(self, batch: Mapping[str, Rows]) -> None:
         """Write to the namespaces at once, all of it or nothing. Missing ones are made."""
         with self.lock, uninterrupted():
-            loses_tails = self._home.loses_tails
-            if self._was_full and not loses_tails:
-                self._open_again()
-            database = self.wake(make=True)
-            assert database is not None
+            database = self._writable()
             batch = dict(batch)
             if self._home.marks and not self._marked:
                 batch[OFFSETS] = _marked(batch.get(OFFSETS))
             for name in batch:
                 database.namespace(name)
-            self.sealed = False
-            try:
+            with self._noticing_full(database):
                 database.write(batch)
-            except StorageFullError as error:
-                self._was_full = True
-                if loses_tails:
-                    raise full_without_log(database) from error
-                raise
             self._marked = self._home.marks
-            if loses_tails and batch.keys() != {OFFSETS}:
+            if self._home.loses_tails and batch.keys() != {OFFSETS}:
                 self.unsynced = True
+
+    def write_large(self, name: str, rows: Rows) -> bool:
+        """Write many rows before their offsets, if the engine has a faster way for them.
+
+        A transactional state never writes rows before their offsets.
+        """
+        if not self._home.marks:
+            return False
+        with self.lock, uninterrupted():
+            if not self._marked:
+                self.write({})
+            database = self._writable()
+            database.namespace(name)
+            with self._noticing_full(database):
+                return database.write_large(name, rows)
+
+    def _writable(self) -> Database:
+        """Return the database, opened for a write."""
+        if self._was_full and not self._home.loses_tails:
+            self._open_again()
+        database = self.wake(make=True)
+        assert database is not None
+        self.sealed = False
+        return database
+
+    @contextmanager
+    def _noticing_full(self, database: Database) -> Iterator[None]:
+        try:
+            yield
+        except StorageFullError as error:
+            self._was_full = True
+            if self._home.loses_tails:
+                raise full_without_log(database) from error
+            raise
 
     def load(self, chunks: Iterable[tuple[Sequence[bytes], Sequence[bytes]]]) -> int:
         self.write({})  # makes the database and marks it

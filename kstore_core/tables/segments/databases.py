@@ -240,6 +240,11 @@ class ChildStorage:
     ) -> None:
         first = not child.commit
         batch = {namespace.name: rows for namespace, rows in staged}
+        if len(batch) == 1:
+            # Rows may be written before their offsets, as those of a spill are.
+            ((name, rows),) = batch.items()
+            if rows.is_large and child.write_large(name, rows):
+                batch = {}
         batch[OFFSETS] = sorted_rows(entries)
         child.write(batch)
         child.commit, child.loaded = number, False

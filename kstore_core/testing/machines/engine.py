@@ -82,6 +82,14 @@ class EngineMachine(ScratchMachine):
         assert loaded == len(rows), "load returns the number of loaded rows"
         self.model.namespaces[name].update(rows)
 
+    @rule(name=NAMES, batch=some_batch)
+    def write_large(self, name: str, batch: dict[str, Rows]) -> None:
+        for rows in batch.values():
+            rows.deleted_ranges.clear()
+            if not self.live.write_large(name, rows):
+                self.live.write({name: rows})
+            self.model.write({name: rows})
+
     @LOOKUP
     def look(self, name: str, lo: Any, hi: Any, keys: list[bytes]) -> None:
         compare(self.live.namespace(name), self.model.namespaces[name], lo, hi, keys)

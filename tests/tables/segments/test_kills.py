@@ -10,6 +10,7 @@ import pytest
 
 from kstore_core import open_state
 from kstore_core.discovery.registry import engine_class
+from kstore_core.engine import database
 from tests.support.places import ROOT
 from tests.tables.segments.killed import PARTITION, starts
 from tests.tables.segments.rows import kafkas_offset, window_spec
@@ -19,11 +20,13 @@ pytestmark = pytest.mark.usefixtures("left_sound")
 LIFE = """
 import sys
 from kstore_core import open_state
+from kstore_core.engine import database
 from kstore_core.tables.segments import children
 from tests.tables.segments.killed import PARTITION, starts
 from tests.tables.segments.rows import window_spec
 
 children.MAX_OPEN = 3
+database.LARGE_ROWS = int(sys.argv[3])
 with open_state(sys.argv[1], engine="rocksdb", durability=sys.argv[2]) as state:
     store = state.open(window_spec())
     first = state.offsets().get(PARTITION, 0) + 1
@@ -35,12 +38,13 @@ with open_state(sys.argv[1], engine="rocksdb", durability=sys.argv[2]) as state:
 """
 
 
+@pytest.mark.parametrize("large", [database.LARGE_ROWS, 1])
 @pytest.mark.parametrize("level", ["process", "changelog"])
-def test_offsets_are_never_ahead_of_rows_after_a_kill(tmp_path, level):
+def test_offsets_are_never_ahead_of_rows_after_a_kill(tmp_path, level, large):
     root = tmp_path / "0_0"
     engine = engine_class("rocksdb")()
     for life in range(1, 5):
-        command = [sys.executable, "-c", LIFE, str(root), level]
+        command = [sys.executable, "-c", LIFE, str(root), level, str(large)]
         cwd = ROOT
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=cwd) as process:
             assert process.stdout is not None

@@ -1,0 +1,19 @@
+from collections.abc import Sequence
+
+__all__ = ["TableWriter"]
+
+class TableWriter:
+    def __init__(self, path: str, *, block_size: int = 4096, bloom_bits: int = 10) -> None: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    def add(
+        self,
+        keys: Sequence[bytes],
+        values: Sequence[bytes | None],
+        *,
+        deletions: bool = False,
+    ) -> None: ...
+    def finish(self) -> None: ...
+    def close(self) -> None: ...
