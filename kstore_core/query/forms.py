@@ -55,7 +55,7 @@ class Form:
     def table(self, table: _Table) -> _Table:
         """Return the query's conversion of rows to columns, made from the store's."""
 
-        def made(keys: list[bytes], raws: list[Any], headers: bool) -> Any:  # noqa: FBT001
+        def made(keys: list[bytes], raws: list[Any], headers: bool) -> Any:
             import pyarrow.compute as pc
 
             columns = table(keys, raws, headers and "headers" not in self.unwanted)

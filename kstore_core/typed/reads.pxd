@@ -6,6 +6,9 @@ from kstore_core.tables.staging cimport StagedNamespace
 from kstore_core.tables.scan cimport Scan
 
 
+cdef bytes row_of(bytes key, int64_t first, int64_t second, bint session, bint behind)
+
+
 cdef class Reads:
     cdef object _table
     cdef object _get

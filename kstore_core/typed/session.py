@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from kstore_core.clock import StreamClock
 from kstore_core.keys import MAX_TIME
@@ -45,34 +45,11 @@ class SessionStore(SessionPoints[K, A], SegmentedStore[K], Generic[K, A]):
         self._rows = SessionRows(values, self._keys)
         self._item = self._rows.item
         self._raw_key = values.raw_key
-        self._write = SessionWriter(
-            values, table, clock, self._interval, context.touch, self._keys.make
-        ).put
+        writer = SessionWriter(values, table, clock, self._interval, context.touch, self._keys)
         self.parts = StoreParts(
             repr(self), spec, context, table, values, clock, self._rows, self._fetch
         )
-        self._bind(self._rows, self._reads)
-
-    def put(self, session: Windowed[K], aggregate: Any, *, headers: Any = None) -> None:
-        """Set the aggregate of a session; None removes it.
-
-        A late write only increases :attr:`late`.
-
-        Parameters
-        ----------
-        aggregate
-            The wrapper of the store's format, or the bare aggregate with ``headers`` as argument.
-        headers : Headers or iterable of (str, bytes or None), optional
-            By default the input record's, or none.
-
-        Raises
-        ------
-        TypeError
-            ``session`` is not a Windowed, or its key is None; or the format keeps no headers.
-        UncommittedLimitError
-            The state is transactional, and its uncommitted rows exceed the limit.
-        """
-        self._write(session, aggregate, headers)
+        self._bind(self._rows, self._reads, writer)
 
     def remove(self, session: Windowed[K]) -> None:
         """Remove a session, if it exists."""

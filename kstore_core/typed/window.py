@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from kstore_core.clock import StreamClock
 from kstore_core.keys import MAX_TIME
@@ -52,49 +52,14 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
         self._rows = WindowRows(values, self._keys, spec.window_size_ms)
         self._item = self._rows.item
         self._raw_key = values.raw_key
-        self._bind(self._rows, self._reads, spec.retain_duplicates)
         numbers = DuplicateNumbers(self._highest) if spec.retain_duplicates else None
-        self._write = WindowWriter(
-            values, table, clock, self._interval, context.touch, self._keys.make, numbers
-        ).put
+        writer = WindowWriter(
+            values, table, clock, self._interval, context.touch, self._keys, numbers
+        )
+        self._bind(self._rows, self._reads, writer, spec.retain_duplicates)
         self.parts = StoreParts(
             repr(self), spec, context, table, values, clock, self._rows, self._fetch
         )
-
-    def put(
-        self,
-        key: K,
-        value: Any,
-        *,
-        window_start: Time,
-        timestamp: Time | None = None,
-        headers: Any = None,
-    ) -> None:
-        """Set ``key`` to ``value`` in the window from ``window_start``; None deletes.
-
-        A store that retains duplicates adds the value to the existing ones, and ignores None. A
-        late write only increases :attr:`late`.
-
-        Parameters
-        ----------
-        value
-            The wrapper of the store's format, or the bare value with ``timestamp`` and ``headers``
-            as arguments.
-        timestamp : int or datetime, optional
-            By default the input record's.
-        headers : Headers or iterable of (str, bytes or None), optional
-            By default the input record's, or none.
-
-        Raises
-        ------
-        TypeError
-            ``key`` is None; a timestamp is missing; the format does not keep what was given.
-        ValueError
-            The window's start is negative.
-        UncommittedLimitError
-            The state is transactional, and its uncommitted rows exceed the limit.
-        """
-        self._write(key, value, window_start, timestamp, headers)
 
     def fetch_range(
         self,

@@ -6,6 +6,7 @@ from kstore_core.keys import RowKeys
 from kstore_core.tables.scan import Scan
 from kstore_core.typed.reads import Reads
 from kstore_core.typed.values import Values
+from kstore_core.typed.writers import SessionWriter, WindowWriter
 from kstore_core.types import Time, Windowed
 
 __all__ = ["SessionPoints", "SessionRows", "WindowPoints", "WindowRows"]
@@ -30,7 +31,18 @@ class SessionRows:
     def table(self, rows: list[bytes], raws: list[Any], headers: bool = True) -> pa.Table: ...
 
 class WindowPoints(Generic[_K, _R]):
-    def _bind(self, rows: WindowRows, reads: Reads, retains_duplicates: bool) -> None: ...
+    def _bind(
+        self, rows: WindowRows, reads: Reads, writer: WindowWriter, retains_duplicates: bool
+    ) -> None: ...
+    def put(
+        self,
+        key: _K,
+        value: Any,
+        *,
+        window_start: Time,
+        timestamp: Time | None = None,
+        headers: Any = None,
+    ) -> None: ...
     def fetch_one(self, key: _K, window_start: Time) -> _R | None: ...
     def fetch(
         self,
@@ -42,7 +54,8 @@ class WindowPoints(Generic[_K, _R]):
     ) -> Scan[int, _R]: ...
 
 class SessionPoints(Generic[_K, _R]):
-    def _bind(self, rows: SessionRows, reads: Reads) -> None: ...
+    def _bind(self, rows: SessionRows, reads: Reads, writer: SessionWriter) -> None: ...
+    def put(self, session: Windowed[_K], aggregate: Any, *, headers: Any = None) -> None: ...
     def fetch_session(self, key: _K, start: Time, end: Time) -> _R | None: ...
     def find_sessions(
         self,

@@ -10,7 +10,7 @@ from kstore_core.codec.keys.ranges cimport compared
 from kstore_core.codec.keys.windowed cimport millis, windowed
 from kstore_core.typed.reads cimport Reads
 from kstore_core.typed.values cimport CUSTOM, Values
-from kstore_core.typed.writers cimport window_start
+from kstore_core.typed.writers cimport SessionWriter, WindowWriter, window_start
 
 from array import array as array_of
 
@@ -147,9 +147,10 @@ cdef class SessionRows(_Rows):
 
 
 cdef class WindowPoints:
-    """The methods of a window store that read one key."""
+    """The methods of a window store that read or write one key."""
 
     cdef WindowRows _window_rows
+    cdef WindowWriter _window_writer
     cdef Reads _window_reads
     cdef object _timed
     cdef object _timed_table
@@ -158,8 +159,12 @@ cdef class WindowPoints:
     def __class_getitem__(cls, _):
         return cls
 
-    def _bind(self, WindowRows rows not None, Reads reads not None, bint retains_duplicates):
+    def _bind(
+        self, WindowRows rows not None, Reads reads not None, WindowWriter writer not None,
+        bint retains_duplicates,
+    ):
         self._window_rows = rows
+        self._window_writer = writer
         self._timed = rows.timed
         self._timed_table = rows.timed_table
         self._window_reads = reads
@@ -167,10 +172,38 @@ cdef class WindowPoints:
 
     def _share(self, WindowPoints store not None):
         self._window_rows = store._window_rows
+        self._window_writer = store._window_writer
         self._timed = store._timed
         self._timed_table = store._timed_table
         self._window_reads = store._window_reads
         self._one_each = store._one_each
+
+    def put(self, key, value, *, window_start, timestamp=None, headers=None):
+        """Set ``key`` to ``value`` in the window from ``window_start``; None deletes.
+
+        A store that retains duplicates adds the value to the existing ones, and ignores None. A
+        late write only increases :attr:`late`.
+
+        Parameters
+        ----------
+        value
+            The wrapper of the store's format, or the bare value with ``timestamp`` and ``headers``
+            as arguments.
+        timestamp : int or datetime, optional
+            By default the input record's.
+        headers : Headers or iterable of (str, bytes or None), optional
+            By default the input record's, or none.
+
+        Raises
+        ------
+        TypeError
+            ``key`` is None; a timestamp is missing; the format does not keep what was given.
+        ValueError
+            The window's start is negative.
+        UncommittedLimitError
+            The state is transactional, and its uncommitted rows exceed the limit.
+        """
+        self._window_writer.set(key, value, window_start, timestamp, headers)
 
     def fetch_one(self, key, window_start):
         """The value of ``key`` in the window from ``window_start``, or None.
@@ -209,9 +242,10 @@ cdef class WindowPoints:
 
 
 cdef class SessionPoints:
-    """The methods of a session store that read one key."""
+    """The methods of a session store that read or write one key."""
 
     cdef SessionRows _session_rows
+    cdef SessionWriter _session_writer
     cdef Reads _session_reads
     cdef object _item
     cdef object _item_table
@@ -219,17 +253,42 @@ cdef class SessionPoints:
     def __class_getitem__(cls, _):
         return cls
 
-    def _bind(self, SessionRows rows not None, Reads reads not None):
+    def _bind(
+        self, SessionRows rows not None, Reads reads not None, SessionWriter writer not None
+    ):
         self._session_rows = rows
+        self._session_writer = writer
         self._item = rows.item
         self._item_table = rows.table
         self._session_reads = reads
 
     def _share(self, SessionPoints store not None):
         self._session_rows = store._session_rows
+        self._session_writer = store._session_writer
         self._item = store._item
         self._item_table = store._item_table
         self._session_reads = store._session_reads
+
+    def put(self, session, aggregate, *, headers=None):
+        """Set the aggregate of a session; None removes it.
+
+        A late write only increases :attr:`late`.
+
+        Parameters
+        ----------
+        aggregate
+            The wrapper of the store's format, or the bare aggregate with ``headers`` as argument.
+        headers : Headers or iterable of (str, bytes or None), optional
+            By default the input record's, or none.
+
+        Raises
+        ------
+        TypeError
+            ``session`` is not a Windowed, or its key is None; or the format keeps no headers.
+        UncommittedLimitError
+            The state is transactional, and its uncommitted rows exceed the limit.
+        """
+        self._session_writer.set(session, aggregate, headers)
 
     def fetch_session(self, key, start, end):
         """The aggregate of the session of ``key`` from ``start`` to ``end`` exactly, or None.

@@ -1,7 +1,7 @@
 from collections.abc import Callable
-from typing import Any
 
 from kstore_core.clock import StreamClock
+from kstore_core.keys import RowKeys
 from kstore_core.tables import Table
 from kstore_core.typed.duplicates import DuplicateNumbers
 from kstore_core.typed.values import Values
@@ -17,7 +17,7 @@ class Writer:
         clock: StreamClock,
         interval_ms: int,
         touch: Callable[[RecordContext], None],
-        make: Callable[..., bytes],
+        keys: RowKeys,
     ) -> None: ...
 
 class WindowWriter(Writer):
@@ -28,14 +28,10 @@ class WindowWriter(Writer):
         clock: StreamClock,
         interval_ms: int,
         touch: Callable[[RecordContext], None],
-        make: Callable[..., bytes],
+        keys: RowKeys,
         numbers: DuplicateNumbers | None,
     ) -> None: ...
-    def put(
-        self, key: Any, value: Any, start: Time, timestamp: Time | None, headers: Any
-    ) -> None: ...
 
-class SessionWriter(Writer):
-    def put(self, session: Any, aggregate: Any, headers: Any) -> None: ...
+class SessionWriter(Writer): ...
 
 def window_start(start: Time) -> int: ...

@@ -7,9 +7,10 @@ writes compare with stream time or advance it; most writes need neither.
 
 from libc.stdint cimport int64_t
 
+from kstore_core.codec.keys.parts cimport NO_PREFIX
 from kstore_core.codec.keys.windowed cimport Windowed
-from kstore_core.layers.current_record cimport CurrentRecord
-from kstore_core.tables.staging cimport StagedNamespace
+from kstore_core.tables.segments.table cimport SegmentedTable
+from kstore_core.typed.reads cimport row_of
 from kstore_core.typed.values cimport Values
 
 from kstore_core.types import to_millis
@@ -30,30 +31,16 @@ cdef class Writer:
         Width of a segment.
     touch : callable
         Advances the store's position.
-    make : callable
-        Makes the key of a row: :attr:`kstore_core.keys.RowKeys.make`.
+    keys : RowKeys
     """
 
-    cdef Values values
-    cdef object make
-    cdef object clock
-    cdef int64_t retention
-    cdef int64_t interval
-    cdef int64_t first_live
-    cdef StagedNamespace rows
-    cdef object turn
-    cdef object take_turn           # bound, for ``with`` costs a tenth of a put
-    cdef object end_turn
-    cdef object put_one
-    cdef object expire
-    cdef CurrentRecord current_record
-    cdef object touch
-
     def __init__(
-        self, Values values not None, table, clock, int64_t interval_ms, touch, make
+        self, Values values not None, table, clock, int64_t interval_ms, touch, keys
     ):
         self.values = values
-        self.make = make
+        self.make = keys.make
+        if type(table) is SegmentedTable and keys.schema.prefix == NO_PREFIX:
+            self.segments = table
         self.clock = clock
         self.retention = clock.retention_ms
         self.interval = interval_ms
@@ -73,7 +60,7 @@ cdef class Writer:
         ``record`` is the input record of the write, or None.
         """
         if <int64_t>self.clock.horizon <= time <= <int64_t>self.clock.observed:
-            self.put_one(row, raw)
+            self.put_row(row, raw, time)
         else:
             self.rows._check_writable()  # raises in a fork, where the lock may never be released
             self.take_turn()
@@ -92,9 +79,9 @@ cdef class Writer:
         if time <= <int64_t>self.clock.observed:
             if not self.clock.accepts_segment(time, self.interval):
                 return False
-            self.put_one(row, raw)
+            self.put_row(row, raw, time)
             return True
-        self.put_one(row, raw)
+        self.put_row(row, raw, time)
         # No other thread runs before the call below, so none sees the row without its time.
         horizon = time - self.retention
         self.clock.observed = time
@@ -106,6 +93,12 @@ cdef class Writer:
             self.first_live = horizon / self.interval
         return True
 
+    cdef int put_row(self, bytes row, object raw, int64_t time) except -1:
+        if self.segments is not None:
+            return self.segments.put_at(time / self.interval, row, raw)
+        self.put_one(row, raw)
+        return 0
+
 
 cdef class WindowWriter(Writer):
     """Writes values of keys and windows.
@@ -116,38 +109,46 @@ cdef class WindowWriter(Writer):
         None unless the store retains duplicates.
     """
 
-    cdef object numbers
-
-    def __init__(self, Values values not None, table, clock, interval_ms, touch, make, numbers):
-        super().__init__(values, table, clock, interval_ms, touch, make)
+    def __init__(self, Values values not None, table, clock, interval_ms, touch, keys, numbers):
+        super().__init__(values, table, clock, interval_ms, touch, keys)
         self.numbers = numbers
 
-    def put(self, key, value, start, timestamp, headers):
+    cdef int set(
+        self, object key, object value, object start, object timestamp, object headers
+    ) except -1:
         """Set the value of ``key`` in the window from ``start``, or add it; None deletes."""
         record = self.current_record.of_write()
-        start = window_start(start)
-        raw_key, raw = self.values.row(key, value, timestamp, headers)
+        cdef int64_t begin = window_start(start)
+        cdef tuple row = self.values.row(key, value, timestamp, headers)
         if self.numbers is None:
-            self.write(self.make(raw_key, start), raw, start, record)
-            return
+            if self.segments is not None:
+                made = row_of(row[0], begin, 0, False, False)
+            else:
+                made = self.make(row[0], begin)
+            return self.write(made, row[1], begin, record)
         self.rows._check_writable()
-        if raw is not None:
+        if row[1] is not None:
             with self.turn:
-                number = self.numbers.next(raw_key, start)
-                self.write(self.make(raw_key, start, number), raw, start, record)
+                number = self.numbers.next(row[0], begin)
+                self.write(self.make(row[0], begin, number), row[1], begin, record)
+        return 0
 
 
 cdef class SessionWriter(Writer):
     """Writes aggregates of sessions."""
 
-    def put(self, session, aggregate, headers):
+    cdef int set(self, object session, object aggregate, object headers) except -1:
         """Set the aggregate of a session; None removes it."""
         if type(session) is not Windowed:
             raise TypeError(f"a session must be a Windowed(key, start, end), not {session!r}")
         record = self.current_record.of_write()
         cdef Windowed times = <Windowed>session
-        raw_key, raw = self.values.row(times.key, aggregate, None, headers)
-        self.write(self.make(raw_key, times.start, times.end), raw, times.end, record)
+        cdef tuple row = self.values.row(times.key, aggregate, None, headers)
+        if self.segments is not None:
+            made = row_of(row[0], times.end, times.start, True, False)
+        else:
+            made = self.make(row[0], times.start, times.end)
+        return self.write(made, row[1], times.end, record)
 
 
 cpdef int64_t window_start(object start) except -1:

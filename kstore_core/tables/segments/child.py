@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from kstore_core.engine import Database, Rows
 from kstore_core.errors import EngineError, StorageFullError, StoreClosedError
-from kstore_core.offsets.entries import CLOSED, OPEN, STATUS, sorted_rows
+from kstore_core.offsets.entries import CLOSED, COMMIT, OPEN, STATUS, sorted_rows
 from kstore_core.system.interrupts import uninterrupted
 from kstore_core.tables import OFFSETS, StoredTable
 from kstore_core.tables.segments.segment import Segment
@@ -164,7 +164,9 @@ class Child(Segment):
             with self._noticing_full(database):
                 database.write(batch)
             self._marked = self._home.marks
-            if self._home.loses_tails and batch.keys() != {OFFSETS}:
+            # A lost copy of the store's record does no harm; a lost entry of a commit does.
+            is_copy = batch.keys() == {OFFSETS} and COMMIT not in batch[OFFSETS].keys
+            if self._home.loses_tails and not is_copy:
                 self.unsynced = True
 
     def write_large(self, name: str, rows: Rows) -> bool:

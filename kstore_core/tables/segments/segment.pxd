@@ -16,4 +16,5 @@ cdef class Segment:
     cdef int _touch(self) except -1
     cdef object _call(self, str method, tuple arguments, dict named=*)
     cdef bytes _look_up(self, bytes key)
+    cdef int _set(self, bytes key, bytes value) except -1
     cdef tuple _start(self, bytes lo, bytes hi, bint reverse)

@@ -69,6 +69,16 @@ cdef class Segment:
             return self._part.get(key)
         return self._get(key)
 
+    cdef int _set(self, bytes key, bytes value) except -1:
+        """Set ``key``; None deletes."""
+        if self._rows is not None:
+            self._rows.put(key, value)
+        elif self._part is not None:
+            self._part.put_one(key, value)
+        else:
+            self._put(key, value)
+        return 0
+
     # A segment with users is not closed. Lookups are not counted as users: if the database is
     # closed meanwhile, its stand-in opens it again.
 

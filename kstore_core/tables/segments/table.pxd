@@ -25,6 +25,7 @@ cdef class SegmentedTable:
     cdef int _expire(self, long long first_live) except -1
     cdef list _within(self, long long lo, long long hi)
     cdef bytes find(self, long long number, bytes key)
+    cdef int put_at(self, long long number, bytes key, bytes value) except -1
     cdef SegmentScan between(
         self, bytes lo, bytes hi, bint reverse, long long segment_lo, long long segment_hi,
         bint joined,

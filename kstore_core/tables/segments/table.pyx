@@ -215,7 +215,10 @@ cdef class SegmentedTable:
 
     cpdef object put_one(self, bytes key, bytes value):
         """Set ``key``; None deletes."""
-        cdef long long number = self._id_of(key)
+        self.put_at(self._id_of(key), key, value)
+
+    cdef int put_at(self, long long number, bytes key, bytes value) except -1:
+        """Set ``key`` in the segment of this id, which is that of the time in ``key``."""
         cdef Segment segment
         cdef Py_ssize_t most = MOST_TIMES_STAGED * (len(key) + SEGMENT_BYTES)
         if value is not None:
@@ -229,13 +232,14 @@ cdef class SegmentedTable:
                 and self.rows._staging._has_room(most)
             ):
                 segment._touch()
-                segment._put(key, value)
-                return
+                segment._set(key, value)
+                return 0
         with self._turn:
             segment = self._to_write(number)
             if segment is not None:
-                segment._put(key, value)
+                segment._set(key, value)
                 self._adopt(segment)
+        return 0
 
     def write(self, writes):
         """Write rows, in their order: all of them, or none if one is refused."""
