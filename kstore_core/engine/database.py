@@ -195,8 +195,8 @@ class Database(ABC):
         """Write many rows to one namespace, if the engine has a faster way than :meth:`write`.
 
         The rows are written all or not at all, and survive a power cut whatever the level of
-        durability. By default the engine has no faster way. Core calls this for rows that may be
-        written before their offsets, if they are many (:attr:`Rows.is_large`).
+        durability. By default the engine has no faster way. Core calls this in a spill, whose rows
+        may be written before their offsets, if they are many (:attr:`Rows.is_large`).
 
         Parameters
         ----------

@@ -114,7 +114,7 @@ class StoreCommits:
             offsets = None
             if self.journal is not None:
                 offsets = self._with_changelog(self.journal, None, None)
-            self._write(offsets, None)
+            self._write(offsets, None, is_spill=True)
 
     def mark(
         self,
@@ -145,6 +145,8 @@ class StoreCommits:
         offsets: Mapping[Partition, int | None] | None,
         position: Mapping[str, Mapping[int, int]] | None,
         notes: Mapping[str, bytes | None] | None = None,
+        *,
+        is_spill: bool = False,
     ) -> None:
         observed = self._stream_time
         record = self._context.record
@@ -155,7 +157,7 @@ class StoreCommits:
             spec=None if self._spec_is_stored else self._spec,
             notes=notes,
         )
-        self._storage.write(record, entries)
+        self._storage.write(record, entries, is_spill=is_spill)
         if not self._spec_is_stored:
             record.spec = StoredSpec.of(self._spec)
             self._spec_is_stored = True

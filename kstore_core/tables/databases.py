@@ -47,8 +47,11 @@ class Storage(Protocol):
     def open(self) -> Table:
         """Return the table of the rows. Called once, after the check of the store's record."""
 
-    def write(self, record: StoreRecord, entries: Entries) -> None:
-        """Write the staged rows and these entries; ``record`` is as of the last commit."""
+    def write(self, record: StoreRecord, entries: Entries, *, is_spill: bool = False) -> None:
+        """Write the staged rows and these entries; ``record`` is as of the last commit.
+
+        A spill may write the rows before the entries.
+        """
 
     @property
     def database(self) -> Database | None:
@@ -192,12 +195,12 @@ class OneDatabase:
             self._spec.segment_interval_ms,
         )
 
-    def write(self, record: StoreRecord, entries: Entries) -> None:
-        """Write the staged rows and these entries in one batch."""
+    def write(self, record: StoreRecord, entries: Entries, *, is_spill: bool = False) -> None:
+        """Write the staged rows and these entries: in one batch, unless this is a spill."""
         with self._writing:
-            self._write(record, entries)
+            self._write(record, entries, is_spill=is_spill)
 
-    def _write(self, record: StoreRecord, entries: Entries) -> None:
+    def _write(self, record: StoreRecord, entries: Entries, *, is_spill: bool) -> None:
         assert self._stored is not None
         namespaces = self._stored.namespaces
         staged = take(namespaces)
@@ -206,8 +209,7 @@ class OneDatabase:
             if self._was_full and not self._loses_tails:
                 self._open_again(self._stored)
             try:
-                if len(batch) == 1 and not self._staging.transactional:
-                    # Rows may be written before their offsets, as those of a spill are.
+                if is_spill and len(batch) == 1:
                     ((name, rows),) = batch.items()
                     if rows.is_large and self.database.write_large(name, rows):
                         batch = {}

@@ -170,14 +170,9 @@ class Child(Segment):
                 self.unsynced = True
 
     def write_large(self, name: str, rows: Rows) -> bool:
-        """Write many rows before their offsets, if the engine has a faster way for them.
-
-        A transactional state never writes rows before their offsets.
-        """
-        if not self._home.marks:
-            return False
+        """Write many rows, if the engine has a faster way; see :class:`~kstore_core.engine.Database`."""
         with self.lock, uninterrupted():
-            if not self._marked:
+            if self._home.marks and not self._marked:
                 self.write({})
             database = self._writable()
             database.namespace(name)

@@ -150,13 +150,15 @@ class ChildStorage:
         """Drop expired segments."""
         self._segments.drop(expired)
 
-    def write(self, record: StoreRecord, entries: Entries) -> None:
+    def write(self, record: StoreRecord, entries: Entries, *, is_spill: bool = False) -> None:
         """Write the staged rows, and then the record of the store with these entries.
 
         Parameters
         ----------
         record : StoreRecord
             The record as of the last commit.
+        is_spill : bool
+            The rows of a segment may be written before its entries.
         """
         with self._segments.lock:
             staged = self._take()
@@ -175,11 +177,11 @@ class ChildStorage:
                 rows: dict[bytes, bytes | None] = {COMMIT: commit}
                 if not child.exists:
                     rows |= self._whole(record, Entries()) | {SEGMENTS: self._segments_entry}
-                self._write(child, staged.get(child, []), rows, number)
+                self._write(child, staged.get(child, []), rows, number, is_spill=is_spill)
             self._sync_all_but(newest)
             segments = {**self._expected(), newest.id: Expected(number, sealed=False)}
             whole = with_record(after, number, segments)
-            self._write(newest, staged.get(newest, []), whole, number)
+            self._write(newest, staged.get(newest, []), whole, number, is_spill=is_spill)
             self._number, self._holder = number, newest
             self._segments_entry = whole[SEGMENTS]
             if entries.stream_time is not None:
@@ -237,11 +239,12 @@ class ChildStorage:
         staged: list[tuple[StagedNamespace, Rows]],
         entries: Mapping[bytes, bytes | None],
         number: int,
+        *,
+        is_spill: bool,
     ) -> None:
         first = not child.commit
         batch = {namespace.name: rows for namespace, rows in staged}
-        if len(batch) == 1:
-            # Rows may be written before their offsets, as those of a spill are.
+        if is_spill and len(batch) == 1:
             ((name, rows),) = batch.items()
             if rows.is_large and child.write_large(name, rows):
                 batch = {}

@@ -26,8 +26,11 @@ from tests.tables.segments.killed import PARTITION, starts
 from tests.tables.segments.rows import window_spec
 
 children.MAX_OPEN = 3
-database.LARGE_ROWS = int(sys.argv[3])
-with open_state(sys.argv[1], engine="rocksdb", durability=sys.argv[2]) as state:
+database.LARGE_ROWS = large = int(sys.argv[3])
+limit = 150 if large == 1 else 64 << 20  # 150 bytes: a spill for every second row
+with open_state(
+    sys.argv[1], engine="rocksdb", durability=sys.argv[2], uncommitted_max_bytes=limit
+) as state:
     store = state.open(window_spec())
     first = state.offsets().get(PARTITION, 0) + 1
     for number in range(first, 10_000):
