@@ -211,7 +211,7 @@ class OneDatabase:
             try:
                 if is_spill and len(batch) == 1:
                     ((name, rows),) = batch.items()
-                    if rows.is_large and self.database.write_large(name, rows):
+                    if rows.is_large and self._write_large(name, rows, record, entries):
                         batch = {}
                 if entries:
                     batch[OFFSETS] = entries.rows(record)
@@ -224,6 +224,13 @@ class OneDatabase:
                 raise
             for namespace, rows in zip(namespaces, staged, strict=True):
                 namespace.clear(rows)
+
+    def _write_large(self, name: str, rows: Rows, record: StoreRecord, entries: Entries) -> bool:
+        """Write many rows of a spill before its other entries, if the engine has a faster way."""
+        if entries.spec is not None:  # rows cannot be read without their spec
+            self.database.write({OFFSETS: Entries(spec=entries.spec).rows(record)})
+            self.database.sync()
+        return self.database.write_large(name, rows)
 
     def checkpoint(self, place: Callable[[Path], Path]) -> None:
         """Copy the database."""

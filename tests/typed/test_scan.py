@@ -230,3 +230,54 @@ def test_a_table_of_versions(state, factory):
         {"key": b"a", "value": 5.0, "timestamp": 10, "valid_to": 20},
     ]
     assert store.all(as_of=1).to_arrow().schema == latest.schema
+
+
+def test_batches_are_the_table_in_parts(filled, kind):
+    table = filled.all().to_arrow()
+    for size in (1, 7, 100, 1000):
+        batches = list(filled.all().to_arrow_batches(max_rows=size))
+        assert all(isinstance(batch, pa.RecordBatch) for batch in batches)
+        assert [batch.num_rows for batch in batches][:-1] == [size] * (len(batches) - 1)
+        assert pa.Table.from_batches(batches).equals(table.combine_chunks())
+    assert list(filled.range(b"5", b"4").to_arrow_batches()) == []
+
+
+def test_a_batch_is_read_when_it_is_asked_for(filled, kind):
+    scan = filled.all()
+    batches = scan.to_arrow_batches(max_rows=10)
+    assert next(batches)["key"].to_pylist() == [b"%03d" % number for number in range(10)]
+    assert next(scan) == (b"010", kind.wrap(b"10"))
+    scan.close()
+    with pytest.raises(StoreClosedError):
+        next(batches)
+
+
+def test_a_table_of_some_columns(filled, kind):
+    table = filled.all().to_arrow()
+    for columns in (["value", "key"], ["key"], tuple(table.column_names[::-1])):
+        assert filled.all().to_arrow(columns=columns).equals(table.select(list(columns)))
+        (batch,) = filled.all().to_arrow_batches(columns=columns)
+        assert batch.schema.names == list(columns)
+    assert filled.range(b"5", b"4").to_arrow(columns=["key"]).column_names == ["key"]
+
+
+@pytest.mark.parametrize("columns", [["nope"], ["key", "nope"], []])
+def test_unknown_columns_are_refused(filled, columns):
+    for read in (filled.all().to_arrow, filled.all().to_arrow_batches):
+        with pytest.raises(ValueError, match="column"):
+            read(columns=columns)
+
+
+def test_columns_and_sizes_of_other_kinds_are_refused(filled):
+    with pytest.raises(TypeError, match="list of names"):
+        filled.all().to_arrow(columns="key")
+    with pytest.raises(ValueError, match="max_rows must be at least 1, not 0"):
+        filled.all().to_arrow_batches(max_rows=0)
+
+
+def test_a_batch_of_large_rows_ends_early(state, kind):
+    store = state.open(kind.factory("large"))
+    for number in range(5):
+        store.put(b"%d" % number, kind.wrap(b"v" * (15 << 20)))
+    sizes = [batch.num_rows for batch in store.all().to_arrow_batches()]
+    assert sizes == [3, 2]

@@ -244,7 +244,7 @@ class ChildStorage:
     ) -> None:
         first = not child.commit
         batch = {namespace.name: rows for namespace, rows in staged}
-        if is_spill and len(batch) == 1:
+        if is_spill and not first and len(batch) == 1:  # rows need the record of their store
             ((name, rows),) = batch.items()
             if rows.is_large and child.write_large(name, rows):
                 batch = {}
