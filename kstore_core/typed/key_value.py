@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from kstore_core.query.parts import StoreParts
 from kstore_core.spec import StoreSpec
-from kstore_core.tables import Bounds, Table, Write
+from kstore_core.tables import Bounds, NamespaceTable, Table, Write
 from kstore_core.tables.scan import Scan
+from kstore_core.typed.bulk import columns_of, columns_of_format, encoded
 from kstore_core.typed.points import Points
 from kstore_core.typed.store import Store, StoreContext
 from kstore_core.typed.values import values_of
 from kstore_core.types import Time, ValueAndTimestamp, ValueTimestampHeaders
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = [
     "KeyValueStore",
@@ -39,7 +43,7 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
     def __init__(self, spec: StoreSpec, table: Table, context: StoreContext) -> None:
         super().__init__(spec, context)
         self.table = table
-        values = values_of(spec, context.current_record)
+        values = self._encoder = values_of(spec, context.current_record)
         self._raw_key = values.raw_key
         self._row = values.row
         self._read = values.read
@@ -75,6 +79,56 @@ class KeyValueStore(Points[K, V], Store[K], Generic[K, V]):
         self.table.write(writes)
         if writes and record is not None:
             self._touch(record)
+
+    def put_many(self, keys: Any, values: Any, timestamps: Any = None, headers: Any = None) -> None:
+        """Put many rows: the same as a put of each in their order, in less time.
+
+        Parameters
+        ----------
+        keys, values : Arrow arrays, or sequences
+            A null value deletes. Arrow arrays of types that built-in serdes take are encoded
+            without an object for each row.
+        timestamps : Arrow array of int64 (ms) or of timestamps, or sequence, optional
+            By default the input record's.
+        headers : Arrow array of list<struct<key: string, value: binary>>, or sequence, optional
+            By default the input record's, or none.
+
+        Raises
+        ------
+        ValueError, TypeError
+            The columns differ in length, a key or timestamp is missing, or a value has a type that
+            the serde or the format does not take. Nothing was put.
+        UncommittedLimitError, StorageFullError
+            As for :meth:`put`. Rows are staged in chunks of 16,384, and those before are staged.
+        """
+        record = self._current_record.of_a_write()
+        chunks = encoded(self._encoder, keys, values, timestamps, headers)
+        for _, raw_keys, raws in chunks:
+            if type(self.table) is NamespaceTable:  # without an object for each row
+                self.table.rows.put_many(dict(zip(raw_keys, raws, strict=True)))
+            else:
+                self.table.write(map(Write, raw_keys, raws))
+        if record is not None and len(keys):
+            self._touch(record)
+
+    def put_arrow(self, table: pa.Table | pa.RecordBatch) -> None:
+        """Put the rows of a table with the columns of :meth:`Scan.to_arrow`.
+
+        Parameters
+        ----------
+        table : pyarrow.Table or pyarrow.RecordBatch
+            The columns ``key`` and ``value``, and ``timestamp`` and ``headers`` if the format has
+            them.
+
+        Raises
+        ------
+        SpecError
+            A column is missing or unknown. Nothing was put.
+        ValueError, TypeError, UncommittedLimitError, StorageFullError
+            As for :meth:`put_many`.
+        """
+        found = columns_of(table, columns_of_format(self.spec), (), self.name)
+        self.put_many(found["key"], found["value"], found.get("timestamp"), found.get("headers"))
 
     def delete(self, key: K) -> V | None:
         """Delete ``key``; returns the value that it had, or None."""

@@ -27,9 +27,10 @@ from kstore_core.codec import (
     VersionedRecordWithHeaders,
     decode_aggregation_with_headers,
     encode_aggregation_with_headers,
+    encode_column,
 )
 from kstore_core import serdes
-from kstore_core.codec.arrow.decoder import binary_column, decode_rows
+from kstore_core.codec.arrow.decoder import binary_column, bytes_list, decode_rows
 from kstore_core.formats import (
     ORDERED_SESSION_HEADERS,
     ORDERED_TIMESTAMPED,
@@ -259,6 +260,56 @@ cdef class Values:
         column, others = self.columns(raws, headers)
         return pa.table({**self._key_and_value(keys, raws, column), **others})
 
+    def rows(self, keys, column, timestamps, headers):
+        """The raw keys and raw values of many puts, as two lists; a raw value of None deletes.
+
+        Parameters
+        ----------
+        keys, column, timestamps, headers : Arrow arrays, sequences, or None for the last two
+        """
+        if not (self._ignores_headers and _is_arrow(keys) and _is_arrow(column)):
+            return self._rows_one_by_one(
+                _listed(keys), _listed(column), _listed(timestamps), _listed(headers)
+            )
+        if keys.null_count:
+            raise TypeError("key cannot be None")
+        raws = self._encoded_column(
+            self._serialized_column(self.value, column), timestamps, headers
+        )
+        if raws is None:
+            return self._rows_one_by_one(
+                _listed(keys), _listed(column), _listed(timestamps), _listed(headers)
+            )
+        return bytes_list(self._serialized_column(self.key, keys)), bytes_list(raws)
+
+    def _rows_one_by_one(self, keys, column, timestamps, headers):
+        cdef list raw_keys = [], raws = []
+        cdef Py_ssize_t i
+        for i in range(len(keys)):
+            raw_key, raw = self.row(
+                keys[i], column[i],
+                None if timestamps is None else timestamps[i],
+                None if headers is None else _pairs(headers[i]),
+            )
+            raw_keys.append(raw_key)
+            raws.append(raw)
+        return raw_keys, raws
+
+    def _serialized_column(self, SerdeAdapter side, column):
+        """A column as serialised by a built-in serde; null stays null."""
+        from kstore_core import arrow
+
+        if hasattr(column, "combine_chunks"):
+            column = column.combine_chunks()
+        try:
+            return arrow.to_binary(side.serde, column)
+        except Exception as error:
+            side.failed(error, None)
+
+    def _encoded_column(self, column, timestamps, headers):
+        """The column of raw values; None if a row needs the current record's time or headers."""
+        raise NotImplementedError
+
     def _key_and_value(self, keys, rows, column):
         """The columns of keys and values; made row by row if a serde may read headers."""
         import pyarrow as pa
@@ -310,6 +361,9 @@ cdef class PlainValues(Values):
     def columns(self, list raws, bint headers):
         return binary_column(raws), {}
 
+    def _encoded_column(self, column, timestamps, headers):
+        return column if timestamps is None and headers is None else None
+
     def bare(self, record):
         return record
 
@@ -340,6 +394,11 @@ cdef class TimestampedValues(Values):
     def columns(self, list raws, bint headers):
         values, timestamps, _ = decode_rows(raws, "value_and_timestamp")
         return values, {"timestamp": timestamps}
+
+    def _encoded_column(self, column, timestamps, headers):
+        if headers is not None or not _is_arrow(timestamps):
+            return None
+        return encode_column(column, timestamps, layout="value_and_timestamp")
 
 
 cdef class HeadersValues(Values):
@@ -385,6 +444,15 @@ cdef class HeadersValues(Values):
         values, timestamps, lists = decode_rows(raws, "value_timestamp_headers", headers=headers)
         return values, {"timestamp": timestamps, **({"headers": lists} if headers else {})}
 
+    def _encoded_column(self, column, timestamps, headers):
+        if not _is_arrow(timestamps) or not self._has_headers(headers):
+            return None
+        return encode_column(column, timestamps, headers)
+
+    def _has_headers(self, headers):
+        """True if headers were given as a column, or no record is current to give them."""
+        return _is_arrow(headers) or (headers is None and self.current_record.now() is None)
+
 
 cdef class VersionedValues(Values):
     """Versions of a value: :class:`VersionedRecord`. Time is not part of the bytes."""
@@ -423,6 +491,9 @@ cdef class VersionedValues(Values):
     def columns(self, list raws, bint headers):
         return binary_column(raws), {}
 
+    def _encoded_column(self, column, timestamps, headers):
+        return column if headers is None else None
+
 
 cdef class VersionedHeadersValues(VersionedValues):
     """Versions of a value with their headers: :class:`VersionedRecordWithHeaders`."""
@@ -445,6 +516,11 @@ cdef class VersionedHeadersValues(VersionedValues):
     def columns(self, list raws, bint headers):
         values, _, lists = decode_rows(raws, "aggregation_with_headers", headers=headers)
         return values, {"headers": lists} if headers else {}
+
+    def _encoded_column(self, column, timestamps, headers):
+        if not (_is_arrow(headers) or (headers is None and self.current_record.now() is None)):
+            return None
+        return encode_column(column, headers=headers, layout="aggregation_with_headers")
 
 
 cdef class SessionHeadersValues(HeadersValues):
@@ -473,8 +549,29 @@ cdef class SessionHeadersValues(HeadersValues):
         values, _, lists = decode_rows(raws, "aggregation_with_headers", headers=headers)
         return values, {"headers": lists} if headers else {}
 
+    def _encoded_column(self, column, timestamps, headers):
+        if timestamps is not None or not self._has_headers(headers):
+            return None
+        return encode_column(column, headers=headers, layout="aggregation_with_headers")
+
     def bare(self, record):
         return None if record is None else record.aggregation
+
+
+cdef bint _is_arrow(object column):
+    return hasattr(column, "__arrow_c_array__") or hasattr(column, "combine_chunks")
+
+
+cdef object _listed(object column):
+    """A column as a sequence of Python values, or None."""
+    return column.to_pylist() if _is_arrow(column) else column
+
+
+cdef object _pairs(object headers):
+    """One row's headers in a form that a put takes, also from a list column."""
+    if type(headers) is list and headers and type(headers[0]) is dict:
+        return [(header["key"], header["value"]) for header in headers]
+    return headers
 
 
 cdef str _short(object key):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cast, get_args
 
 from kstore_core.checks import check_choice
 from kstore_core.errors import RetentionExceededError
@@ -13,6 +13,7 @@ from kstore_core.tables import Bounds
 from kstore_core.tables.scan import Scan
 from kstore_core.tables.version_scans import Version
 from kstore_core.tables.versioned import VersionedTable
+from kstore_core.typed.bulk import columns_of, columns_of_format, encoded, times_of
 from kstore_core.typed.store import Store, StoreContext
 from kstore_core.typed.values import VersionedValues, values_of
 from kstore_core.types import (
@@ -23,6 +24,9 @@ from kstore_core.types import (
     VersionedRecordWithHeaders,
     to_millis,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = [
     "OnExpired",
@@ -67,6 +71,7 @@ class VersionedStore(Store[K], Generic[K, R]):
         turn = self.clock.turn  # the lock of a write, which reads before it writes
         self._take_turn, self._end_turn = turn.acquire, turn.release
         values = cast("VersionedValues", values_of(spec, context.current_record))
+        self._encoder = values
         self._raw_key = values.raw_key
         self._row = values.row
         self._record_of = values.record
@@ -116,6 +121,67 @@ class VersionedStore(Store[K], Generic[K, R]):
         if record is not None:
             self._touch(record)
         return code
+
+    def put_many(self, keys: Any, values: Any, timestamps: Any = None, headers: Any = None) -> None:
+        """Put many rows: the same as a put of each in their order, in less time.
+
+        Parameters
+        ----------
+        keys, values : Arrow arrays, or sequences
+            A null value deletes. Arrow arrays of types that built-in serdes take are encoded
+            without an object for each row.
+        timestamps : Arrow array of int64 (ms) or of timestamps, or sequence, optional
+            The begin of each version. By default the input record's.
+        headers : Arrow array of list<struct<key: string, value: binary>>, or sequence, optional
+            By default the input record's, or none.
+
+        Raises
+        ------
+        ValueError, TypeError
+            The columns differ in length, a key or timestamp is missing, or a value has a type that
+            the serde or the format does not take. Nothing was put.
+        UncommittedLimitError, StorageFullError
+            As for :meth:`put`. Rows are staged in chunks of 16,384, and those before are staged.
+        """
+        record = self._record_now()
+        if timestamps is None:
+            times = [_version_time(None, record)] * len(keys)
+        else:
+            times = times_of(timestamps, "timestamps", len(keys))
+        for millis in times:
+            if not 0 <= millis <= _MAX_TIME:
+                _version_time(millis, record)  # raises
+        chunks = encoded(self._encoder, keys, values, None, headers)
+        for first, raw_keys, raws in chunks:
+            if not self._take_turn(False):
+                self._wait_for_turn()
+            try:
+                for raw_key, raw, millis in zip(raw_keys, raws, times[first:], strict=False):
+                    if self.clock.accepts(millis):
+                        self._put(raw_key, raw, millis)
+            finally:
+                self._end_turn()
+        if record is not None and len(keys):
+            self._touch(record)
+
+    def put_arrow(self, table: pa.Table | pa.RecordBatch) -> None:
+        """Put the versions of a table with the columns of :meth:`Scan.to_arrow`.
+
+        Parameters
+        ----------
+        table : pyarrow.Table or pyarrow.RecordBatch
+            The columns ``key``, ``value`` and ``timestamp``, and ``headers`` if the format has
+            them. A column ``valid_to`` is ignored.
+
+        Raises
+        ------
+        SpecError
+            A column is missing or unknown. Nothing was put.
+        ValueError, TypeError, UncommittedLimitError, StorageFullError
+            As for :meth:`put_many`.
+        """
+        found = columns_of(table, columns_of_format(self.spec), ("valid_to",), self.name)
+        self.put_many(found["key"], found["value"], found.get("timestamp"), found.get("headers"))
 
     def delete(self, key: K, *, timestamp: Time | None = None) -> R | None:
         """Put a tombstone; returns the record that was valid at ``timestamp`` before, or None.

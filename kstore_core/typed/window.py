@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from kstore_core.clock import StreamClock
 from kstore_core.keys import MAX_TIME
@@ -10,12 +10,13 @@ from kstore_core.query.parts import StoreParts
 from kstore_core.spec import StoreSpec
 from kstore_core.tables import Table
 from kstore_core.tables.scan import Scan
+from kstore_core.typed.bulk import columns_of, columns_of_format, encoded, times_of
 from kstore_core.typed.duplicates import DuplicateNumbers
 from kstore_core.typed.segmented import SegmentedStore
 from kstore_core.typed.store import StoreContext
 from kstore_core.typed.values import values_of
 from kstore_core.typed.windowed_rows import WindowPoints, WindowRows
-from kstore_core.typed.writers import WindowWriter
+from kstore_core.typed.writers import WindowWriter, window_start
 from kstore_core.types import (
     Time,
     ValueAndTimestamp,
@@ -23,6 +24,9 @@ from kstore_core.types import (
     Windowed,
     to_millis,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["TimestampedWindowStore", "TimestampedWindowStoreWithHeaders", "WindowStore"]
 
@@ -48,17 +52,79 @@ class WindowStore(WindowPoints[K, V], SegmentedStore[K], Generic[K, V]):
     ) -> None:
         super().__init__(spec, table, context, clock)
         assert spec.window_size_ms is not None
-        values = values_of(spec, context.current_record)
+        values = self._encoder = values_of(spec, context.current_record)
         self._rows = WindowRows(values, self._keys, spec.window_size_ms)
         self._item = self._rows.item
         self._raw_key = values.raw_key
         numbers = DuplicateNumbers(self._highest) if spec.retain_duplicates else None
-        writer = WindowWriter(
+        self._writer = WindowWriter(
             values, table, clock, self._interval, context.touch, self._keys, numbers
         )
-        self._bind(self._rows, self._reads, writer, spec.retain_duplicates)
+        self._bind(self._rows, self._reads, self._writer, spec.retain_duplicates)
         self.parts = StoreParts(
             repr(self), spec, context, table, values, clock, self._rows, self._fetch
+        )
+
+    def put_many(
+        self,
+        keys: Any,
+        values: Any,
+        window_starts: Any,
+        timestamps: Any = None,
+        headers: Any = None,
+    ) -> None:
+        """Put many rows: the same as a put of each in their order, in less time.
+
+        Parameters
+        ----------
+        keys, values : Arrow arrays, or sequences
+            A null value deletes. Arrow arrays of types that built-in serdes take are encoded
+            without an object for each row.
+        window_starts : Arrow array of int64 (ms) or of timestamps, or sequence
+            Not negative.
+        timestamps : Arrow array of int64 (ms) or of timestamps, or sequence, optional
+            By default the input record's.
+        headers : Arrow array of list<struct<key: string, value: binary>>, or sequence, optional
+            By default the input record's, or none.
+
+        Raises
+        ------
+        ValueError, TypeError
+            The columns differ in length, a key or timestamp is missing, or a value has a type that
+            the serde or the format does not take. Nothing was put.
+        UncommittedLimitError, StorageFullError
+            As for :meth:`put`. Rows are staged in chunks of 16,384, and those before are staged.
+        """
+        starts = times_of(window_starts, "window_starts", len(keys))
+        if starts:
+            window_start(min(starts))  # raises if it is negative
+        chunks = encoded(self._encoder, keys, values, timestamps, headers)
+        for first, raw_keys, raws in chunks:
+            self._writer.set_many(raw_keys, raws, starts[first : first + len(raws)])
+
+    def put_arrow(self, table: pa.Table | pa.RecordBatch) -> None:
+        """Put the rows of a table with the columns of :meth:`Scan.to_arrow`.
+
+        Parameters
+        ----------
+        table : pyarrow.Table or pyarrow.RecordBatch
+            The columns ``key``, ``start`` and ``value``, and ``timestamp`` and ``headers`` if the
+            format has them. A column ``end`` is ignored.
+
+        Raises
+        ------
+        SpecError
+            A column is missing or unknown. Nothing was put.
+        ValueError, TypeError, UncommittedLimitError, StorageFullError
+            As for :meth:`put_many`.
+        """
+        found = columns_of(table, columns_of_format(self.spec, "start"), ("end",), self.name)
+        self.put_many(
+            found["key"],
+            found["value"],
+            found["start"],
+            found.get("timestamp"),
+            found.get("headers"),
         )
 
     def fetch_range(

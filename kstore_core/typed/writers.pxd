@@ -31,11 +31,17 @@ cdef class Writer:
 cdef class WindowWriter(Writer):
     cdef object numbers
 
-    cdef int set(self, object key, object value, object start, object timestamp, object headers) except -1
+    cdef int set(
+        self, object key, object value, object start, object timestamp, object headers
+    ) except -1
+    cdef int set_raw(self, bytes raw_key, object raw, int64_t begin, object record) except -1
 
 
 cdef class SessionWriter(Writer):
     cdef int set(self, object session, object aggregate, object headers) except -1
+    cdef int set_raw(
+        self, bytes raw_key, object raw, int64_t start, int64_t end, object record
+    ) except -1
 
 
 cpdef int64_t window_start(object start) except -1

@@ -31,7 +31,17 @@ class WindowWriter(Writer):
         keys: RowKeys,
         numbers: DuplicateNumbers | None,
     ) -> None: ...
+    def set_many(
+        self, raw_keys: list[bytes], raws: list[bytes | None], starts: list[int]
+    ) -> None: ...
 
-class SessionWriter(Writer): ...
+class SessionWriter(Writer):
+    def set_many(
+        self,
+        raw_keys: list[bytes],
+        raws: list[bytes | None],
+        starts: list[int],
+        ends: list[int],
+    ) -> None: ...
 
 def window_start(start: Time) -> int: ...

@@ -120,17 +120,27 @@ cdef class WindowWriter(Writer):
         record = self.current_record.of_write()
         cdef int64_t begin = window_start(start)
         cdef tuple row = self.values.row(key, value, timestamp, headers)
+        return self.set_raw(row[0], row[1], begin, record)
+
+    def set_many(self, list raw_keys, list raws, list starts):
+        """Set or add serialised values; the lists are parallel."""
+        cdef Py_ssize_t i
+        record = self.current_record.of_write()
+        for i in range(len(raw_keys)):
+            self.set_raw(raw_keys[i], raws[i], starts[i], record)
+
+    cdef int set_raw(self, bytes raw_key, object raw, int64_t begin, object record) except -1:
         if self.numbers is None:
             if self.segments is not None:
-                made = row_of(row[0], begin, 0, False, False)
+                made = row_of(raw_key, begin, 0, False, False)
             else:
-                made = self.make(row[0], begin)
-            return self.write(made, row[1], begin, record)
+                made = self.make(raw_key, begin)
+            return self.write(made, raw, begin, record)
         self.rows._check_writable()
-        if row[1] is not None:
+        if raw is not None:
             with self.turn:
-                number = self.numbers.next(row[0], begin)
-                self.write(self.make(row[0], begin, number), row[1], begin, record)
+                number = self.numbers.next(raw_key, begin)
+                self.write(self.make(raw_key, begin, number), raw, begin, record)
         return 0
 
 
@@ -144,11 +154,23 @@ cdef class SessionWriter(Writer):
         record = self.current_record.of_write()
         cdef Windowed times = <Windowed>session
         cdef tuple row = self.values.row(times.key, aggregate, None, headers)
+        return self.set_raw(row[0], row[1], times.start, times.end, record)
+
+    def set_many(self, list raw_keys, list raws, list starts, list ends):
+        """Set serialised aggregates; the lists are parallel."""
+        cdef Py_ssize_t i
+        record = self.current_record.of_write()
+        for i in range(len(raw_keys)):
+            self.set_raw(raw_keys[i], raws[i], starts[i], ends[i], record)
+
+    cdef int set_raw(
+        self, bytes raw_key, object raw, int64_t start, int64_t end, object record
+    ) except -1:
         if self.segments is not None:
-            made = row_of(row[0], times.end, times.start, True, False)
+            made = row_of(raw_key, end, start, True, False)
         else:
-            made = self.make(row[0], times.start, times.end)
-        return self.write(made, row[1], times.end, record)
+            made = self.make(raw_key, start, end)
+        return self.write(made, raw, end, record)
 
 
 cpdef int64_t window_start(object start) except -1:

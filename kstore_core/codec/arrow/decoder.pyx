@@ -6,13 +6,15 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
 
-from kstore_core.codec.arrow.input cimport Column, Texts, open_column, text_at, text_valid
+from kstore_core.codec.arrow.input cimport (
+    Column, Texts, Times, is_set, open_column, text_at, text_valid,
+)
 from kstore_core.codec.arrow.output cimport (
     ListsOut, TextsOut, TimesOut, allocate_lists, allocate_texts, allocate_times, end_text,
     free_lists, free_texts, free_times, lists_array, null_list, null_text, null_time, texts_array,
     times_array,
 )
-from kstore_core.codec.primitives.buffers cimport put
+from kstore_core.codec.primitives.buffers cimport copy_bytes, put
 from kstore_core.codec.primitives.faults cimport raise_fault
 from kstore_core.codec.arrow.layouts cimport Layout, layout_of
 from kstore_core.codec.primitives.utf8 cimport is_ascii, repaired_utf8
@@ -288,6 +290,46 @@ def binary_column(list rows not None):
     cdef Layout layout
     memset(&layout, 0, sizeof(Layout))
     return decoded(rows, &layout, "rows", LEFT_OUT, True)[0]
+
+
+def bytes_list(column):
+    """Return an Arrow column of binary or string as a list of bytes, with None for null."""
+    cdef Column opened = open_column(column, "column")
+    cdef Texts texts
+    cdef int64_t i
+    cdef Py_ssize_t size = 0
+    cdef const uint8_t *data
+    cdef list found
+    opened.as_texts(&texts, "column", True)
+    found = [None] * texts.length
+    for i in range(texts.length):
+        if text_valid(&texts, i):
+            data = text_at(&texts, i, &size)
+            found[i] = copy_bytes(data, size)
+    return found
+
+
+def milliseconds(column, str name not None):
+    """Return an Arrow column of int64 or of timestamps as a list of milliseconds.
+
+    Raises
+    ------
+    TypeError
+        If the column has another type, or a null.
+    """
+    cdef Column opened = open_column(column, name)
+    cdef Times times
+    cdef int64_t i, time
+    cdef list found = []
+    opened.as_times(&times, name)
+    for i in range(times.length):
+        if not is_set(&times.valid, i):
+            raise TypeError(f"{name}: row {i} has no time")
+        time = times.data[i]
+        if times.divide > 1:
+            time = time // times.divide     # Python's division: towards the past
+        found.append(time * <object>times.multiply if times.multiply > 1 else time)
+    return found
 
 
 def decode_rows(list rows not None, str layout not None, *, bint headers=True):

@@ -170,7 +170,7 @@ class Child(Segment):
                 self.unsynced = True
 
     def write_large(self, name: str, rows: Rows) -> bool:
-        """Write many rows, if the engine has a faster way; see :class:`~kstore_core.engine.Database`."""
+        """Write many rows, if the engine has a faster way; see :class:`Database`."""
         with self.lock, uninterrupted():
             if self._home.marks and not self._marked:
                 self.write({})

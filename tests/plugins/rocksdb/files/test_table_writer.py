@@ -209,9 +209,7 @@ def test_a_spill_writes_table_files(
     monkeypatch.setattr(RocksDBDatabase, "write_large", counted)
     path = tmp_path / "0_0"
     spec = stores.timestamped_key_value_with_headers("s")
-    with open_state(
-        path, engine="rocksdb", durability=level, uncommitted_max_bytes=5_000
-    ) as state:
+    with open_state(path, engine="rocksdb", durability=level, uncommitted_max_bytes=5_000) as state:
         store = state.open(spec)
         for i in range(1000):
             store.put(b"%d" % (i % 700), b"v%d" % i, timestamp=i, headers=[("h", b"%d" % i)])

@@ -1,0 +1,127 @@
+"""Puts of many rows at once, given as columns: ``put_many`` and ``put_arrow`` of every shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kstore_core.errors import SpecError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kstore_core.spec import StoreSpec
+    from kstore_core.typed.values import Values
+
+__all__ = ["CHUNK_ROWS", "columns_of", "columns_of_format", "encoded", "times_of"]
+
+CHUNK_ROWS = 16_384
+"""The rows that are staged at once. A spill may come between two chunks."""
+
+
+def columns_of(
+    table: pa.Table | pa.RecordBatch, wanted: Sequence[str], ignored: Sequence[str], store: str
+) -> dict[str, Any]:
+    """Return the columns of a table by name.
+
+    Parameters
+    ----------
+    wanted : sequence of str
+        The names that the store can take; ``key`` and ``value`` must be there.
+    ignored : sequence of str
+        The names of columns of a scan's table that a put does not take.
+
+    Raises
+    ------
+    SpecError
+        A column is missing or unknown.
+    """
+    names = table.column_names
+    unknown = [name for name in names if name not in wanted and name not in ignored]
+    if unknown:
+        raise SpecError(
+            f"the store {store!r} cannot put the column {unknown[0]!r}; the columns of a put are "
+            f"{', '.join(wanted)}. Drop or rename the column"
+        )
+    required = [name for name in wanted if name not in ("timestamp", "headers")]
+    missing = [name for name in required if name not in names]
+    if missing:
+        raise SpecError(
+            f"the table for the store {store!r} has no column {missing[0]!r}; it has "
+            f"{', '.join(names)}"
+        )
+    return {name: table[name] for name in names if name in wanted}
+
+
+def columns_of_format(spec: StoreSpec, *times: str) -> tuple[str, ...]:
+    """Return the names of the columns of a put: ``times`` are those of the shape."""
+    timed = spec.format.timestamped or spec.format.versioned
+    return (
+        "key",
+        *times,
+        "value",
+        *(["timestamp"] if timed else []),
+        *(["headers"] if spec.format.headers else []),
+    )
+
+
+def encoded(
+    values: Values,
+    keys: Any,
+    column: Any,
+    timestamps: Any = None,
+    headers: Any = None,
+) -> Iterator[tuple[int, list[bytes], list[bytes | None]]]:
+    """Encode columns chunk by chunk: the index of the first row, raw keys, and raw values.
+
+    All rows are checked before the first chunk is yielded, so a bad value leaves nothing staged.
+
+    Raises
+    ------
+    ValueError
+        The columns differ in length.
+    TypeError
+        A key or timestamp is missing, or a column has a type that the serde does not take.
+    """
+    count = len(keys)
+    for name, other in (("values", column), ("timestamps", timestamps), ("headers", headers)):
+        if other is not None and len(other) != count:
+            raise ValueError(f"there are {count} keys and {len(other)} {name}")
+    chunks = [
+        (
+            start,
+            *values.rows(
+                keys[start : start + CHUNK_ROWS],
+                column[start : start + CHUNK_ROWS],
+                None if timestamps is None else timestamps[start : start + CHUNK_ROWS],
+                None if headers is None else headers[start : start + CHUNK_ROWS],
+            ),
+        )
+        for start in range(0, count, CHUNK_ROWS)
+    ]
+    return iter(chunks)
+
+
+def times_of(column: Any, name: str, count: int) -> list[int]:
+    """Return a column of ``count`` times as integers, ms.
+
+    Parameters
+    ----------
+    column : sequence of int or datetime, or Arrow array of int64 or of timestamps
+
+    Raises
+    ------
+    ValueError
+        There are more or fewer times.
+    TypeError
+        A time is missing or of another type.
+    """
+    from kstore_core.types import to_millis
+
+    if len(column) != count:
+        raise ValueError(f"there are {count} keys and {len(column)} {name}")
+    if hasattr(column, "__arrow_c_array__") or hasattr(column, "combine_chunks"):
+        from kstore_core.codec.arrow.decoder import milliseconds
+
+        return milliseconds(column, name)
+    return [time if type(time) is int else to_millis(time) for time in column]
