@@ -98,5 +98,5 @@ def test_numbers_that_do_not_fit_are_refused(encode, number) -> None:  # type: i
 
 @pytest.mark.parametrize("number", [1.0, "1", None])
 def test_only_integers_are_encoded(number) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(TypeError, match="an int is needed"):
+    with pytest.raises(TypeError, match="must be an int"):
         codec.encode_varint(number)
