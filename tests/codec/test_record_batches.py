@@ -418,7 +418,7 @@ def test_columns_are_a_sequence() -> None:
         (10, b""),
         (11, b"vvv"),
     ]
-    with pytest.raises(ValueError, match="offset 11 where 12"):
+    with pytest.raises(ValueError, match="must be 12 or greater, not 11"):
         some.extend(some, 11)
     some.extend(RecordColumns(), 0)
     assert len(some) == 4
