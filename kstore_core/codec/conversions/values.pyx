@@ -80,7 +80,7 @@ def convert_from_plain_to_header_format(buf):
 # ---------------------------------------------------------------- parts of a row with headers
 
 cdef int skip_headers(Reader *reader, const View *view, bint timed) except -1:
-    """Move `reader` behind the headers. If `timed`, the 8 bytes of a timestamp must follow."""
+    """Move `reader` past the headers. If `timed`, the 8 bytes of a timestamp must follow."""
     cdef Py_ssize_t size = 0
     cdef Fault fault
     open_reader(reader, view.data, view.size)

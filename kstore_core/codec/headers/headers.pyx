@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from kstore_core.errors import FormatError, ReadOnlyHeadersError
 
 cdef enum:
-    # The greatest number of other bytes in a row that Headers may keep in memory.
+    # The greatest number of bytes that Headers may keep in memory besides their own.
     SHARED_BYTES = 1024
 
 @cython.final
@@ -153,7 +153,7 @@ cdef class Headers:
         Returns
         -------
         tuple of Header
-            Empty if no header has this key.
+            The headers with this key; empty if there are none.
         """
         cdef Header header
         checked(key)

@@ -13,7 +13,7 @@ cdef enum Fault:
     SOUND = 0
     TRUNCATED_VARINT        # the bytes end inside a varint
     LONG_VARINT             # more bytes than a varint of its width may have
-    SURPLUS_BITS            # the last byte of a varint holds bits that do not fit the number
+    SURPLUS_BITS            # the last byte of a varint has bits that do not fit the number
     NEGATIVE_SIZE           # a length below 0, or below -1 if a null is allowed
     SIZE_BEYOND_END         # a length greater than the number of remaining bytes
     NEGATIVE_COUNT          # a header count below 0

@@ -190,7 +190,7 @@ def find_all(row, from_ts, to_ts):
 # ---------------------------------------------------------------- changing a row
 
 def insert_as_latest(row, valid_from, valid_to, value):
-    """Return a row with one more version, which is newer than the others.
+    """Return a row with one more version, which is the newest.
 
     Versions that begin at or after `valid_from` are removed, because they come from an interrupted
     write. If the newest version ends before `valid_from`, a tombstone fills the gap.

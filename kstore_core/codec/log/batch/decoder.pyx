@@ -56,7 +56,7 @@ cdef int read_batch(
             raise malformed(position + at, head, str(error)) from error
     open_reader(&reader, address(records) + skipped, PyBytes_GET_SIZE(records) - skipped)
     if not 0 <= head.count <= (reader.end - reader.here) // RECORD_LEAST:
-        why = f"{reader.end - reader.here} bytes cannot hold {head.count} records"
+        why = f"{reader.end - reader.here} bytes cannot contain {head.count} records"
         raise malformed(position + at, head, why)
     into.make_room(head.count)
     into.sources.append(records)
