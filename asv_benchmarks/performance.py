@@ -210,7 +210,7 @@ def placed(page: str, found: str) -> str:
 
 
 def main() -> None:
-    """Run the measurements and print the tables. Write them to the page, unless the run is small."""
+    """Run the measurements, print the tables, and write the page unless the run is small."""
     from kstore_core.spark import local_session
 
     is_small = os.environ.get("KSTORE_BENCHMARKS") == "small"
