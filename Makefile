@@ -24,7 +24,7 @@ REST ?=
 BIN := .venv/bin
 READY := .venv/.ready
 PYTEST = $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
-SOURCES := pyproject.toml setup.py $(shell find kstore_core \( -name '*.pyx' -o -name '*.pxd' \))
+SOURCES := pyproject.toml setup.py $(shell find kstore_core plugins \( -name '*.pyx' -o -name '*.pxd' \))
 
 .PHONY: usage demo test test-all crash interrupt fuzz
 usage:

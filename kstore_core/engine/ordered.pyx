@@ -18,8 +18,7 @@ from libc.stdint cimport uint8_t, uint64_t
 from libc.stdlib cimport qsort
 from libc.string cimport memcmp, memset
 
-from kstore_core.codec.primitives.prefetching cimport prefetch
-from kstore_core.codec.primitives.wire cimport load_u64
+from kstore_core.system.prefetching cimport prefetch
 
 __all__ = ["OrderedRows", "OrderedScan", "OrderedView", "close_chunks", "take"]
 
@@ -116,10 +115,12 @@ cdef inline uint64_t eight_bytes(PyObject *key, Py_ssize_t start) noexcept:
     cdef uint64_t number = 0
     cdef Py_ssize_t index
     if size >= 8:
-        return load_u64(data)
-    for index in range(8):
-        number = (number << 8) | (data[index] if index < size else 0)
-    return number
+        for index in range(8):  # one load, without a condition
+            number = (number << 8) | data[index]
+        return number
+    for index in range(size):
+        number = (number << 8) | data[index]
+    return number << (8 * (8 - size)) if size > 0 else 0
 
 
 cdef int compare_slots(const void *a, const void *b) noexcept nogil:

@@ -97,7 +97,9 @@ def test_every_package_says_that_it_is_typed(package):
 def test_the_wheel_has_every_package_compiled(built):
     with zipfile.ZipFile(built[1]) as archive:
         names = archive.namelist()
-    modules = {path.stem for path in (ROOT / "kstore_core").rglob("*.pyx")}
+    modules = {
+        path.stem for base in ("kstore_core", "plugins") for path in (ROOT / base).rglob("*.pyx")
+    }
     compiled = {Path(name).name.split(".")[0] for name in names if name.endswith(".so")}
     assert compiled == modules
     for needed in (

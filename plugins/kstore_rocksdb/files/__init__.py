@@ -1,1 +1,1 @@
-"""RocksDB's own files, read by kstore: checked before a database opens, copied to read it."""
+"""RocksDB's own files, read and written by kstore without RocksDB."""
