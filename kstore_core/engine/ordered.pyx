@@ -18,7 +18,7 @@ from libc.stdint cimport uint8_t, uint64_t
 from libc.stdlib cimport qsort
 from libc.string cimport memcmp, memset
 
-from kstore_core.system.prefetching cimport prefetch
+from kstore_core.engine.prefetching cimport prefetch
 
 __all__ = ["OrderedRows", "OrderedScan", "OrderedView", "close_chunks", "take"]
 

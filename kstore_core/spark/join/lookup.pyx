@@ -13,7 +13,7 @@ from libc.string cimport memset
 from kstore_core.codec.arrow.input cimport Column, Texts, Times, is_set, open_column, text_at, text_valid
 from kstore_core.codec.arrow.output cimport TimesOut, allocate_times, free_times, null_time, times_array
 from kstore_core.codec.keys.murmur2 cimport murmur2_hash
-from kstore_core.system.prefetching cimport prefetch
+from kstore_core.engine.prefetching cimport prefetch
 from kstore_core.spark.join.version_runs cimport (
     NO_MEMORY, WHOLE, Built, Key, Runs, Version, build_runs, fetch_ahead, first_after, free_runs,
     key_of_hash, rounded_down,

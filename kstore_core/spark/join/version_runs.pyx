@@ -12,7 +12,7 @@ from libc.string cimport memcmp, memset
 from kstore_core.codec.arrow.input cimport Texts, Times, is_set, text_at, text_valid
 from kstore_core.codec.primitives.buffers cimport put
 from kstore_core.codec.keys.murmur2 cimport murmur2_hash
-from kstore_core.system.prefetching cimport prefetch, prefetch_all
+from kstore_core.engine.prefetching cimport prefetch, prefetch_all
 
 cdef enum:
     FEWEST_BITS = 6             # of a slot's number

@@ -20,7 +20,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
-from kstore_core.system.prefetching cimport LINE_BYTES, prefetch_all
+from kstore_core.engine.prefetching cimport LINE_BYTES, prefetch_all
 from kstore_rocksdb.files.hashes cimport LONGEST_HASHED, filter_hash, xxh64
 
 __all__ = ["TableWriter"]
