@@ -55,8 +55,8 @@ def test_padding_is_read(data: str) -> None:
     [
         ("", "end inside"),
         ("80", "end inside"),
-        ("8080808080", "longer"),
-        ("808080808000", "longer"),
+        ("8080808080", "too long"),
+        ("808080808000", "too long"),
         ("ffffffff1f", "do not fit"),
         ("8080808010", "do not fit"),
     ],

@@ -285,8 +285,8 @@ def test_a_size_that_snappy_cannot_have_is_not_allocated(head: bytes) -> None:
 @pytest.mark.parametrize(
     ("records", "count", "last", "why"),
     [
-        ("10 00 00 00 02 6b 02 76 00", -1, 0, "cannot hold -1 records"),
-        ("10 00 00 00 02 6b 02 76 00", 2**31 - 1, 0, "cannot hold 2147483647 records"),
+        ("10 00 00 00 02 6b 02 76 00", -1, 0, "cannot contain -1 records"),
+        ("10 00 00 00 02 6b 02 76 00", 2**31 - 1, 0, "cannot contain 2147483647 records"),
         ("10 00 00 00 02 6b 02 76 00", 0, 0, "9 bytes follow its last record"),
         ("10 00 00 02 02 6b 02 76 00", 1, 0, "record 0 has an offset out of order"),
         ("10 00 00 01 02 6b 02 76 00", 1, 5, "record 0 has an offset out of order"),
@@ -297,7 +297,7 @@ def test_a_size_that_snappy_cannot_have_is_not_allocated(head: bytes) -> None:
         ("12 00 00 00 02 6b 02 76 00 00", 1, 0, "record 0: 1 bytes are left after the last header"),
         ("00 00 00 00 00 00 00 00", 1, 0, "record 0: a field of 1 bytes is cut short"),
         ("01 00 00 00 00 00 00 00", 1, 0, "record 0: negative size -1"),
-        ("16 00 ff ff ff ff ff ff ff ff ff ff", 1, 0, "record 0: a varint is longer"),
+        ("16 00 ff ff ff ff ff ff ff ff ff ff", 1, 0, "record 0: a varint is too long"),
     ],
 )
 def test_malformed_records_are_refused(records: str, count: int, last: int, why: str) -> None:

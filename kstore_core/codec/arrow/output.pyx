@@ -172,7 +172,7 @@ cdef void free_lists(ListsOut *out) noexcept:
 cdef int fill_schema(
     ArrowSchema *schema, const char *format, const char *name, int64_t n_children
 ) except -1:
-    """Make a schema with empty children. `format` and `name` are never freed: pass literals."""
+    """Make a schema with empty children. `format` and `name` must be literals."""
     cdef int64_t i
     memset(schema, 0, sizeof(ArrowSchema))
     schema.format, schema.name = format, name

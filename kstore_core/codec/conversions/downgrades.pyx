@@ -37,14 +37,15 @@ cdef class Strip:
     headers : bool
         True if every value begins with headers, which are removed.
     timestamp : bool
-        True if a timestamp follows (after the headers, if any), which is removed.
+        True if every value begins with a timestamp, after its headers if it has headers. The
+        timestamp is removed.
     least_bytes : int
         The minimum number of bytes after the headers, if `timestamp` is False.
     versioned : bool
         True if the rows belong to a versioned store.
     index_at : int
-        The position in a key of the byte that is 01 in an index row. The value of an index row is
-        not changed. -1 if the store has no index rows.
+        The position of the byte in a key that is 01 in an index row and 00 in any other row. The
+        value of an index row is not changed. -1 if the store has no index rows.
 
     Attributes
     ----------

@@ -18,7 +18,7 @@ from kstore_core.codec.primitives.wire cimport (
 
 
 cdef bytes prefixed(object buf, Py_ssize_t zeros, Py_ssize_t ones):
-    """Return `buf` after `zeros` bytes 00 and `ones` bytes ff."""
+    """Return `zeros` bytes 00, then `ones` bytes ff, and then `buf`."""
     cdef View view
     cdef bytes row
     open_view(buf, &view)
@@ -80,7 +80,7 @@ def convert_from_plain_to_header_format(buf):
 # ---------------------------------------------------------------- parts of a row with headers
 
 cdef int skip_headers(Reader *reader, const View *view, bint timed) except -1:
-    """Move `reader` behind the headers. If `timed`, the 8 bytes of a timestamp must follow."""
+    """Move `reader` past the headers. If `timed`, the 8 bytes of a timestamp must follow."""
     cdef Py_ssize_t size = 0
     cdef Fault fault
     open_reader(reader, view.data, view.size)
@@ -181,7 +181,7 @@ def raw_timestamp(buf):
 
 
 def has_empty_headers(buf):
-    """Return True if the first byte of a stored value with headers is 00: the headers are empty."""
+    """Return True if the headers of a stored value are empty, so that its first byte is 00."""
     cdef View view
     open_view(buf, &view)
     try:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from kstore_core.errors import FormatError, ReadOnlyHeadersError
 
 cdef enum:
-    # The greatest number of other bytes in a row that Headers may keep in memory.
+    # The greatest number of bytes that Headers may keep in memory besides their own.
     SHARED_BYTES = 1024
 
 @cython.final
@@ -66,7 +66,7 @@ cdef class Headers:
 
     @property
     def read_only(self):
-        """bool: True if the headers cannot be changed. `copy` returns headers that can."""
+        """bool: True if the headers cannot be changed. Call `copy` to get changeable headers."""
         return self._read_only
 
     def add(self, key, value):
@@ -153,7 +153,7 @@ cdef class Headers:
         Returns
         -------
         tuple of Header
-            Empty if no header has this key.
+            The headers with this key; empty if there are none.
         """
         cdef Header header
         checked(key)

@@ -380,7 +380,7 @@ cdef const uint8_t *part(bytes data, int32_t *size) except? NULL:
 
 
 cdef const uint8_t *moved(uint8_t **end, const uint8_t *data, int32_t size) noexcept nogil:
-    """Copy bytes to `end`, and move `end` behind the copy. Return the address of the copy."""
+    """Copy bytes to `end`, and move `end` past the copy. Return the address of the copy."""
     cdef uint8_t *begin = end[0]
     if size > 0:
         memcpy(begin, data, size)

@@ -19,7 +19,7 @@ cdef enum:
 cdef struct View:
     const uint8_t *data
     Py_ssize_t size
-    bint held               # `buffer` must be released
+    bint held               # True if `buffer` must be released
     Py_buffer buffer
 
 

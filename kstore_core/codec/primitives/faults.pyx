@@ -14,12 +14,12 @@ from kstore_core.errors import FormatError
 
 cdef dict REASONS = {
     TRUNCATED_VARINT: "the bytes end inside a varint",
-    LONG_VARINT: "a varint is longer than its number can be (5 bytes for 32 bits, 10 for 64)",
+    LONG_VARINT: "a varint is too long; it has at most 5 bytes for 32 bits, or 10 bytes for 64 bits",
     SURPLUS_BITS: "the last byte of a varint holds bits that do not fit its number",
     NEGATIVE_SIZE: "negative size {number}",
     SIZE_BEYOND_END: "a size says {number} bytes, but {left} are left",
     NEGATIVE_COUNT: "negative header count {number}",
-    COUNT_BEYOND_END: "a count says {number} headers, which the {left} bytes left cannot hold",
+    COUNT_BEYOND_END: "a count says {number} headers, but the {left} bytes left cannot contain them",
     TRAILING_BYTES: "{number} bytes are left after the last header",
     TRUNCATED_FIELD: "a field of {number} bytes is cut short: {left} are left",
     ROW_TOO_SHORT: "{number} bytes are too few for a segment row, which has at least 28",

@@ -13,7 +13,7 @@ cdef enum Fault:
     SOUND = 0
     TRUNCATED_VARINT        # the bytes end inside a varint
     LONG_VARINT             # more bytes than a varint of its width may have
-    SURPLUS_BITS            # the last byte of a varint holds bits that do not fit the number
+    SURPLUS_BITS            # the last byte of a varint has bits that do not fit the number
     NEGATIVE_SIZE           # a length below 0, or below -1 if a null is allowed
     SIZE_BEYOND_END         # a length greater than the number of remaining bytes
     NEGATIVE_COUNT          # a header count below 0
@@ -192,7 +192,7 @@ cdef inline Fault read_size(Reader *reader, int32_t least, Py_ssize_t *size) noe
 # ---------------------------------------------------------------- headers
 
 cdef inline Fault read_count(Reader *reader, int32_t *count) noexcept nogil:
-    """Read the number of headers. It is at most half the remaining bytes, as a header has two."""
+    """Read the number of headers. Check that the remaining bytes can contain so many headers."""
     cdef const uint8_t *field = reader.here
     cdef Fault fault = read_varint(reader, count)
     if fault != SOUND:

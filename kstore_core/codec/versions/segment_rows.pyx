@@ -52,9 +52,9 @@ def new_row(value, valid_from, valid_to):
 
 
 def degenerate_row(timestamp):
-    """Return the row of a delete before which the key has no version.
+    """Return a row that contains only a tombstone, which is valid for no time.
 
-    The row has 28 bytes. It contains a single tombstone, which is valid for no time.
+    It represents the delete of a key that has no valid version. The row has 28 bytes.
     """
     return new_row(None, timestamp, timestamp)
 
@@ -190,7 +190,7 @@ def find_all(row, from_ts, to_ts):
 # ---------------------------------------------------------------- changing a row
 
 def insert_as_latest(row, valid_from, valid_to, value):
-    """Return a row with one more version, which is newer than the others.
+    """Return a row with one more version, which is the newest.
 
     Versions that begin at or after `valid_from` are removed, because they come from an interrupted
     write. If the newest version ends before `valid_from`, a tombstone fills the gap.
