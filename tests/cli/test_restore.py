@@ -255,7 +255,7 @@ def test_a_log_that_is_zeroed_is_not_empty(run, logged):
     for looked in ("verify", "doctor"):
         ran = run(looked, root, "--changelog", logged / "logs")
         assert ran.code == 4
-        assert "the store contains it up to offset 29" in ran.out
+        assert "the store contains the log up to offset 29" in ran.out
     assert run("doctor", root).code == 0, "without the log there is nothing to say"
     assert file.read_bytes() == zeros
 

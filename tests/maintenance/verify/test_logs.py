@@ -84,7 +84,7 @@ def test_a_tail_that_was_not_written_to_its_end(root: Path, rest: bytes, why: st
     (hit,) = found.findings
     assert (hit.severity, found.exit_code) == ("note", 0)
     assert why in hit.why
-    assert "the next write moves them to 00000000000000000200.log.cut-<n>" in hit.why
+    assert "the next writer moves these bytes to 00000000000000000200.log.cut-<n>" in hit.why
 
 
 def test_a_tail_that_is_none_of_a_batch(root: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_log_without_files(root: Path) -> None:
     found = looked(root, compare=False)
     (hit,) = found.findings
     assert (hit.what, hit.severity, hit.place.store, found.exit_code) == ("log", "corrupt", "s", 4)
-    assert hit.why.startswith(f"{log_of(root)} has no files, and the store contains it up to ")
+    assert hit.why.startswith(f"{log_of(root)} has no files, but the store contains the log up to ")
     assert "offset 299" in hit.why
 
 
