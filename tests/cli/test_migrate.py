@@ -342,7 +342,7 @@ def test_kstore_checkpoint(run, root):
     assert "exists; name a new directory" in ran.err
     ran = run("checkpoint", root, "")
     assert ran.code == 2
-    assert "an empty name is no directory" in ran.err
+    assert "the name of the directory is empty" in ran.err
     assert run("checkpoint", root, dest.with_name("more"), "--json").document == {
         "path": str(root),
         "copy": str(dest.with_name("more")),

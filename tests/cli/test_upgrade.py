@@ -67,7 +67,7 @@ def test_an_empty_store(run, tmp_path):
     with open_state(root, engine="rocksdb") as state:
         state.open(stores.key_value("s"))
     assert run("upgrade", root, "s").out == (
-        "s now has the format timestamped_headers: there was no row to move\n"
+        "s now has the format timestamped_headers: no row had to be moved\n"
     )
 
 

@@ -108,7 +108,7 @@ def test_a_store_of_kafka_streams_is_described_by_options(run, golden):
     ("arguments", "said"),
     [
         (("--shape", "key-value"), "add STORE"),
-        (("orders", "--retention", "1d"), "options need --shape"),
+        (("orders", "--retention", "1d"), "without its shape; add --shape"),
         (("orders", "--shape", "key-value"), "has a stored spec"),
         (("nowhere",), "no store 'nowhere'; it has: orders"),
     ],

@@ -31,13 +31,13 @@ def checked_entry(key: bytes, value: bytes, store: str) -> tuple[StoreRecord, Fa
 
 def _odd(key: bytes, value: bytes, record: StoreRecord, store: str) -> Fault | None:
     if key == STATUS and value not in (OPEN, CLOSED):
-        return Fault("entry", f"the stored status must be open or closed, not {value!r}")
+        return Fault("entry", f"the status of the store must be open or closed, not {value!r}")
     if record.spec is not None and record.spec.name != store:
         why = f"the stored spec belongs to another store, {record.spec.name!r}"
         return Fault("entry", why, serious=False)
     for (topic, partition), offset in record.offsets.items():
         if offset < -1 and (topic, partition) in record.known_offsets:
-            why = f"the stored offset of {topic}-{partition} must not be negative, and is {offset}"
+            why = f"the offset of {topic}-{partition} is {offset}, but it must not be negative"
             return Fault("entry", why)
     return None
 

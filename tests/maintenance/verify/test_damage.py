@@ -88,7 +88,7 @@ def test_an_error_that_nobody_thought_of_sets_no_store_aside(
     (failed,) = verify(root, engine=DyingEngine()).findings
     assert (failed.what, failed.severity) == ("failed", "corrupt")
     assert "nobody thought of this" in failed.why
-    assert failed.remedy.startswith("verify it again")
+    assert failed.remedy.startswith("verify the store again")
 
 
 def test_pages_that_lmdb_would_not_survive(tmp_path: Path) -> None:

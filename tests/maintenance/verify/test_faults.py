@@ -89,7 +89,7 @@ CASES = {
     "another's namespace": Case(
         KEY_VALUE, "windowKeyValueWithHeaders", fixed({b"a": b""}), "namespaces", "unexpected"
     ),
-    "status": Case(KEY_VALUE, "offsets", fixed({b"status": b"?"}), "entry", "the status"),
+    "status": Case(KEY_VALUE, "offsets", fixed({b"status": b"?"}), "entry", "the status of"),
     "offset": Case(KEY_VALUE, "offsets", fixed({b"t-0": b"123"}), "entry", "3 bytes, not 8"),
     "negative offset": Case(
         KEY_VALUE, "offsets", fixed({b"t-0": struct.pack(">q", -9)}), "entry", "t-0 is -9"

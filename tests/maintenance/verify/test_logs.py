@@ -65,7 +65,7 @@ def test_damage_in_one_segment_keeps_no_other_from_being_read(root: Path) -> Non
 def test_a_segment_that_is_missing(root: Path) -> None:
     list_segments(log_of(root))[1].path.unlink()
     (hit,) = looked(root, compare=False).findings
-    assert "ends at offset 100: a file is missing" in hit.why
+    assert "ends at offset 100, so a file is missing" in hit.why
     assert hit.severity == "corrupt"
 
 
@@ -124,7 +124,7 @@ def test_a_store_that_is_behind_its_log(root: Path) -> None:
     found = looked(root)
     (hit,) = found.findings
     assert (hit.severity, hit.what) == ("note", "compare")
-    assert "up to offset 299, and the log ends at 300" in hit.why
+    assert "up to offset 299, but the log ends at offset 300" in hit.why
 
 
 def test_a_store_that_is_ahead_of_its_log(root: Path) -> None:
