@@ -1,4 +1,4 @@
-"""State stores that store the headers and the history of records.
+"""State stores in the formats of Kafka Streams, with the headers and the history of records.
 
 >>> from kstore_core import open_state, stores, serdes
 >>> spec = stores.timestamped_key_value_with_headers("orders", key=serdes.UTF8, value=serdes.JSON)
@@ -8,7 +8,7 @@
 ...     store.get("o-1").headers.last("trace-id")
 Header('trace-id', b'abc')
 
-An import of this package loads almost nothing; the first use of a name loads its module.
+An import of this package loads few modules. The first use of a name imports the module of the name.
 """
 
 from importlib import import_module

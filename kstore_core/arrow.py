@@ -1,6 +1,6 @@
-"""Convert columns of serialised keys and values to columns of their serde's Arrow type, and back.
+"""Functions that serialise and deserialise Arrow columns of keys and values.
 
-The functions need pyarrow (``pip install 'pyarrow>=18'``) and import it when called.
+The functions need pyarrow (``pip install 'pyarrow>=18'``), and import it when they are called.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ if TYPE_CHECKING:
 __all__ = ["HEADERS_FIELDS", "headers_type", "to_binary", "to_typed"]
 
 HEADERS_FIELDS = ("key", "value")
-"""The fields of a header in a headers column."""
+"""The names of the fields of a header in a column of headers."""
 
 _NUMBERS = {"int32": "i", "int64": "q", "float64": "d"}
-"""The type codes of :mod:`array`, which swaps bytes without numpy."""
+"""The type codes of :mod:`array` for the numeric serdes. An array swaps bytes without numpy."""
 
 
 def headers_type() -> pa.DataType:
-    """The type of a headers column: ``list<element: struct<key: string, value: binary>>``."""
+    """Return the type of a column of headers.
+
+    The type is ``list<element: struct<key: string, value: binary>>``.
+    """
     import pyarrow as pa
 
     header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
@@ -36,12 +39,12 @@ def headers_type() -> pa.DataType:
 
 
 def to_typed(serde: Serde[Any], column: pa.Array) -> pa.Array:
-    """Deserialise a binary column; null stays null.
+    """Deserialise a binary column to the Arrow type of the serde. A null stays null.
 
     Raises
     ------
     FormatError
-        The serde cannot read a value.
+        If the serde cannot deserialise a value.
     """
     import pyarrow as pa
 
@@ -74,7 +77,7 @@ def _to_numbers(column: pa.Array, code: str, serde: Serde[Any]) -> pa.Array:
 
 
 def _swapped(column: pa.Array, code: str, to: pa.DataType) -> pa.Array:
-    """Swap a column of numbers without nulls from big-endian to native order, or back."""
+    """Convert numbers between big-endian and native byte order. The column must have no nulls."""
     import pyarrow as pa
 
     numbers = array(code)
@@ -88,12 +91,12 @@ def _swapped(column: pa.Array, code: str, to: pa.DataType) -> pa.Array:
 
 
 def to_binary(serde: Serde[Any], column: pa.Array) -> pa.Array:
-    """Serialise a typed column; null stays null.
+    """Serialise a column of values to a binary column. A null stays null.
 
     Raises
     ------
     TypeError, ValueError
-        The serde does not take a value.
+        If the serde cannot serialise a value or a column of this type.
     """
     import pyarrow as pa
 
@@ -101,7 +104,7 @@ def to_binary(serde: Serde[Any], column: pa.Array) -> pa.Array:
         return _to_binary(serde, column)
     except pa.ArrowNotImplementedError as error:
         raise TypeError(
-            f"the serde {serde.name!r} does not take a column of {column.type}: {error}"
+            f"the serde {serde.name!r} cannot serialise a column of {column.type}: {error}"
         ) from error
 
 
@@ -131,14 +134,14 @@ def _to_binary(serde: Serde[Any], column: pa.Array) -> pa.Array:
 def _expect(column: pa.Array, serde: Serde[Any], kind: str) -> None:
     name = str(column.type)
     if name != "null" and (kind not in name or "<" in name):
-        raise TypeError(f"the serde {serde.name!r} takes a {kind} column, not {column.type}")
+        raise TypeError(f"the serde {serde.name!r} needs a {kind} column, not {column.type}")
 
 
 def _check_json(text: str) -> None:
     try:
         json.loads(text)
     except ValueError as error:
-        raise ValueError(f"{text[:50]!r} in a column of JSON is no JSON: {error}") from error
+        raise ValueError(f"{text[:50]!r} in a column of JSON is not valid JSON: {error}") from error
 
 
 def _from_numbers(column: pa.Array, code: str) -> pa.Array:

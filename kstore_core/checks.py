@@ -1,4 +1,4 @@
-"""Checks of arguments."""
+"""Functions that check arguments."""
 
 from __future__ import annotations
 
@@ -13,11 +13,21 @@ _Found = TypeVar("_Found")
 
 
 def check_choice(name: str, given: object, choices: Iterable[str]) -> None:
-    """Refuse an argument that is not one of its choices.
+    """Raise an error if an argument is not one of the allowed values.
+
+    Parameters
+    ----------
+    name : str
+        The name of the argument for the message.
+    given : object
+        The argument.
+    choices : iterable of str
+        The allowed values.
 
     Raises
     ------
     SpecError
+        If ``given`` is not in ``choices``.
     """
     known = tuple(choices)
     if given not in known:
@@ -27,13 +37,23 @@ def check_choice(name: str, given: object, choices: Iterable[str]) -> None:
 
 
 def find_by_name(kind: str, name: str, known: Mapping[str, _Found]) -> _Found:
-    """Return the entry of this name; the error about an unknown name mentions `kind`.
+    """Return the entry with this name from a mapping.
+
+    Parameters
+    ----------
+    kind : str
+        The kind of the entries for the message, such as "value format".
+    name : str
+        The name.
+    known : mapping
+        The entries by their names.
 
     Raises
     ------
     SpecError
+        If there is no entry with this name.
     """
     try:
         return known[name]
     except KeyError:
-        raise SpecError(f"no {kind} {name!r}; there are: {', '.join(known)}") from None
+        raise SpecError(f"there is no {kind} {name!r}; there are: {', '.join(known)}") from None

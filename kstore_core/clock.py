@@ -1,7 +1,8 @@
-"""Times in milliseconds, and the stream time of a store: the greatest time seen.
+"""Functions for times in milliseconds, and the class of the stream time of a store.
 
-A typed store compares each record with its clock, in the order of arrival. It refuses a late record
-before the record reaches a layer, a log or the engine.
+Stream time is the greatest time of the records that a store has received. A typed store compares
+each record with its stream time, in the order of arrival. A late record is dropped before it
+reaches a layer, a changelog or the engine.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 __all__ = ["StreamClock", "Time", "segment_id", "to_millis"]
 
 Time = int | datetime
-"""Milliseconds since the epoch, or an aware datetime."""
+"""A time: an int of milliseconds since the epoch, or an aware datetime."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -23,29 +24,29 @@ START = -1
 
 
 def to_millis(time: Time) -> int:
-    """Convert a time to milliseconds since the epoch; a datetime is rounded down.
+    """Convert a time to milliseconds since the epoch. A datetime is rounded down.
 
     Raises
     ------
     ValueError
-        The datetime is naive, or the number does not fit 64 bits.
+        If the time is a naive datetime, or an integer that does not fit 64 bits.
     TypeError
-        The time is neither an integer nor a datetime.
+        If the time is neither an integer nor a datetime.
     """
     if isinstance(time, datetime):
         if time.utcoffset() is None:
             raise ValueError(
-                f"{time!r} is naive, so its instant is not known; give it a tzinfo, such as "
+                f"{time!r} is naive, so its time zone is unknown; add a tzinfo, such as "
                 "datetime.UTC"
             )
-        return (time - _EPOCH) // _MILLISECOND  # every datetime fits 64 bits
+        return (time - _EPOCH) // _MILLISECOND  # Every datetime fits 64 bits.
     if isinstance(time, bool):
-        raise TypeError("a time is int milliseconds or an aware datetime, not bool")
+        raise TypeError("a time must be int milliseconds or an aware datetime, not bool")
     try:
         millis = operator.index(time)
     except TypeError:
         raise TypeError(
-            f"a time is int milliseconds or an aware datetime, not {type(time).__name__}"
+            f"a time must be int milliseconds or an aware datetime, not {type(time).__name__}"
         ) from None
     if not -(2**63) <= millis < 2**63:
         raise ValueError(f"the time {millis} does not fit 64 bits")
@@ -53,8 +54,10 @@ def to_millis(time: Time) -> int:
 
 
 def segment_id(timestamp: int, interval_ms: int) -> int:
-    """Return the id of the segment that contains a time. The division truncates toward zero, as
-    Kafka's does."""
+    """Return the id of the segment that contains a time (ms).
+
+    The division truncates toward zero, as in Kafka Streams.
+    """
     return timestamp // interval_ms if timestamp >= 0 else -(-timestamp // interval_ms)
 
 
@@ -64,20 +67,23 @@ class StreamClock:
     Parameters
     ----------
     retention_ms : int
-        The greatest lateness of an accepted record, inclusive.
+        The retention (ms). A record is accepted if it is at most this much older than stream time.
+    observed : int
+        The stream time at the start (ms).
 
     Attributes
     ----------
     observed : int
-        The greatest time seen, ms since the epoch; -1 before the first record.
+        The stream time in milliseconds since the epoch; -1 before the first record.
     horizon : int
-        ``observed - retention_ms``: the oldest time that is not too late.
+        The time of the oldest record that is accepted, ``observed - retention_ms``.
     held : bool
         True if the horizon is fixed; see :meth:`hold`.
     turn : RLock
-        Held by a thread while it reads the times above and then writes or changes them.
+        The lock that a thread must acquire to read these times and then to write a record or to
+        change the times.
     dropped_late : int
-        The number of records refused since the store was opened.
+        The number of late records that were dropped since the store was opened.
     """
 
     __slots__ = ("dropped_late", "held", "horizon", "observed", "retention_ms", "turn")
@@ -91,40 +97,45 @@ class StreamClock:
         self.dropped_late = 0
 
     def hold(self) -> None:
-        """Fix the horizon at its present time, until the store is closed.
+        """Fix the horizon at its present time until the store is closed.
 
-        Use this method for records that are processed together, in another order than that of their
-        arrival: their lateness must not depend on the order. Stream time still advances and is
-        still committed.
+        Call this method before records are processed in another order than that of their arrival.
+        Then this order does not decide which records are late. Stream time still advances, and
+        commits still store it.
         """
         self.held = True
 
     def advance(self, timestamp: int) -> None:
-        """Move stream time forward; an earlier time changes nothing."""
+        """Set stream time to this time (ms), if the time is later than stream time."""
         if timestamp > self.observed:
             self.observed = timestamp
             if not self.held:
                 self.horizon = timestamp - self.retention_ms
 
     def rewind(self, observed: int) -> None:
-        """Undo an advance whose record a lower layer refused."""
+        """Set stream time back to an earlier value, after the write of a record has failed."""
         self.observed = observed
         if not self.held:
             self.horizon = observed - self.retention_ms
 
     def accepts(self, timestamp: int) -> bool:
-        """Return True if a record of this time is not late; otherwise count the late record."""
+        """Return True if a record with this time is not late.
+
+        If the record is late, return False and count it as dropped.
+        """
         if timestamp < self.horizon:
             self.dropped_late += 1
             return False
         return True
 
     def accepts_segment(self, timestamp: int, interval_ms: int) -> bool:
-        """Return True if the segment of this time is live; otherwise count the late record.
+        """Return True if the segment of this time has not expired.
 
-        Window and session stores refuse records by segment, as Kafka's do. If a record is older
-        than the horizon but in the same segment, the store writes the record, but no read returns
-        it.
+        If the segment has expired, return False and count a dropped record.
+
+        Window and session stores drop a record only if its segment has expired, as in Kafka
+        Streams. If a record is older than the horizon but belongs to the segment of the horizon,
+        the store writes the record, but no read returns it.
         """
         if timestamp >= self.horizon:
             return True

@@ -1,33 +1,33 @@
-"""The errors of kstore: one tree, so one ``except KStoreError`` catches all of them.
+"""The exceptions of kstore. ``except KStoreError`` catches all of them.
 
 ::
 
     KStoreError
     ├── EngineError                  a storage engine failed
     │   ├── EngineUnavailableError   the engine's library cannot be loaded
-    │   ├── EngineLockedError        another process or handle holds the directory (``.pid``)
-    │   ├── CorruptionError          bytes on disk are not what was written
-    │   ├── StoreClosedError         use after close
+    │   ├── EngineLockedError        another process or handle uses the directory (``.pid``)
+    │   ├── CorruptionError          bytes on disk are damaged
+    │   ├── StoreClosedError         a store, scan or directory was used after its close
     │   ├── ForkedHandleError        an open handle was used after a fork
-    │   ├── StorageFullError         no space left
+    │   ├── StorageFullError         the storage has no space left
     │   ├── StorageUnavailableError  an object store does not answer, or denies access
     │   └── KeyTooLongError          the engine cannot store a key of this length
-    ├── FormatError                  bytes that no format allows (``.offset``; also ValueError)
-    ├── StateError                   a state directory that cannot be used as asked
-    │   ├── FormatDowngradeError     the directory holds a newer format
+    ├── FormatError                  bytes are malformed (``.offset``; also ValueError)
+    ├── StateError                   a state directory cannot be used in the requested way
+    │   ├── FormatDowngradeError     the store on disk has a newer format
     │   ├── InconsistentStateError   the contents of the directory contradict each other
-    │   └── UncommittedLimitError    a transaction outgrew ``uncommitted_max_bytes``
-    ├── SerdeError                   a serde refused a key or value (also the serde's error type)
-    ├── SpecError                    a store description that is wrong (also ValueError)
-    ├── UnknownEngineError           no engine of this name is installed (also LookupError)
-    ├── PluginError                  a plug-in is missing, cannot be loaded or breaks its contract
-    ├── RetentionExceededError       a read before the retained history
-    ├── UnsupportedError             the engine or shape cannot do this
+    │   └── UncommittedLimitError    a transaction exceeds ``uncommitted_max_bytes``
+    ├── SerdeError                   a serde cannot convert a value (also the error of the serde)
+    ├── SpecError                    the description of a store is wrong (also ValueError)
+    ├── UnknownEngineError           no engine with this name is installed (also LookupError)
+    ├── PluginError                  a plug-in is missing, unloadable, or breaks its contract
+    ├── RetentionExceededError       a read asks for a time before the retained history
+    ├── UnsupportedError             the engine or the store does not support the operation
     ├── QueryError                   a query has no result (``.reason``)
-    ├── ReadOnlyHeadersError         a change to headers that a store handed out (also TypeError)
-    └── CommitConflictError          another writer published this version first
+    ├── ReadOnlyHeadersError         an attempt to change read-only headers (also TypeError)
+    └── CommitConflictError          another writer published this version before
 
-A message states what failed, where and why, and what to do next.
+The message of an exception states what failed, where and why, and what to do next.
 """
 
 from __future__ import annotations
@@ -61,24 +61,24 @@ __all__ = [
 
 
 class KStoreError(Exception):
-    """The base class of all errors of kstore."""
+    """The base class of all exceptions of kstore."""
 
 
 class EngineError(KStoreError):
-    """A storage engine failed."""
+    """The failure of a storage engine."""
 
 
 class EngineUnavailableError(EngineError):
-    """The engine's plug-in is installed, but its library is not."""
+    """The library of an engine is not installed, although the plug-in of the engine is."""
 
 
 class EngineLockedError(EngineError):
-    """The directory is held by another process, or by another handle of this one.
+    """The directory is locked by another process, or by another handle of this process.
 
     Attributes
     ----------
     pid : int or None
-        The holder; None if it is unknown.
+        The id of the process that has locked the directory, or None if the id is unknown.
     """
 
     def __init__(self, message: str, *, pid: int | None = None) -> None:
@@ -87,36 +87,36 @@ class EngineLockedError(EngineError):
 
 
 class CorruptionError(EngineError):
-    """Stored bytes fail a checksum or a structural check."""
+    """Stored bytes are damaged: a checksum or a check of their structure failed."""
 
 
 class StoreClosedError(EngineError):
-    """The store, scan or directory has been closed."""
+    """A store, scan or directory was used after it had been closed."""
 
 
 class ForkedHandleError(EngineError):
-    """An engine that was opened before a fork was used after it."""
+    """A handle that was opened before a fork was used in the child process."""
 
 
 class StorageFullError(EngineError):
-    """The disk or the engine's map is full; committed data is intact."""
+    """The disk or the map of the engine is full. Committed data are intact."""
 
 
 class StorageUnavailableError(EngineError):
-    """A disk or an object store does not answer, or denies access; committed data is intact."""
+    """A disk or an object store does not answer or denies access. Committed data are intact."""
 
 
 class KeyTooLongError(EngineError):
-    """A key is too long for the engine; nothing of its batch was written."""
+    """A key is too long for the engine. No row of the batch with this key was written."""
 
 
 class FormatError(KStoreError, ValueError):
-    """Bytes that no reader of their format can read.
+    """Bytes are malformed, so they cannot be decoded.
 
     Attributes
     ----------
     offset : int or None
-        The place of the fault, in bytes from the start of the input.
+        The position of the fault in the input, in bytes. None if the position is unknown.
     """
 
     def __init__(self, message: str, *, offset: int | None = None) -> None:
@@ -132,10 +132,11 @@ def _format_error(message: str, offset: int | None) -> FormatError:
 
 
 class SerdeError(KStoreError):
-    """A serde refused a key or a value, and the key or value was not written.
+    """A serde cannot convert a key or a value.
 
-    The error is also of the serde's type: a TypeError, a ValueError, a UnicodeEncodeError or, for
-    stored bytes, a FormatError. Other errors of a serde are raised unchanged, with a note.
+    The exception is also an instance of the exception that the serde raised: a TypeError, a
+    ValueError, a UnicodeEncodeError or a FormatError. If a serde raises an exception of another
+    type, this exception is raised unchanged, with a note.
     """
 
 
@@ -144,11 +145,11 @@ class StateError(KStoreError):
 
 
 class FormatDowngradeError(StateError):
-    """The store on disk has a newer format than the spec that it is opened with."""
+    """The store on disk has a newer format than the spec with which it is opened."""
 
 
 class InconsistentStateError(StateError):
-    """The contents of a state directory contradict each other; nothing was changed."""
+    """The contents of a state directory contradict each other. Nothing was changed."""
 
 
 class UncommittedLimitError(StateError):
@@ -156,11 +157,11 @@ class UncommittedLimitError(StateError):
 
 
 class SpecError(KStoreError, ValueError):
-    """A store description is invalid, or differs from the one in the directory."""
+    """The description of a store is invalid, or differs from the description in the directory."""
 
 
 class UnknownEngineError(KStoreError, LookupError):
-    """No installed distribution provides an engine of this name."""
+    """No installed distribution provides an engine with this name."""
 
 
 class PluginError(KStoreError):
@@ -168,11 +169,11 @@ class PluginError(KStoreError):
 
 
 class RetentionExceededError(KStoreError):
-    """A read as of a time before the store's retained history."""
+    """A read asks for a time before the history that the store retains."""
 
 
 class UnsupportedError(KStoreError):
-    """An operation that this engine or this shape of store does not support."""
+    """The engine or the shape of the store does not support the operation."""
 
 
 class QueryError(KStoreError):
@@ -181,7 +182,7 @@ class QueryError(KStoreError):
     Attributes
     ----------
     reason : str
-        One of :class:`kstore_core.query.FailureReason`.
+        A value of :class:`kstore_core.query.FailureReason`.
     """
 
     def __init__(self, message: str, reason: str = "") -> None:
@@ -190,8 +191,11 @@ class QueryError(KStoreError):
 
 
 class ReadOnlyHeadersError(KStoreError, TypeError):
-    """A change of headers that a store returned; change ``headers.copy()`` instead."""
+    """An attempt to change read-only headers, such as headers from a store.
+
+    Change ``headers.copy()`` instead.
+    """
 
 
 class CommitConflictError(KStoreError):
-    """Another writer has already published a version with this number."""
+    """Another writer has already published a version with the number of the version to commit."""

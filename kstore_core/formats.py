@@ -1,9 +1,10 @@
-"""Value formats: the parts of a stored value, and the namespace of its rows.
+"""Value formats, which define the parts of a stored value and the namespace of its rows.
 
-A format is a constant. Its namespace is the column family in which Kafka Streams stores the same
-bytes; docs/formats.md has the layouts. A format names the older formats that a store may be
-upgraded from, and the conversion of their rows; see docs/upgrade.md. A new format also needs its
-bytes in :mod:`kstore_core.codec.values` and its class in :mod:`kstore_core.typed.values`.
+Each format is a constant; docs/formats.md describes the layouts. The namespace of a format is the
+column family in which Kafka Streams stores rows of this format. A format lists the older formats
+from which a store can be upgraded, with the conversions of their rows; see docs/upgrade.md. To add
+a format, also add its codec to :mod:`kstore_core.codec.values` and its class to
+:mod:`kstore_core.typed.values`.
 """
 
 from __future__ import annotations
@@ -44,30 +45,31 @@ __all__ = [
 
 
 Convert = Callable[[bytes, bytes], bytes]
-"""A conversion: from the key and the value of a row of an older format to the value in a newer one.
-It raises FormatError for a row that it cannot convert."""
+"""A function that takes the key and the value of a row in an older format, and returns the value in
+a newer format. It raises FormatError for a row that it cannot convert."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueFormat:
-    """The parts of a stored value.
+    """A format of stored values.
 
     Attributes
     ----------
     name : str
-        Part of the stored spec; a format is pickled by its name.
+        The name of the format. A stored spec contains this name, and so does a pickled format.
     namespace : str
-        The namespace of rows of this format.
+        The namespace of the rows that have this format.
     timestamped, headers : bool
-        True if a timestamp, or headers, are stored with the value.
+        ``timestamped`` is True if a stored value has a timestamp. ``headers`` is True if a stored
+        value has headers.
     versioned : bool
-        True if a key has a history.
+        True if the store retains a history of each key.
     shapes : tuple of str
-        The shapes of the stores that use this format. ``"time_ordered_window"`` and
-        ``"time_ordered_session"`` are separate shapes here.
+        The shapes of the stores that can have this format. In this list,
+        ``"time_ordered_window"`` and ``"time_ordered_session"`` are separate shapes.
     upgrades : mapping of str to Convert
-        The older formats that this one can upgrade, oldest first, with the conversion of their
-        rows.
+        The names of the older formats from which a store can be upgraded to this format, oldest
+        first, and the conversion of their rows.
     """
 
     name: str
@@ -80,7 +82,7 @@ class ValueFormat:
 
     @property
     def upgrades_from(self) -> tuple[str, ...]:
-        """The names of the older formats that a store can be upgraded from."""
+        """The names of the older formats from which a store can be upgraded to this format."""
         return tuple(self.upgrades)
 
     def conversion(self, older: str, segment_bytes: int = 0) -> Convert:
@@ -91,7 +93,7 @@ class ValueFormat:
         older : str
             The name of the older format.
         segment_bytes : int
-            The number of bytes of a segment's id before the key of each row.
+            The size in bytes of the segment id in front of each key. 0 if there is no segment id.
         """
         convert = self.upgrades[older]
         return convert.behind(segment_bytes) if isinstance(convert, Prefix) else convert
@@ -137,8 +139,8 @@ SESSION_HEADERS = ValueFormat(
     shapes=("session",),
     upgrades={"plain": plain_to_session_headers},
 )
-# Kafka stores the timestamped rows of time-ordered windows in the namespace of plain ones. The two
-# cannot be distinguished, so there is no upgrade from plain ones.
+# Kafka Streams stores timestamped rows of time-ordered windows in the namespace of plain rows. The
+# two kinds of rows cannot be distinguished, so there is no upgrade from plain to timestamped rows.
 ORDERED_TIMESTAMPED = ValueFormat(
     "ordered_timestamped", "default", timestamped=True, shapes=("time_ordered_window",)
 )
@@ -175,50 +177,52 @@ FORMATS: dict[str, ValueFormat] = {
 
 
 def by_name(name: str) -> ValueFormat:
-    """Return the format of this name.
+    """Return the format with this name.
 
     Raises
     ------
     SpecError
-        No format has this name.
+        If no format has this name.
     """
     return find_by_name("value format", name, FORMATS)
 
 
 def of_shape(shape: str) -> list[ValueFormat]:
-    """Return the possible formats of a store of this shape, oldest first."""
+    """Return the formats that a store with this shape can have, oldest first."""
     return [value_format for value_format in FORMATS.values() if shape in value_format.shapes]
 
 
 def fitting(families: Iterable[str], namespaces: Iterable[str]) -> list[str]:
-    """Return the families of stores that may have these namespaces; unknown namespaces are
-    ignored."""
+    """Return the shapes in `families` whose formats use all of these namespaces.
+
+    Namespaces that no format uses are ignored.
+    """
     found = {f.namespace for f in FORMATS.values()}.intersection(namespaces)
     return [family for family in families if found <= {f.namespace for f in of_shape(family)}]
 
 
 def named(name: str, shape: str) -> ValueFormat:
-    """Return the format of this full or short name, for a store of this shape.
+    """Return the format with this full or short name, for a store with this shape.
 
     Parameters
     ----------
     name : str
-        The full name, or the short one: ``"plain"``, ``"timestamped"`` or ``"headers"``.
+        The full name, or the short name: ``"plain"``, ``"timestamped"`` or ``"headers"``.
     shape : str
-        ``"key_value"``, ``"versioned"``, ``"window"``, ``"session"``, ``"time_ordered_window"`` or
-        ``"time_ordered_session"``.
+        The shape: ``"key_value"``, ``"versioned"``, ``"window"``, ``"session"``,
+        ``"time_ordered_window"`` or ``"time_ordered_session"``.
 
     Raises
     ------
     SpecError
-        No store of this shape has such a format.
+        If no store with this shape can have the format.
     """
     candidates = of_shape(shape)
     for value_format in candidates:
         if name in (value_format.name, _short_name(value_format)):
             return value_format
     raise SpecError(
-        f"there is no {shape.replace('_', '-')} store of the format {name}; there are: "
+        f"there is no {shape.replace('_', '-')} store of the format {name}; its formats are: "
         f"{', '.join(map(_short_name, candidates))}"
     )
 

@@ -1,4 +1,4 @@
-"""Record headers (KIP-82): the pair `Header`, and the list `Headers`, decoded at first access."""
+"""The classes of record headers (KIP-82): a `Header` is a pair, and `Headers` is a sequence."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Commands in messages: those of kstore, and those that install missing distributions.
+"""Functions that return the commands which messages recommend.
 
-``kstore`` is installed from a clone, not from a package index. So a hint names the missing
-distributions, with the versions of ``pyproject.toml``.
+These are commands of kstore, and commands that install missing distributions. kstore is installed
+from a clone and not from a package index. So an install command does not name an extra of kstore,
+but the missing distributions with their versions from ``pyproject.toml``.
 """
 
 from __future__ import annotations
@@ -30,22 +31,24 @@ EXTRAS["demo"] = (
     *(one for extra in ("cli", "plots", "rocksdb", "spark") for one in EXTRAS[extra]),
     "CurrencyConverter==0.18.23",
 )
-"""The extras of ``pyproject.toml`` that messages name, with their requirements."""
+"""The requirements of the extras in ``pyproject.toml``, for the extras that messages need."""
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _MODULES = {"opentelemetry": "opentelemetry-api", "currency_converter": "currencyconverter"}
-"""Modules whose names differ from those of their distributions."""
+"""The distribution of each module whose distribution has another name than the module."""
 
 
 def install(*extras: str) -> str:
-    """Return the command that installs the requirements of these extras."""
+    """Return the pip command that installs the requirements of these extras."""
     wanted = dict.fromkeys(one for extra in extras for one in EXTRAS[extra])
     return f"pip install {' '.join(map(repr, wanted))}"
 
 
 def install_module(module: str | None) -> str:
-    """Return the command that installs the distribution of a missing module, or an empty string if
-    the distribution is unknown."""
+    """Return the pip command that installs the distribution of a missing module.
+
+    Return an empty string if the distribution is unknown.
+    """
     top = (module or "").partition(".")[0].lower()
     name = _MODULES.get(top, top.replace("_", "-"))
     for requirement in (one for wanted in EXTRAS.values() for one in wanted):
@@ -60,10 +63,11 @@ def command(name: str, *arguments: str | PathLike[str], options: str = "") -> st
     Parameters
     ----------
     name : str
+        The name of the command.
     arguments : str or path-like
-        The positional arguments. If one begins with ``-``, they follow a ``--``.
+        The positional arguments. If any of them begins with ``-``, a ``--`` precedes all of them.
     options : str
-        The options, already quoted.
+        The options, which the caller must quote.
     """
     quoted = [shlex.quote(str(argument)) for argument in arguments]
     if any(str(argument).startswith("-") for argument in arguments):

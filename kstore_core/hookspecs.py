@@ -1,7 +1,8 @@
-"""The hooks that a plug-in may implement. They are called at an open, never per record.
+"""The hooks that a plug-in can implement.
 
-A plug-in is a module, or an object in one, that an entry point names. The entry point's group
-decides which hooks are called; see docs/extending/hooks.md.
+A plug-in is a module, or an object in a module, that an entry point names. The group of the entry
+point determines which hooks kstore calls; see docs/extending/hooks.md. kstore calls no hook while
+it reads or writes a record.
 """
 
 from __future__ import annotations
@@ -23,25 +24,25 @@ __all__ = ["ENGINES", "HOOKS", "PLUGINS", "CommandRegistrar", "EngineRegistrar",
 PROJECT = "kstore"
 
 ENGINES = "kstore.engines"
-"""The entry-point group of engines. Each entry must have the name of its engine; kstore imports
-only the entries that it needs."""
+"""The entry-point group of engines. The name of an entry point must be the name of its engine.
+kstore imports only the entry points that it needs."""
 
 PLUGINS = "kstore.plugins"
-"""The entry-point group of all other plug-ins. Its entries are imported when a store is opened."""
+"""The entry-point group of all other plug-ins. kstore imports them when a store is opened."""
 
 HOOKS = {
     ENGINES: ("kstore_register_engines",),
     PLUGINS: ("kstore_add_commands", "kstore_wrap_table"),
 }
-"""The hooks that are called for each group."""
+"""The names of the hooks that kstore calls for the plug-ins of each group."""
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
-"""Marks a plug-in's functions: ``from kstore_core.hookspecs import hookimpl``."""
+"""The decorator for the functions by which a plug-in implements hooks."""
 
 
 class EngineRegistrar(Protocol):
-    """The registrar of a plug-in's engines."""
+    """An object with which a plug-in registers its engines."""
 
     def add(self, engine: type[Engine]) -> None:
         """Register ``engine`` under ``engine.name``.
@@ -49,12 +50,13 @@ class EngineRegistrar(Protocol):
         Raises
         ------
         TypeError
-            The class is no complete subclass of ``Engine``, or has no name or capabilities.
+            If ``engine`` is not a subclass of ``Engine``, does not implement all of its methods, or
+            has no name or no capabilities.
         """
 
 
 class CommandRegistrar(Protocol):
-    """The registrar of a plug-in's commands."""
+    """An object with which a plug-in registers its commands."""
 
     def add(self, command: click.Command) -> None:
         """Make ``kstore <command.name>`` run ``command``.
@@ -62,57 +64,62 @@ class CommandRegistrar(Protocol):
         Raises
         ------
         TypeError
-            The object is no click command, or has no name.
+            If ``command`` is not a click command, or has no name.
         PluginError
-            kstore or another plug-in already has a command of this name.
+            If kstore or another plug-in already has a command with this name.
         """
 
 
 @hookspec
 def kstore_register_engines(registrar: EngineRegistrar) -> None:
-    """Add this plug-in's engine classes to ``registrar``.
+    """Register the engines of a plug-in.
 
-    Called for the group ``kstore.engines``, when an engine of the entry point's name is opened.
+    kstore calls this hook for an entry point of the group ``kstore.engines``, when a state is
+    opened with the engine that the entry point names.
 
     Parameters
     ----------
     registrar : EngineRegistrar
-        Its ``add(engine)`` takes a subclass of ``kstore_core.engine.Engine``.
+        The registrar. Call its method ``add`` with each engine class of the plug-in, a subclass of
+        ``kstore_core.engine.Engine``.
     """
 
 
 @hookspec(firstresult=True)
 def kstore_wrap_table(table: Table, spec: StoreSpec) -> Table | None:
-    """Wrap the table of a store in one of this plug-in's own.
+    """Return a table that wraps the table of a store.
 
-    Called for the group ``kstore.plugins``, once at each open of a store, read-only or not.
-    Plug-ins are called in the order of their names. Each gets the table that the one before it
-    returned, so calls of the store reach the table of the last plug-in first.
+    kstore calls this hook for the plug-ins of the group ``kstore.plugins``, once at each open of a
+    store, also if the store is read-only. It calls the plug-ins in the order of their names. Each
+    plug-in gets the table that the previous plug-in returned. So a call of the store first reaches
+    the table of the last plug-in.
 
     Parameters
     ----------
     table : Table
-        The rows of the store, encoded in its format. Write a layer as a subclass of
-        ``kstore_core.tables.Layer``.
+        The table of the store's rows, which are encoded in the format of the store. The returned
+        table can be an instance of a subclass of ``kstore_core.tables.Layer``.
     spec : StoreSpec
-        The spec that the store is opened with.
+        The spec with which the store is opened.
 
     Returns
     -------
     Table or None
-        The table to use in place of ``table``, or None to use ``table`` itself.
+        The table that the store uses in place of ``table``. None if the plug-in does not wrap this
+        table.
     """
 
 
 @hookspec
 def kstore_add_commands(registrar: CommandRegistrar) -> None:
-    """Add this plug-in's commands to the command line.
+    """Register the commands of a plug-in for the command line.
 
-    Called for the group ``kstore.plugins``, when ``kstore`` lists its commands or is given a
-    command that is not its own. Import heavy modules inside the command.
+    kstore calls this hook for the plug-ins of the group ``kstore.plugins``, when ``kstore`` lists
+    its commands or is called with an unknown command. Import large modules only in the function of
+    a command, so that the list stays fast.
 
     Parameters
     ----------
     registrar : CommandRegistrar
-        Its ``add(command)`` takes a ``click.Command``.
+        The registrar. Call its method ``add`` with each ``click.Command`` of the plug-in.
     """

@@ -1,8 +1,8 @@
-"""Key schemas: the row keys of window and session stores, and the rows that a fetch reads.
+"""Key schemas, which define the row keys of window and session stores and the bounds of a fetch.
 
-A schema is a constant; docs/formats.md, Keys, has the layouts. Rows are stored by segment. The
-*segment time* of a row decides its segment: a window's start, or a session's end. All ends of
-ranges are inclusive, as in the public reads.
+Each schema is a constant; docs/formats.md, Keys, describes the layouts. Rows are stored in
+segments. The *segment time* of a row determines its segment: it is the start of a window or the end
+of a session. Both ends of a range of keys or times are inclusive, as in the methods of the stores.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 MAX_TIME = 2**63 - 1
-"""The greatest time, ms."""
+"""The greatest possible time (ms)."""
 
 _MAX_NUMBER = 2**31 - 1
 _NO_PREFIX, _TIME_FIRST, _KEY_FIRST = -1, 0, 1
@@ -55,14 +55,18 @@ _time = struct.Struct(">q").pack
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The range of rows that a scan reads, ``lo <= key < hi``, and the direction of the scan. None
-    is an open end.
+    """The range of rows that a scan reads, and the direction of the scan.
 
     Attributes
     ----------
+    lo, hi : bytes or None
+        The first row key (inclusive) and the end of the row keys (exclusive). None means no limit.
+        In a segmented table, the limits apply within each segment.
+    reverse : bool
+        True to read the rows in descending order.
     segment_lo, segment_hi : int or None
-        For segmented tables: the first and the last segment to read, both inclusive. ``lo`` and
-        ``hi`` apply within each segment.
+        The first and the last segment to read, both inclusive. Only for segmented tables. None
+        means no limit.
     """
 
     lo: bytes | None = None
@@ -79,19 +83,22 @@ class _Scanned(Protocol):
 
 
 class Fetch(NamedTuple):
-    """The bounds of a fetch, and the filter of the rows within them."""
+    """The bounds of a fetch, and the filter that passes only the requested rows in the bounds."""
 
     bounds: Bounds
     rows: KeyFilter
 
     def scan(self, table: _Scanned) -> Iterator[Chunk]:
-        """Return the chunks of exactly the requested rows, as of this call."""
+        """Return an iterator over chunks of the requested rows in a snapshot of the table."""
         return self.rows.chunks(table.scan(self.bounds))
 
 
 @dataclass(frozen=True, slots=True)
 class IndexBounds(Bounds):
-    """Bounds of index rows, with a filter of the requested ones: each index row costs a lookup."""
+    """The bounds of index rows, with a filter of the requested index rows.
+
+    The filter saves lookups, because the scan looks up one row for each index row.
+    """
 
     rows: KeyFilter | None = None
 
@@ -103,20 +110,22 @@ class KeySchema:
     Attributes
     ----------
     name : str
-        A schema is pickled by its name.
+        The name of the schema. A pickled schema contains only its name.
     session : bool
-        True: a key has a session's end and start. False: it has a window's start and the sequence
-        number that distinguishes duplicates.
+        True if a row key contains the end and the start of a session. False if it contains the
+        start of a window and the sequence number that distinguishes duplicates.
     prefix : int
-        The first byte of a row's key: 0 if the times come first, 1 if the user's key does (the rows
-        and the index of Kafka's time-ordered stores); -1 for no prefix.
+        The first byte of a row key in a time-ordered store of Kafka Streams: 0 in a row, whose key
+        begins with the times; 1 in an index row, whose key begins with the user's key. -1 in other
+        stores, whose row keys have no such byte.
     segment_time : callable
-        ``segment_time(key)`` is the segment time (ms) of a row's key; FormatError for other bytes.
+        A function that takes a row key and returns its segment time (ms). It raises a FormatError
+        if the bytes do not have this layout.
     split : callable
-        ``split(key)`` is ``(the user's key, window start, sequence number)`` or ``(the user's key,
-        session end, session start)``.
+        A function that takes a row key and returns ``(user's key, window start, sequence number)``
+        or ``(user's key, session end, session start)``.
     layout : KeyLayout
-        The places of the user's key and the times.
+        The positions of the user's key and the times in a row key.
     """
 
     name: str
@@ -143,18 +152,21 @@ class KeySchema:
         latest_start: int = MAX_TIME,
         reverse: bool = False,
     ) -> Fetch:
-        """Return the rows of a range of keys and of segment times.
+        """Return the bounds and the filter for a range of keys and segment times.
 
         Parameters
         ----------
         interval_ms : int
-            The width of a segment.
+            The width of a segment (ms).
         key_from, key_to : bytes or None
-            The range of the user's keys; None for an open end.
+            The first and the last of the user's keys, both inclusive. None means no limit.
         earliest, latest : int
-            The range of segment times, ms; not negative, ``earliest <= latest``.
+            The first and the last segment time (ms), both inclusive. They must not be negative, and
+            ``latest`` must not be less than ``earliest``.
         latest_start : int
-            The greatest start of a session, ms; not negative.
+            The greatest start of a session (ms), inclusive. It must not be negative.
+        reverse : bool
+            True to read the rows in descending order.
         """
         lo, hi = self._byte_bounds(key_from, key_to, earliest, latest, latest_start)
         segments = segment_id(earliest, interval_ms), segment_id(latest, interval_ms)
@@ -171,8 +183,10 @@ class KeySchema:
         latest: int,
         latest_start: int,
     ) -> tuple[bytes | None, bytes | None]:
-        """Return a half-open range of bytes that contains all requested rows, and perhaps other
-        rows."""
+        """Return the first row key (inclusive) and the end of the row keys (exclusive) of a range.
+
+        The range contains all requested rows, and it may contain other rows.
+        """
         if self.session:
             last_times = _session_times(latest, latest_start)
             first_times = _session_times(earliest, 0)
@@ -198,7 +212,10 @@ class KeySchema:
         latest: int,
         last_times: bytes,
     ) -> tuple[bytes, bytes]:
-        """The range if times come first: keys bound only rows of the first and the last time."""
+        """Return the range of row keys if the times precede the user's key.
+
+        ``key_from`` and ``key_to`` then limit only the rows of the first and the last time.
+        """
         lo = b"\0" + _time(earliest)
         if self.session:
             lo += _time(0)
@@ -234,12 +251,12 @@ SCHEMAS: dict[str, KeySchema] = {
 
 
 def by_name(name: str) -> KeySchema:
-    """Return the schema of this name.
+    """Return the schema with this name.
 
     Raises
     ------
     SpecError
-        No schema has this name.
+        If no schema has this name.
     """
     return find_by_name("key schema", name, SCHEMAS)
 
@@ -251,19 +268,20 @@ class RowKeys:
     Attributes
     ----------
     schema : KeySchema
-        The schema of the rows; a fetch over all keys uses it.
+        The schema of the rows, which a fetch over all keys uses.
     by_key : KeySchema
-        The schema for a fetch of some keys: that of the index, if there is one.
+        The schema that a fetch of some keys uses. It is the schema of the index rows if the store
+        has an index, otherwise the schema of the rows.
     make : callable
-        ``make(key, window start, number=0)`` or ``make(key, session start, session end)``: the key
-        of a row.
+        A function that returns a row key. Its parameters are ``(key, window start, number=0)`` or
+        ``(key, session start, session end)``.
     segment_time, split : callable
-        As in :class:`KeySchema`, for rows and for index rows.
+        The functions of :class:`KeySchema`. They accept the keys of rows and of index rows.
     pairs : RowPairs or None
-        Makes index rows from rows; None without an index.
+        The converter between rows and index rows. None if the store has no index.
     hidden : int
-        The number of milliseconds from the store's horizon on that reads skip: 1, but 0 for
-        time-ordered windows, as in Kafka Streams.
+        The offset (ms) from the store's horizon to the earliest segment time that reads return. As
+        in Kafka Streams, it is 0 for time-ordered windows and 1 for all other stores.
     """
 
     schema: KeySchema
@@ -276,15 +294,16 @@ class RowKeys:
 
 
 def rows_of(shape: str, *, time_ordered: bool = False, indexed: bool = False) -> RowKeys:
-    """Return the key layout of a window or session store's rows.
+    """Return the layout of the row keys of a window or session store.
 
     Parameters
     ----------
     shape : {"window", "session"}
+        The shape of the store.
     time_ordered : bool
-        True if the times come first.
+        True if the store is time-ordered, so that the times precede the user's key.
     indexed : bool
-        True if there is an index by key.
+        True if the store has index rows. Only for a time-ordered store.
     """
     session = shape == "session"
     if not time_ordered:

@@ -1,7 +1,8 @@
-"""Metrics with Kafka Streams' names: their catalogue, and the registry that exporters read.
+"""The catalogue of the metrics, and the registry from which exporters read them.
 
-Values are numbers; tags name the store and its directory. Keys, values and headers of records are
-never part of a metric. docs/metrics.md lists all metrics.
+The metrics have the names of Kafka Streams; docs/metrics.md lists all of them. The value of a
+metric is a number, and its tags name the store and the directory of the store. A metric never
+contains the key, the value or the headers of a record.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ STORES, CACHES, TASKS = (
 )
 
 _WINDOW_S = 60.0
-_LEAST_S = 30.0  # the shortest window, as in Kafka Streams; a shorter one gives noise
+_LEAST_S = 30.0  # minimum time for a rate, as in Kafka Streams; less gives noise
 _OPERATIONS = (
     "put", "put-if-absent", "put-all", "get", "all", "range", "prefix-scan", "delete", "fetch",
     "remove", "commit", "restore",
@@ -32,17 +33,19 @@ _OPERATIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The meaning of a metric's name.
+    """The description of a metric.
 
     Attributes
     ----------
     group : str
-        Kafka's group.
+        The group of the metric in Kafka Streams.
     unit : str
-        A UCUM unit: ``"ns"``, ``"ms"``, ``"By"``, ``"1/s"``, or ``"1"`` for plain numbers.
+        The unit in UCUM notation: ``"ns"``, ``"ms"``, ``"By"``, ``"1/s"``, or ``"1"`` for numbers
+        without a unit.
     description : str
+        A short description for people.
     counter : bool
-        True for a counter, which only grows; False for a gauge.
+        True for a counter, which never decreases. False for a gauge.
     """
 
     group: str
@@ -52,16 +55,17 @@ class Kind:
 
 
 class Metric(NamedTuple):
-    """One value of a metric at one time.
+    """The value of a metric at the time of a reading.
 
     Attributes
     ----------
     name : str
-        A key of :data:`CATALOGUE`.
+        The name of the metric, a key of :data:`CATALOGUE`.
     tags : mapping of str to str
-        ``thread-id``, ``task-id``, ``state-dir``, and ``<scope>-state-id`` of a store or
-        ``record-cache-id`` of a cache.
+        The tags ``thread-id``, ``task-id`` and ``state-dir``. A metric of a store also has
+        ``<scope>-state-id``, and a metric of a cache also has ``record-cache-id``.
     value : float
+        The value in the unit of the metric.
     """
 
     name: str
@@ -71,7 +75,7 @@ class Metric(NamedTuple):
 
 def _catalogue() -> Iterator[tuple[str, Kind]]:
     for name in _OPERATIONS:
-        yield f"{name}-rate", Kind(STORES, "1/s", f"calls of {name} in a second")
+        yield f"{name}-rate", Kind(STORES, "1/s", f"calls of {name} per second")
         yield f"{name}-total", Kind(STORES, "1", f"calls of {name}", counter=True)
         yield f"{name}-latency-avg", Kind(STORES, "ns", f"mean time of a {name}")
         yield f"{name}-latency-max", Kind(STORES, "ns", f"greatest time of a {name}")
@@ -86,31 +90,31 @@ def _catalogue() -> Iterator[tuple[str, Kind]]:
         )
     yield "iterator-duration-avg", Kind(STORES, "ns", "mean time that an iterator was open")
     yield "iterator-duration-max", Kind(STORES, "ns", "greatest time that an iterator was open")
-    yield "num-open-iterators", Kind(STORES, "1", "iterators that are open")
+    yield "num-open-iterators", Kind(STORES, "1", "number of open iterators")
     yield (
         "oldest-iterator-open-since-ms",
-        Kind(STORES, "ms", "when the oldest open iterator was opened, 0 without one"),
+        Kind(STORES, "ms", "time when the oldest open iterator was opened, 0 if none is open"),
     )
-    yield "num-keys", Kind(STORES, "1", "keys, about; of stores in memory")
-    yield "restored-records-rate", Kind(STORES, "1/s", "records restored in a second")
+    yield "num-keys", Kind(STORES, "1", "approximate number of keys of a store in memory")
+    yield "restored-records-rate", Kind(STORES, "1/s", "records restored per second")
     yield "restored-records-total", Kind(STORES, "1", "records restored", counter=True)
-    yield "uncommitted-bytes", Kind(TASKS, "By", "keys and values written and not committed")
-    yield "dropped-records-rate", Kind(TASKS, "1/s", "records refused in a second, for being late")
-    yield "dropped-records-total", Kind(TASKS, "1", "records refused for being late", counter=True)
-    yield "cache-size-bytes-total", Kind(TASKS, "By", "what the caches hold")
+    yield "uncommitted-bytes", Kind(TASKS, "By", "size of uncommitted keys and values")
+    yield "dropped-records-rate", Kind(TASKS, "1/s", "late records dropped per second")
+    yield "dropped-records-total", Kind(TASKS, "1", "late records dropped", counter=True)
+    yield "cache-size-bytes-total", Kind(TASKS, "By", "size of the rows in the caches")
 
 
 CATALOGUE: Mapping[str, Kind] = dict(_catalogue())
-"""All metrics, by name."""
+"""The descriptions of all metrics, by name."""
 
 
 class Rate:
-    """The growth of a count per second, over the readings of the last minute.
+    """The growth of a count per second, averaged over the readings of the last minute.
 
     Parameters
     ----------
     clock : callable
-        The time in seconds; monotonic.
+        A function that returns a monotonic time in seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -119,20 +123,20 @@ class Rate:
         self._readings = deque([(clock(), 0)])
 
     def read(self, count: int) -> float:
-        """Return the growth per second; `count` is the present count."""
+        """Add a reading of the present count, and return its growth per second."""
         with self._lock:
             now = self._clock()
             readings = self._readings
             while len(readings) > 1 and readings[1][0] <= now - _WINDOW_S:
                 readings.popleft()
             since, before = readings[0]
-            if now - readings[-1][0] >= 1:  # at most one reading a second
+            if now - readings[-1][0] >= 1:  # keep at most one reading per second
                 readings.append((now, count))
         return (count - before) / max(now - since, _LEAST_S)
 
 
 class Window:
-    """The mean, the greatest and the least of the figures read in the last minute."""
+    """The mean, the maximum and the minimum of the figures that were added in the last minute."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -140,8 +144,10 @@ class Window:
         self._readings: deque[tuple[float, float]] = deque()
 
     def read(self, figure: float | None) -> tuple[float, float, float] | None:
-        """Add a figure, unless it is None. Return the mean, the greatest and the least figure, or
-        None if there are no figures."""
+        """Add a figure, unless it is None. Return the mean, the maximum and the minimum.
+
+        Return None if no figure was added in the last minute.
+        """
         with self._lock:
             now = self._clock()
             if figure is not None:
@@ -162,14 +168,14 @@ class Source(Protocol):
 
 
 class MetricsRegistry:
-    """The sources of metrics: the state directories that are open."""
+    """A registry of the sources of metrics, which are the open state directories."""
 
     def __init__(self) -> None:
         self._sources: list[ref[Source]] = []
-        self._lock = RLock()  # reentrant: the garbage collector may close a directory meanwhile
+        self._lock = RLock()  # Reentrant, because the garbage collector may close a directory.
 
     def add(self, source: Source) -> None:
-        """Add a source, by a weak reference."""
+        """Add a source. The registry refers to it by a weak reference."""
         with self._lock:
             self._sources.append(ref(source))
 
@@ -180,17 +186,25 @@ class MetricsRegistry:
 
     def collect(self) -> list[Metric]:
         """Return the present values of all metrics."""
-        with self._lock:  # one reader at a time: rates depend on earlier readings
+        with self._lock:  # One reader at a time, because a rate depends on earlier readings.
             alive = [source() for source in self._sources]
             return [metric for source in alive if source is not None for metric in source.measure()]
 
     def value(self, name: str, **tags: str) -> float:
-        """The sum of a metric over all sources with these tags; ``_`` in a tag's name means ``-``.
+        """Return the sum of a metric over all sources.
+
+        Parameters
+        ----------
+        name : str
+            The name of the metric.
+        **tags : str
+            The tags that a value must have to be included. A ``_`` in the name of a tag stands for
+            ``-``.
 
         Raises
         ------
         KeyError
-            No source has this metric with these tags.
+            If no source has this metric with these tags.
         """
         wanted = {tag.replace("_", "-"): value for tag, value in tags.items()}.items()
         found = [m.value for m in self.collect() if m.name == name and wanted <= m.tags.items()]
@@ -200,4 +214,4 @@ class MetricsRegistry:
 
 
 REGISTRY = MetricsRegistry()
-"""The default registry of this process's state directories."""
+"""The registry of the state directories that this process has opened."""

@@ -1,4 +1,4 @@
-"""The earlier paths of moved modules: the import of an earlier path returns the moved module."""
+"""An import hook for moved modules: the import of an earlier path returns the moved module."""
 
 from __future__ import annotations
 
@@ -26,12 +26,16 @@ MOVED = {
     "verify": "maintenance.verify",
     "versioned": "tables.versioned",
 }
-"""Earlier to present paths below kstore_core, for the paths in the documentation of 0.1."""
+"""The present path of each moved module by its earlier path, which the documentation of 0.1 names.
+
+The paths are relative to ``kstore_core``."""
 
 
 class _Finder:
-    """The import finder of earlier paths and of the paths below them; it comes before the finders
-    of files."""
+    """An import finder for the earlier paths and the paths below them.
+
+    It must precede the finders of files in ``sys.meta_path``.
+    """
 
     @classmethod
     def find_spec(
@@ -48,19 +52,19 @@ class _Finder:
 
 
 class _Loader:
-    """The import loader that returns the module of another path."""
+    """An import loader that loads the module at another path."""
 
     def __init__(self, path: str) -> None:
         self._path = path
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """Let the import system make a module, which exec_module replaces."""
+        """Return None. The import system then makes a module, which `exec_module` replaces."""
 
     def exec_module(self, module: ModuleType) -> None:
         sys.modules[module.__name__] = import_module(self._path)
 
 
 def install() -> None:
-    """Make the earlier paths importable. A second call changes nothing."""
+    """Make the earlier paths importable. A second call has no effect."""
     if _Finder not in sys.meta_path:
         sys.meta_path.insert(0, _Finder)

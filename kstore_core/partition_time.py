@@ -1,14 +1,15 @@
-"""Partition time: the greatest record time of a partition, in a header of each record (KIP-472).
+"""Functions that read and write the partition time in the headers of a record (KIP-472).
 
-A stage of a pipeline that removes records removes their times too, so the next stage may accept
-late records. A stage can add the partition time to the records that it passes on, and the next one
-uses it with ``open_state(…, partition_time=True)``.
+Partition time is the greatest time of the records in a partition. If a stage of a pipeline removes
+records, the next stage does not see their times, so it may accept records that are late. To prevent
+this, a stage can add the partition time to the records that it sends. The next stage uses the
+partition time if its state was opened with ``open_state(…, partition_time=True)``.
 
-The header is ``partition-time``, 8 bytes big-endian, as in the proposal. It is the greatest record
-time of the partition when the record was read, itself included. If later records that raised the
-time were removed, the header is there twice. The last one is then the partition's time before the
-next record that was passed on, or at the end of the batch. The first one decides whether the record
-itself is late, the last one whether later records are.
+The header is ``partition-time``, with a value of 8 big-endian bytes, as KIP-472 proposes. It
+contains the greatest time of the partition up to and including the record. If the stage removed
+later records with a greater time, the record has a second header, which contains the greatest time
+before the next record that was sent, or up to the end of the batch. The first header decides
+whether the record is late. The last header decides whether later records are late.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ _LONG = struct.Struct(">q")
 
 
 class PartitionTime(NamedTuple):
-    """The time of a partition that a record carries, ms.
+    """The partition time in the headers of a record.
 
     Attributes
     ----------
     read : int
-        The greatest time up to and including this record, ms.
+        The greatest time (ms) in the partition up to and including this record.
     sent : int
-        The greatest time before the next record that was passed on.
+        The greatest time (ms) in the partition before the next record that was sent.
     """
 
     read: int
@@ -43,20 +44,22 @@ class PartitionTime(NamedTuple):
 
 
 def with_partition_time(headers: Any, read: int, sent: int | None = None) -> Headers:
-    """Return a copy of the headers in which this partition time replaces any other.
+    """Return a copy of the headers with this partition time in place of any earlier partition time.
 
     Parameters
     ----------
     headers : Headers or iterable of (str, bytes or None)
+        The headers of the record.
     read : int
-        The greatest time up to and including this record, ms.
+        The greatest time (ms) in the partition up to and including this record.
     sent : int, optional
-        The greatest time before the next record. Default: ``read``.
+        The greatest time (ms) in the partition before the next record that is sent. If omitted,
+        ``read``.
 
     Raises
     ------
     ValueError
-        ``sent`` is before ``read``, or a time does not fit 64 bits.
+        If ``sent`` is less than ``read``, or if a time does not fit 64 bits.
     """
     if sent is not None and sent < read:
         raise ValueError(f"sent must not be before read, {read}, but is {sent}")
@@ -74,7 +77,7 @@ def partition_time(headers: Headers) -> PartitionTime | None:
     Raises
     ------
     FormatError
-        A header of this name does not have 8 bytes.
+        If the value of a ``partition-time`` header does not have 8 bytes.
     """
     found = headers.all(HEADER)
     return PartitionTime(_time(found[0].value), _time(found[-1].value)) if found else None
@@ -84,8 +87,8 @@ def _time(value: bytes | None) -> int:
     if value is None or len(value) != _LONG.size:
         size = "no value" if value is None else f"{len(value)} bytes"
         raise FormatError(
-            f"the header {HEADER!r} has {size}, not 8 bytes; its sender uses it for "
-            "something else. Remove it from the record, or open the state without partition_time"
+            f"the header {HEADER!r} has {size}, not 8 bytes, so it is not a partition time. Remove "
+            "the header from the record, or open the state without partition_time"
         )
     time: int = _LONG.unpack(value)[0]
     return time

@@ -1,4 +1,4 @@
-"""Serdes, which convert keys and values to bytes. The built-in ones write the bytes of Kafka's."""
+"""Serdes, which convert keys and values to bytes. Built-in serdes are compatible with Kafka's."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ V = TypeVar("V")
 
 @runtime_checkable
 class Serde(Protocol[T]):
-    """Converts values of one type to bytes and back.
+    """A converter of values of one type to bytes and back.
 
     Attributes
     ----------
     name : str
-        Part of the stored spec.
+        The name of the serde, which the spec of a store contains.
     arrow_type : pyarrow.DataType
-        The type of a column of these values.
+        The type of an Arrow column of the values.
     """
 
     name: str
@@ -52,19 +52,23 @@ class Serde(Protocol[T]):
     def arrow_type(self) -> pa.DataType: ...
 
     def serialize(self, value: T, headers: Headers) -> bytes | None:
-        """Return the bytes of ``value``, or None if there is nothing to store.
+        """Return the bytes of ``value``.
 
-        Headers that this call adds are stored with the record.
+        If a serde returns None for a value, the store deletes the key. The method may add headers
+        to ``headers``. The store writes these headers with the value.
         """
 
     def deserialize(self, data: bytes, headers: Headers) -> T | None:
-        """Return the value of ``data``, with the headers that were stored with it."""
+        """Return the value that ``data`` contains.
+
+        ``headers`` are the headers that the store has written with the value.
+        """
 
 
 class BuiltInSerde(Generic[T]):
-    """A serde of :mod:`kstore_core.serdes`, which is pickled by name and ignores headers.
+    """A serde that :mod:`kstore_core.serdes` provides. It ignores headers, and is pickled by name.
 
-    ``encode`` and ``decode`` are the plain functions behind ``serialize`` and ``deserialize``.
+    ``serialize`` calls the function ``encode``, and ``deserialize`` calls the function ``decode``.
     """
 
     def __init__(
@@ -137,7 +141,7 @@ def _number(name: str, form: str) -> tuple[Callable[[Any], bytes], Callable[[byt
         try:
             return packer.pack(value)
         except struct.error as error:
-            raise ValueError(f"serdes.{name} cannot hold {value!r}: {error}") from error
+            raise ValueError(f"serdes.{name} cannot encode {value!r}: {error}") from error
 
     def decode(data: bytes) -> Any:
         try:
@@ -151,17 +155,21 @@ def _number(name: str, form: str) -> tuple[Callable[[Any], bytes], Callable[[byt
 
 
 BYTES: BuiltInSerde[bytes] = BuiltInSerde("bytes", "binary", _bytes, _bytes)
-"""Bytes, unchanged."""
+"""The serde of bytes, which are not changed."""
 UTF8: BuiltInSerde[str] = BuiltInSerde("utf8", "string", _utf8, _from_utf8)
-"""Text; Kafka's StringSerializer."""
+"""The serde of text as UTF-8, as Kafka's StringSerializer writes it."""
 JSON: BuiltInSerde[Any] = BuiltInSerde("json", "string", _json, _from_json)
-"""Any JSON value, compact, UTF-8; NaN and infinities are refused."""
+"""The serde of JSON values as compact UTF-8. NaN and infinities raise an error."""
 INT32: BuiltInSerde[int] = BuiltInSerde("int32", "int32", *_number("INT32", ">i"))
-"""4 bytes big-endian; Kafka's IntegerSerializer. Negative numbers sort after positive ones."""
+"""The serde of integers as 4 big-endian bytes, as Kafka's IntegerSerializer writes them.
+
+The bytes of negative numbers sort after the bytes of positive numbers."""
 INT64: BuiltInSerde[int] = BuiltInSerde("int64", "int64", *_number("INT64", ">q"))
-"""8 bytes big-endian; Kafka's LongSerializer. Negative numbers sort after positive ones."""
+"""The serde of integers as 8 big-endian bytes, as Kafka's LongSerializer writes them.
+
+The bytes of negative numbers sort after the bytes of positive numbers."""
 FLOAT64: BuiltInSerde[float] = BuiltInSerde("float64", "float64", *_number("FLOAT64", ">d"))
-"""8 bytes big-endian IEEE 754; Kafka's DoubleSerializer."""
+"""The serde of IEEE 754 numbers as 8 big-endian bytes, as Kafka's DoubleSerializer writes them."""
 
 BUILT_IN: dict[str, BuiltInSerde[Any]] = {
     serde.name: serde for serde in (BYTES, UTF8, JSON, INT32, INT64, FLOAT64)
@@ -169,22 +177,23 @@ BUILT_IN: dict[str, BuiltInSerde[Any]] = {
 
 
 def by_name(name: str) -> BuiltInSerde[Any]:
-    """Return the built-in serde of this name.
+    """Return the built-in serde with this name.
 
     Raises
     ------
     SpecError
-        No built-in serde has this name.
+        If no built-in serde has this name.
     """
     return find_by_name("built-in serde", name, BUILT_IN)
 
 
 class StateSerdes(Generic[K, V]):
-    """A key serde and a value serde, under Kafka's names (KIP-1271).
+    """A pair of a key serde and a value serde, with the methods of KIP-1271.
 
     Parameters
     ----------
     key, value : Serde
+        The serde of the keys and the serde of the values.
     """
 
     def __init__(self, key: Serde[K], value: Serde[V]) -> None:
@@ -192,21 +201,19 @@ class StateSerdes(Generic[K, V]):
         self.value = value
 
     def raw_key(self, key: K, headers: Headers | None = None) -> bytes | None:
-        """Return the bytes of a key. A call without headers is deprecated and uses no headers."""
+        """Return the bytes of a key. A call without ``headers`` is deprecated."""
         return self.key.serialize(key, _given(headers, "raw_key"))
 
     def raw_value(self, value: V, headers: Headers | None = None) -> bytes | None:
-        """Return the bytes of a value. A call without headers is deprecated and uses no headers."""
+        """Return the bytes of a value. A call without ``headers`` is deprecated."""
         return self.value.serialize(value, _given(headers, "raw_value"))
 
     def key_from(self, data: bytes, headers: Headers | None = None) -> K | None:
-        """Return the key that bytes encode. A call without headers is deprecated and uses no
-        headers."""
+        """Return the key that ``data`` contains. A call without ``headers`` is deprecated."""
         return self.key.deserialize(data, _given(headers, "key_from"))
 
     def value_from(self, data: bytes, headers: Headers | None = None) -> V | None:
-        """Return the value that bytes encode. A call without headers is deprecated and uses no
-        headers."""
+        """Return the value that ``data`` contains. A call without ``headers`` is deprecated."""
         return self.value.deserialize(data, _given(headers, "value_from"))
 
 

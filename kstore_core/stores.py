@@ -1,4 +1,4 @@
-"""The factories of store specs; each spec is checked when it is made."""
+"""Functions that make the specs of stores, and check the arguments."""
 
 from __future__ import annotations
 
@@ -29,21 +29,24 @@ __all__ = [
 def key_value(
     name: str, *, key: Serde[Any] = serdes.BYTES, value: Serde[Any] = serdes.BYTES
 ) -> StoreSpec:
-    """Return a key-value store of bare values (Kafka: ``persistentKeyValueStore``)."""
+    """Return the spec of a plain key-value store (Kafka: ``persistentKeyValueStore``).
+
+    Its values have neither timestamps nor headers.
+    """
     return StoreSpec(name, "key_value", formats.PLAIN, key, value)
 
 
 def timestamped_key_value(
     name: str, *, key: Serde[Any] = serdes.BYTES, value: Serde[Any] = serdes.BYTES
 ) -> StoreSpec:
-    """Return a key-value store of values with timestamps (KIP-258)."""
+    """Return the spec of a key-value store whose values have timestamps (KIP-258)."""
     return StoreSpec(name, "key_value", formats.TIMESTAMPED, key, value)
 
 
 def timestamped_key_value_with_headers(
     name: str, *, key: Serde[Any] = serdes.BYTES, value: Serde[Any] = serdes.BYTES
 ) -> StoreSpec:
-    """Return a key-value store of values with timestamps and headers (KIP-1271)."""
+    """Return the spec of a key-value store whose values have timestamps and headers (KIP-1271)."""
     return StoreSpec(name, "key_value", formats.TIMESTAMPED_HEADERS, key, value)
 
 
@@ -55,21 +58,22 @@ def versioned_key_value(
     key: Serde[Any] = serdes.BYTES,
     value: Serde[Any] = serdes.BYTES,
 ) -> StoreSpec:
-    """Return a key-value store with a history of versions (KIP-889).
+    """Return the spec of a key-value store with a history of versions (KIP-889).
 
     Parameters
     ----------
     history_retention_ms : int
-        The time, ms, for which a version stays after stream time has passed its end, and the
-        greatest lateness of a record; 0 or more.
+        The retention (ms), 0 or more. A version can be read until stream time exceeds the end of
+        its validity by the retention. A record is too late if its time is less than stream time
+        minus the retention.
     segment_interval_ms : int, optional
-        The width of a segment, ms, whose versions expire together; 1 or more. Default: Kafka's for
-        the retention.
+        The width of a segment (ms), 1 or more. The versions of a segment expire together. If
+        omitted, Kafka Streams' default for the retention; see :func:`default_segment_interval`.
 
     Raises
     ------
     SpecError
-        The name is invalid, the retention is negative, or the interval is below 1.
+        If the name is invalid, the retention is negative, or the interval is less than 1.
     """
     return _versioned(
         formats.VERSIONED, name, history_retention_ms, segment_interval_ms, key, value
@@ -84,11 +88,10 @@ def versioned_key_value_with_headers(
     key: Serde[Any] = serdes.BYTES,
     value: Serde[Any] = serdes.BYTES,
 ) -> StoreSpec:
-    """Return a versioned store whose versions keep their headers.
+    """Return the spec of a versioned store whose versions have headers.
 
-    Kafka Streams has no such store, so the layout is kstore's own and may change; see
-    docs/formats.md.
-    Parameters and errors are those of :func:`versioned_key_value`.
+    Kafka Streams has no such store. The format is defined by kstore and may change; see
+    docs/formats.md. The parameters and errors are those of :func:`versioned_key_value`.
     """
     return _versioned(
         formats.VERSIONED_HEADERS, name, history_retention_ms, segment_interval_ms, key, value
@@ -107,33 +110,37 @@ def window(
     key: Serde[Any] = serdes.BYTES,
     value: Serde[Any] = serdes.BYTES,
 ) -> StoreSpec:
-    """Return a store of bare values by key and window (Kafka: ``persistentWindowStore``).
+    """Return the spec of a plain window store (Kafka: ``persistentWindowStore``).
+
+    Its values have neither timestamps nor headers.
 
     Parameters
     ----------
     retention_ms : int
-        The time, ms, for which a window can be read after stream time has passed its start; at
-        least ``window_size_ms``.
+        The retention (ms), at least ``window_size_ms``. A window can be read until stream time
+        exceeds its start by the retention.
     window_size_ms : int
-        The time, ms, from a window's start to its end; 0 or more.
+        The size of a window (ms), 0 or more.
     retain_duplicates : bool
-        If True, each put of a key and window adds a value. If False, it replaces the earlier one.
+        If True, each put of a key and window adds a value. If False, a put replaces the earlier
+        value of the key and window.
     segment_interval_ms : int, optional
-        The width of a segment, ms, whose windows expire together; 1 or more. Default: Kafka's, half
-        the retention, at least a minute.
+        The width of a segment (ms), 1 or more. The windows of a segment expire together. If
+        omitted, Kafka Streams' default: half the retention, but at least one minute.
     time_ordered : bool
-        If True, rows are sorted by start, then by key, and a fetch over all keys is in the order of
-        time. Kafka Streams does so for results that it emits when their window closes.
+        If True, the rows are sorted by start and then by key, so a fetch over all keys returns them
+        in the order of time. Kafka Streams uses such a store for windows that emit their results
+        only when they close.
     indexed : bool, optional
-        For a time-ordered store: if True, an index finds the windows of a key, at the cost of a
-        second row for each window. If False, a fetch of a key reads the windows of all keys.
-        Default: True.
+        True if a time-ordered store has an index by key. The index adds a second row for each
+        window. Without an index, a fetch of one key reads the windows of all keys. If omitted, a
+        time-ordered store has an index. Must be omitted if ``time_ordered`` is False.
 
     Raises
     ------
     SpecError
-        The name is invalid, a time is negative, the interval is below 1, or the retention is
-        shorter than the window. Or ``indexed`` is given for a store that is not time-ordered.
+        If the name is invalid, a time is negative, the interval is less than 1, the retention is
+        shorter than the window, or ``indexed`` is given for a store that is not time-ordered.
     """
     return _segmented("window", formats.PLAIN, name, retention_ms, segment_interval_ms,
                       time_ordered, indexed, key, value, window_size_ms,
@@ -152,7 +159,10 @@ def timestamped_window(
     key: Serde[Any] = serdes.BYTES,
     value: Serde[Any] = serdes.BYTES,
 ) -> StoreSpec:
-    """Return a window store of values with timestamps (KIP-258). Otherwise as :func:`window`."""
+    """Return the spec of a window store whose values have timestamps (KIP-258).
+
+    The parameters and errors are those of :func:`window`.
+    """
     return _segmented("window", formats.TIMESTAMPED, name, retention_ms, segment_interval_ms,
                       time_ordered, indexed, key, value, window_size_ms,
                       retain_duplicates)  # fmt: skip
@@ -170,8 +180,10 @@ def timestamped_window_with_headers(
     key: Serde[Any] = serdes.BYTES,
     value: Serde[Any] = serdes.BYTES,
 ) -> StoreSpec:
-    """Return a window store of values with timestamps and headers (KIP-1271). Otherwise as
-    :func:`window`."""
+    """Return the spec of a window store whose values have timestamps and headers (KIP-1271).
+
+    The parameters and errors are those of :func:`window`.
+    """
     return _segmented("window", formats.TIMESTAMPED_HEADERS, name, retention_ms,
                       segment_interval_ms, time_ordered, indexed, key, value, window_size_ms,
                       retain_duplicates)  # fmt: skip
@@ -187,25 +199,31 @@ def session(
     key: Serde[Any] = serdes.BYTES,
     value: Serde[Any] = serdes.BYTES,
 ) -> StoreSpec:
-    """Return a store of aggregates by key and session (Kafka: ``persistentSessionStore``).
+    """Return the spec of a plain session store (Kafka: ``persistentSessionStore``).
+
+    Its aggregates have no headers.
 
     Parameters
     ----------
     retention_ms : int
-        The time, ms, for which a session can be read after stream time has passed its end; 0 or
-        more.
+        The retention (ms), 0 or more. A session can be read until stream time exceeds its end by
+        the retention.
     segment_interval_ms : int, optional
-        As for :func:`window`.
+        The width of a segment (ms), 1 or more. The sessions of a segment expire together. If
+        omitted, Kafka Streams' default: half the retention, but at least one minute.
     time_ordered : bool
-        If True, rows are sorted by end, then start, then key; otherwise as for :func:`window`.
+        If True, the rows are sorted by end, then by start, and then by key, so a fetch over all
+        keys returns them in the order of time.
     indexed : bool, optional
-        As for :func:`window`.
+        True if a time-ordered store has an index by key. The index adds a second row for each
+        session. Without an index, a fetch of one key reads the sessions of all keys. If omitted, a
+        time-ordered store has an index. Must be omitted if ``time_ordered`` is False.
 
     Raises
     ------
     SpecError
-        The name is invalid, a time is negative, or the interval is below 1. Or ``indexed`` is given
-        for a store that is not time-ordered.
+        If the name is invalid, a time is negative, the interval is less than 1, or ``indexed`` is
+        given for a store that is not time-ordered.
     """
     return _segmented("session", formats.PLAIN, name, retention_ms, segment_interval_ms,
                       time_ordered, indexed, key, value)  # fmt: skip
@@ -221,13 +239,22 @@ def session_with_headers(
     key: Serde[Any] = serdes.BYTES,
     value: Serde[Any] = serdes.BYTES,
 ) -> StoreSpec:
-    """A session store of aggregates with headers (KIP-1271). Otherwise as :func:`session`."""
+    """Return the spec of a session store whose aggregates have headers (KIP-1271).
+
+    The parameters and errors are those of :func:`session`.
+    """
     return _segmented("session", formats.SESSION_HEADERS, name, retention_ms, segment_interval_ms,
                       time_ordered, indexed, key, value)  # fmt: skip
 
 
 def default_segment_interval(history_retention_ms: int) -> int:
-    """Kafka's segment interval for a versioned store of this retention, in ms."""
+    """Return Kafka Streams' default segment interval (ms) for a versioned store.
+
+    Parameters
+    ----------
+    history_retention_ms : int
+        The retention of the store (ms).
+    """
     if history_retention_ms <= 60_000:
         return max(history_retention_ms // 3, 2_000)
     if history_retention_ms <= 300_000:
@@ -265,11 +292,11 @@ def _segmented(
 ) -> StoreSpec:
     """Return the spec of a window or session store."""
     if interval is None and type(retention) is int:
-        interval = max(retention // 2, 60_000)  # Kafka's default
+        interval = max(retention // 2, 60_000)  # Kafka Streams' default
     if indexed is not None and not time_ordered:
         raise SpecError(
-            f"indexed is {indexed!r} for the store {name!r}, which is not time-ordered; leave it "
-            "out, or pass time_ordered=True"
+            f"indexed is {indexed!r} for the store {name!r}, which is not time-ordered; leave out "
+            "indexed, or pass time_ordered=True"
         )
     return StoreSpec(
         name, shape, _ORDERED.get(value_format, value_format) if time_ordered else value_format,
@@ -284,4 +311,4 @@ _ORDERED = {
     formats.TIMESTAMPED_HEADERS: formats.ORDERED_TIMESTAMPED_HEADERS,
     formats.SESSION_HEADERS: formats.ORDERED_SESSION_HEADERS,
 }
-"""The format in which a time-ordered store keeps the values of another one."""
+"""The formats that a time-ordered store uses in place of the formats of other stores."""

@@ -1,6 +1,6 @@
-"""The types of values that stores take and return.
+"""The types of the values that stores accept and return.
 
-The record classes are extension types of :mod:`kstore_core.codec`; this module is their public one.
+The record classes are compiled in :mod:`kstore_core.codec`. Import them from this module.
 """
 
 from __future__ import annotations
@@ -37,24 +37,27 @@ __all__ = [
 ]
 
 LATEST = -1
-"""The result of a versioned put whose version is the latest."""
+"""The value that a put to a versioned store returns if the new version is the latest."""
 
 NOT_PUT = -(2**63)
-"""The result of a versioned put whose record was too late and was not stored."""
+"""The value that a put to a versioned store returns if the record was too late to be stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordContext:
-    """The input record that is being processed: its source, its time and its headers.
+    """The source, the time and the headers of the input record that is being processed.
 
     Attributes
     ----------
     topic : str or None
-        None if the record is from no topic; such a record does not change the position.
+        The topic of the record. None if the record does not come from a topic; such a record does
+        not change the position.
     partition, offset : int
+        The partition and the offset of the record in the topic.
     timestamp : int or None
-        Milliseconds since the epoch.
+        The time of the record in milliseconds since the epoch.
     headers : Headers
+        The headers of the record.
     """
 
     topic: str | None = None

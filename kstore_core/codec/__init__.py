@@ -1,8 +1,9 @@
-"""The byte formats of stored keys and values, compiled: see docs/formats.md.
+"""Compiled functions that encode and decode stored keys and values (docs/formats.md).
 
-Bytes-like in, bytes out. Malformed bytes are a `kstore_core.errors.FormatError` with the offset of
-the fault; None, where a value may be null, gives None. Nothing here imports pyarrow or numpy before
-a function that takes Arrow columns is called.
+The functions take bytes-like objects and return bytes. If a value may be null, the function takes
+None and returns None. A function that gets malformed bytes raises a
+`kstore_core.errors.FormatError` with the offset of the fault. pyarrow and numpy are imported only
+when a function that takes Arrow columns is called.
 """
 
 from kstore_core.codec.arrow.decoder import decode_column, split_column

@@ -81,9 +81,9 @@ def test_short_keys_are_refused(split: Any, size: int) -> None:
 
 
 def test_a_key_of_the_other_prefix_is_refused() -> None:
-    with pytest.raises(FormatError, match="starts with 01 instead of 00"):
+    with pytest.raises(FormatError, match="the first byte is 01 instead of 00"):
         codec.split_time_first_window_key(codec.key_first_window_key(b"k", 1))
-    with pytest.raises(FormatError, match="starts with 00 instead of 01"):
+    with pytest.raises(FormatError, match="the first byte is 00 instead of 01"):
         codec.split_key_first_session_key(codec.time_first_session_key(b"k", 1, 2))
 
 

@@ -55,8 +55,8 @@ def test_padding_is_read(data: str) -> None:
     [
         ("", "end inside"),
         ("80", "end inside"),
-        ("8080808080", "longer"),
-        ("808080808000", "longer"),
+        ("8080808080", "too long"),
+        ("808080808000", "too long"),
         ("ffffffff1f", "do not fit"),
         ("8080808010", "do not fit"),
     ],
@@ -98,5 +98,5 @@ def test_numbers_that_do_not_fit_are_refused(encode, number) -> None:  # type: i
 
 @pytest.mark.parametrize("number", [1.0, "1", None])
 def test_only_integers_are_encoded(number) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(TypeError, match="an int is needed"):
+    with pytest.raises(TypeError, match="must be an int"):
         codec.encode_varint(number)

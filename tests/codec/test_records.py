@@ -114,12 +114,12 @@ def test_records_match_patterns() -> None:
 
 @pytest.mark.parametrize("timestamp", [None, 1.0, "1"])
 def test_a_timestamp_is_an_int(timestamp: Any) -> None:
-    with pytest.raises(TypeError, match="timestamp: an int is needed"):
+    with pytest.raises(TypeError, match="timestamp must be an int"):
         ValueAndTimestamp("v", timestamp)
-    with pytest.raises(TypeError, match="timestamp: an int is needed"):
+    with pytest.raises(TypeError, match="timestamp must be an int"):
         VersionedRecord("v", timestamp)
     if timestamp is not None:
-        with pytest.raises(TypeError, match="valid_to: an int is needed"):
+        with pytest.raises(TypeError, match="valid_to must be an int"):
             VersionedRecord("v", 1, timestamp)
 
 

@@ -137,9 +137,9 @@ def test_no_rows_make_no_rows() -> None:
 @pytest.mark.parametrize(
     ("keys", "times", "values", "message"),
     [
-        ([b"b", b"a"], [1, 2], [b"", b""], "row 1: not after"),
-        ([b"a", b"a"], [2, 1], [b"", b""], "row 1: not after"),
-        ([b"a", b"a"], [1, 1], [b"", b""], "row 1: not after"),
+        ([b"b", b"a"], [1, 2], [b"", b""], "row 1 is not greater"),
+        ([b"a", b"a"], [2, 1], [b"", b""], "row 1 is not greater"),
+        ([b"a", b"a"], [1, 1], [b"", b""], "row 1 is not greater"),
         ([b"a", None], [1, 1], [b"", b""], "row 1: a key or a timestamp is null"),
         ([b"a", b"b"], [1, None], [b"", b""], "row 1: a key or a timestamp is null"),
         ([b"a", b"a", b"b"], [-300, -200, 0], [b"", b"", b""], "row 0: .* negative number"),
@@ -174,7 +174,7 @@ def test_an_interval_below_one_is_refused(interval: int) -> None:
 
 def test_times_of_other_units_are_refused() -> None:
     one = pa.array([b"a"], pa.binary())
-    with pytest.raises(TypeError, match="milliseconds are needed"):
+    with pytest.raises(TypeError, match="the unit must be milliseconds"):
         build_version_rows(
             one,
             pa.array([1], pa.timestamp("us")),

@@ -116,8 +116,8 @@ def test_what_cannot_be_read(kind: Kind) -> None:
     [
         (serdes.JSON, {1, 2}, TypeError, "Object of type set is not JSON serializable"),
         (serdes.JSON, float("nan"), ValueError, "not JSON compliant"),
-        (serdes.INT32, 2**31, ValueError, "serdes.INT32 cannot hold 2147483648"),
-        (serdes.INT64, "5", ValueError, "serdes.INT64 cannot hold '5'"),
+        (serdes.INT32, 2**31, ValueError, "serdes.INT32 cannot encode 2147483648"),
+        (serdes.INT64, "5", ValueError, "serdes.INT64 cannot encode '5'"),
         (serdes.BYTES, "text", TypeError, "serdes.BYTES takes bytes, not str"),
         (serdes.UTF8, b"bytes", TypeError, "serdes.UTF8 takes str, not bytes"),
         (serdes.UTF8, "\ud800", UnicodeEncodeError, "surrogates not allowed"),

@@ -111,7 +111,7 @@ def test_a_key_that_is_no_bytes_is_a_type_error(schema: KeySchema) -> None:
 
 def test_a_layout_has_one_of_three_prefixes() -> None:
     for prefix in (-2, 2):
-        with pytest.raises(ValueError, match="a prefix is -1, 0 or 1"):
+        with pytest.raises(ValueError, match="prefix must be -1, 0 or 1"):
             KeyLayout(session=False, prefix=prefix)
 
 

@@ -1,1 +1,1 @@
-"""Arrow columns read and written through Arrow's C interface, without pyarrow."""
+"""Functions that read and write Arrow columns through Arrow's C data interface."""

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The two structures of the Arrow C data interface, with which columns cross between libraries."""
+"""The two structures of the Arrow C data interface, by which libraries exchange columns."""
 
 from libc.stdint cimport int64_t
 

@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""Decode Arrow columns of rows to Arrow columns of values, without Python objects or the GIL."""
+"""Decode an Arrow column of stored values to Arrow columns of their parts, without the GIL."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
@@ -23,15 +23,15 @@ from kstore_core.codec.primitives.wire cimport (
 
 cdef struct Job:
     Layout layout
-    bint parsed                 # headers as lists rather than as bytes
+    bint parsed                 # True: return headers as lists; False: as bytes
     bint plain_keys             # all header keys are ASCII
     Texts rows
-    int64_t values              # bytes,
-    int64_t raw_headers         # bytes,
-    int64_t headers             # how many there are,
-    int64_t keys                # bytes of their keys
-    int64_t header_values       # and of their values
-    int64_t row                 # where a fault is
+    int64_t values              # size of all values in bytes
+    int64_t raw_headers         # size of all encoded headers in bytes
+    int64_t headers             # number of headers in all rows
+    int64_t keys                # size of all header keys in bytes
+    int64_t header_values       # size of all header values in bytes
+    int64_t row                 # index of the row that is being checked; at a fault, the bad row
     Reader reader
 
 
@@ -68,7 +68,7 @@ cdef inline Fault measure_headers(Job *job, Reader *reader) noexcept nogil:
 cdef inline Fault open_row(
     const Job *job, int64_t row, Reader *reader, Py_ssize_t *headers
 ) noexcept nogil:
-    """Start to read a row. Set the reader to its header bytes, and `headers` to their number."""
+    """Open `reader` at the header bytes of a row, and set `headers` to the size of these bytes."""
     cdef Py_ssize_t size = 0
     cdef const uint8_t *data = text_at(&job.rows, row, &size)
     cdef Fault fault
@@ -86,7 +86,7 @@ cdef inline Fault open_row(
 
 
 cdef Fault measure(Job *job) noexcept nogil:
-    """Check every row, and add up the sizes of its parts."""
+    """Check every row, and add up the sizes of the values and the headers."""
     cdef int64_t row
     cdef Py_ssize_t size = 0
     cdef Reader inner
@@ -112,7 +112,7 @@ cdef Fault measure(Job *job) noexcept nogil:
 
 
 cdef void write_headers(const Job *job, Reader *reader, ListsOut *out) noexcept nogil:
-    """Append the checked headers of one row."""
+    """Append the headers of one row, which `measure` has checked."""
     cdef int32_t count = 0
     cdef int32_t i
     cdef const uint8_t *key = NULL, *value = NULL
@@ -227,45 +227,49 @@ cdef tuple decoded(object column, object layout, bint parsed):
 
 
 def decode_column(column, *, layout="value_timestamp_headers"):
-    """Decode a column of rows to columns of values, timestamps and headers.
+    """Decode a column of stored values to columns of values, timestamps and headers.
 
     Parameters
     ----------
     column : Arrow array of binary or large_binary
-        A null row gives a null in every column.
+        The stored values. A null element gives a null in every column of the result.
     layout : {"value_timestamp_headers", "value_and_timestamp", "aggregation_with_headers"}
+        The format of the stored values.
 
     Returns
     -------
     values : pyarrow.Array
-        Binary, or large_binary if `column` is large.
+        The values as large_binary if `column` is large_binary, otherwise as binary.
     timestamps : pyarrow.Int64Array or None
-        Milliseconds. None if `layout` has no timestamp.
+        The timestamps in milliseconds. None if `layout` has no timestamp.
     headers : pyarrow.ListArray or None
-        list<element: struct<key: string, value: binary>>, with an empty list for a row without
-        headers. None if `layout` has no headers. Keys that are not UTF-8 are decoded like
-        ``bytes.decode(errors="replace")``.
+        The headers as list<element: struct<key: string, value: binary>>. The list of an element
+        without headers is empty. Header keys that are not UTF-8 are decoded like
+        ``bytes.decode(errors="replace")``. None if `layout` has no headers.
 
     Raises
     ------
     TypeError
-        If `column` is of another type.
+        If `column` is not an Arrow array of one of the types above.
     FormatError
-        If a row or its headers are malformed. The text names the row and the offset in it.
+        If a stored value or its headers are malformed. The message names the index of the element
+        and the offset in its bytes.
     OverflowError
-        If the headers of all rows together need 64-bit offsets.
+        If there are more than 2**31 - 1 headers, or if their keys or their values exceed
+        2**31 - 1 bytes in total.
     """
     return decoded(column, layout, True)
 
 
 def split_column(column, *, layout="value_timestamp_headers"):
-    """Decode a column like `decode_column`, but leave the headers as bytes and do not check them.
+    """Decode a column as `decode_column` does, but return the headers as bytes without a check.
 
     Returns
     -------
     values, timestamps
-        As `decode_column` returns them.
+        The columns that `decode_column` returns.
     headers : pyarrow.Array or None
-        Binary, or large_binary if `column` is large: bytes that `decode_headers` reads.
+        The encoded headers of each element, which `decode_headers` can decode. They are
+        large_binary if `column` is large_binary, otherwise binary. None if `layout` has no headers.
     """
     return decoded(column, layout, False)

@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: cdivision=True, embedsignature=True, embedsignature.format=clinic
-"""Encode Arrow columns of values as an Arrow column of rows, without Python objects or the GIL."""
+"""Encode Arrow columns of values as an Arrow column of stored values, without the GIL."""
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
@@ -32,16 +32,16 @@ cdef struct Job:
     Texts values
     Times times
     HeaderLists headers
-    int32_t *header_sizes       # bytes of the headers of each row
-    int64_t total               # bytes of all rows
-    int64_t row                 # where the trouble is
+    int32_t *header_sizes       # size of the encoded headers of each row in bytes
+    int64_t total               # size of all rows in bytes
+    int64_t row                 # index of the row that is being checked; at an error, the bad row
 
 
 cdef inline Trouble millis_at(const Times *times, int64_t row, int64_t *millis) noexcept nogil:
     cdef int64_t number = times.data[row]
     if times.divide != 1:
         millis[0] = number // times.divide
-        if number % times.divide < 0:               # C rounds towards zero; time goes down
+        if number % times.divide < 0:               # C rounds towards zero; times are rounded down
             millis[0] -= 1
     elif times.multiply != 1:
         millis[0] = number * times.multiply
@@ -105,7 +105,7 @@ cdef uint8_t *write_headers(const HeaderLists *lists, int64_t row, uint8_t *here
 
 
 cdef Trouble measure(Job *job) noexcept nogil:
-    """The size of the headers of each row, and of all rows."""
+    """Check every row. Compute the size of its headers, and the total size of all rows."""
     cdef int64_t row
     cdef int64_t size
     cdef int64_t millis
@@ -161,52 +161,56 @@ cdef void write(const Job *job, TextsOut *out) noexcept nogil:
 
 cdef object described(Trouble trouble, int64_t row):
     if trouble == NO_TIMESTAMP:
-        return ValueError(f"row {row}: a value without a timestamp; -1 is the unknown one")
+        return ValueError(f"row {row}: the value has no timestamp; pass -1 if it is unknown")
     if trouble == TIMESTAMP_TOO_LARGE:
         return OverflowError(f"row {row}: the timestamp does not fit 64 bits of milliseconds")
     if trouble == NULL_HEADER:
-        return FormatError(f"row {row}: a header is null; only its value may be")
+        return FormatError(f"row {row}: a header is null; only its value may be null")
     if trouble == NULL_KEY:
-        return FormatError(f"row {row}: a header key is null; only its value may be")
-    return FormatError(f"row {row}: its headers are over the format's 2**31 - 1 bytes")
+        return FormatError(f"row {row}: a header key is null; only a header value may be null")
+    return FormatError(f"row {row}: the headers exceed 2**31 - 1 bytes, the limit of the format")
 
 
 def encode_column(values, timestamps=None, headers=None, *, layout="value_timestamp_headers"):
-    """Encode columns of values, timestamps and headers as a column of rows.
+    """Encode columns of values, timestamps and headers as a column of stored values.
 
     Parameters
     ----------
-    values : Arrow array of binary or string, or their large forms
-        A null value gives a null row.
+    values : Arrow array of binary, string, large_binary or large_string
+        The values. A null value gives a null element.
     timestamps : Arrow array of int64 (milliseconds) or of timestamps, or None
-        Finer units are rounded down to milliseconds. None for ``aggregation_with_headers``.
+        The timestamps of the values. Timestamps with a finer unit are rounded down to milliseconds.
+        Must be None if `layout` is "aggregation_with_headers".
     headers : Arrow array of list<struct<key: string, value: binary>>, or None
-        A null list means no headers; a null header value stays null. None if no row has headers,
-        and for ``value_and_timestamp``.
+        The headers of each value. A null list means no headers, and a null header value stays null.
+        None if no value has headers. Must be None if `layout` is "value_and_timestamp".
     layout : {"value_timestamp_headers", "value_and_timestamp", "aggregation_with_headers"}
-        The last is also the layout of the values of a versioned store with headers.
+        The format of the stored values. A versioned store with headers also uses
+        "aggregation_with_headers" for its values.
 
     Returns
     -------
     pyarrow.Array
-        Binary, or large_binary if `values` are large.
+        The stored values as large_binary if `values` has a large type, otherwise as binary.
 
     Raises
     ------
     TypeError
-        If a column is of another type.
+        If a column is not an Arrow array of one of the types above.
     ValueError
-        If the columns differ in length, a value has no timestamp, or a column was passed that
-        `layout` cannot store.
+        If the columns differ in length, if a value has no timestamp although `layout` has one, or
+        if `layout` cannot store the timestamps or headers that were passed.
     FormatError
-        If a header or its key is null. The text names the row.
+        If a header or the key of a header is null, or if the headers of a value exceed 2**31 - 1
+        bytes. The message names the row.
     OverflowError
-        If the rows need 64-bit offsets and `values` are not large.
+        If a timestamp in milliseconds does not fit 64 bits, or if the stored values exceed
+        2**31 - 1 bytes in total and `values` does not have a large type.
 
     Notes
     -----
-    Columns can be any objects with ``__arrow_c_array__``, also slices. Chunked arrays are combined
-    first.
+    A column can be any object with ``__arrow_c_array__``, also a slice. The chunks of a chunked
+    array are combined first.
     """
     cdef Job job
     cdef TextsOut out

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Arrow columns as they come in: buffers with their offsets, read without Python objects."""
+"""Structures that describe the buffers of an imported Arrow column."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -7,7 +7,7 @@ from kstore_core.codec.arrow.abi cimport ArrowArray, ArrowSchema
 
 
 cdef struct Bits:
-    const uint8_t *data         # NULL when nothing is null
+    const uint8_t *data         # NULL if no element is null
     int64_t offset
 
 
@@ -16,17 +16,17 @@ cdef inline bint is_set(const Bits *bits, int64_t index) noexcept nogil:
     return bits.data is NULL or (bits.data[index >> 3] >> (index & 7)) & 1
 
 
-# Where the pieces of a variable-width column start: 32 or 64 bits wide.
+# The offsets of the elements of a variable-width column; an offset has 32 or 64 bits.
 cdef struct Offsets:
     const int32_t *narrow
-    const int64_t *wide         # NULL when narrow
+    const int64_t *wide         # NULL if the offsets have 32 bits
 
 
 cdef inline int64_t offset_at(const Offsets *offsets, int64_t index) noexcept nogil:
     return offsets.narrow[index] if offsets.wide is NULL else offsets.wide[index]
 
 
-# Binary or string.
+# A column of binary or string.
 cdef struct Texts:
     int64_t length
     bint all_null
@@ -47,19 +47,19 @@ cdef inline const uint8_t *text_at(
     return texts.data + start
 
 
-# int64 milliseconds, or timestamps of another unit.
+# A column of int64 milliseconds, or of timestamps with any unit.
 cdef struct Times:
     int64_t length
     Bits valid
     const int64_t *data
-    int64_t multiply            # to get milliseconds
+    int64_t multiply            # the factor that gives milliseconds
     int64_t divide
 
 
-# list<struct<key: string, value: binary>>
+# A column of list<struct<key: string, value: binary>>.
 cdef struct HeaderLists:
     int64_t length
-    bint absent                 # no column at all: no headers anywhere
+    bint absent                 # True if no column was passed, so that no row has headers
     Bits valid
     Offsets offsets
     Bits entry_valid
@@ -68,7 +68,7 @@ cdef struct HeaderLists:
 
 
 cdef class Column:
-    """One imported Arrow array; keeps it alive while its buffers are read."""
+    """An imported Arrow array, which is not freed before this object is freed."""
 
     cdef object _capsules
     cdef const ArrowSchema *schema

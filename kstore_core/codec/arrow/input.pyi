@@ -1,4 +1,4 @@
-# Only for other extension modules: see arrow_in.pxd.
+# Only other extension modules use this module: see input.pxd.
 from typing import final
 
 @final

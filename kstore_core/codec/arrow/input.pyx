@@ -1,5 +1,5 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
-"""Import of Arrow columns through ``__arrow_c_array__``. Buffers are not copied."""
+"""Functions that import Arrow columns through ``__arrow_c_array__`` and do not copy the buffers."""
 
 cimport cython
 from cpython.pycapsule cimport PyCapsule_GetPointer
@@ -16,7 +16,7 @@ cdef enum:
 cdef class Column:
 
     cdef bint is_wide(self) except -1:
-        """Return True if the offsets of this binary or string column have 64 bits."""
+        """Return True if this column is large_binary or large_string."""
         return self.schema.format[0] in (b"Z", b"U")
 
     cdef int as_texts(self, Texts *texts, str what, bint strings) except -1:
@@ -36,8 +36,8 @@ cdef class Column:
             times.divide = 1000 * 1000
         else:
             raise TypeError(
-                f"{what}: int64 milliseconds or timestamps are needed, not the Arrow format "
-                f"{kind.decode()!r}"
+                f"{what}: the column must be int64 (milliseconds) or timestamps, but its Arrow "
+                f"format is {kind.decode()!r}"
             )
         times.length = self.array.length
         bits_of(self.array, &times.valid)
@@ -78,14 +78,14 @@ cdef class Column:
             entry.children[value], entries.children[value],
             &lists.values, "header values", True, False,
         )
-        # a slice of the structs is not a slice of their fields
+        # A slice of a struct array does not slice the arrays of its fields.
         shift(&lists.keys, entries.offset)
         shift(&lists.values, entries.offset)
         return 0
 
 
 cdef Column open_column(object source, str what):
-    """Import an Arrow array, or a chunked one whose chunks are joined first."""
+    """Import an Arrow array. The chunks of a chunked array are combined first."""
     cdef Column column = Column.__new__(Column)
     export = getattr(source, "__arrow_c_array__", None)
     if export is None:
@@ -93,7 +93,7 @@ cdef Column open_column(object source, str what):
         export = None if combine is None else getattr(combine(), "__arrow_c_array__", None)
     if export is None:
         raise TypeError(
-            f"{what}: an Arrow array is needed (something with __arrow_c_array__), "
+            f"{what} must be an Arrow array (an object with __arrow_c_array__), "
             f"not {type(source).__name__}"
         )
     schema_capsule, array_capsule = column._capsules = export()
@@ -106,8 +106,8 @@ cdef Column open_column(object source, str what):
 
 cdef object not_headers(const ArrowSchema *schema):
     return TypeError(
-        "headers: list<struct<key: string, value: binary>> is needed, not the Arrow format "
-        f"{schema.format.decode()!r} with other fields"
+        "headers: the column must be list<struct<key: string, value: binary>>, but its Arrow "
+        f"format is {schema.format.decode()!r} or its fields differ"
     )
 
 
@@ -147,7 +147,7 @@ cdef int texts_of(
     ):
         wanted = " or ".join(["binary"] * binary + ["string"] * strings)
         raise TypeError(
-            f"{what}: {wanted} (or its large form) is needed, not the Arrow format "
+            f"{what}: the column must be {wanted} (or a large type), but its Arrow format is "
             f"{kind.decode()!r}"
         )
     bits_of(array, &texts.valid)

@@ -1,1 +1,1 @@
-# Only for other extension modules: see layouts.pxd.
+# Only other extension modules use this module: see layouts.pxd.

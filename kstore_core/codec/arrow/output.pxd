@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Arrow columns as they go out: buffers from malloc, freed by whoever imported them."""
+"""Arrow columns under construction. The importer of a finished column frees its buffers."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -7,21 +7,21 @@ from kstore_core.codec.arrow.abi cimport ArrowArray, ArrowSchema
 
 
 cdef class Exported:
-    """A finished column, ready to be imported once through ``__arrow_c_array__``."""
+    """A finished column, which can be imported once through ``__arrow_c_array__``."""
 
     cdef ArrowSchema schema
     cdef ArrowArray array
 
 
-# A binary or string column being written: sizes are known before, so nothing ever grows.
+# A binary or string column under construction. Its size is known before, so it never grows.
 cdef struct TextsOut:
     int64_t length
     int64_t nulls
     bint wide
-    uint8_t *valid              # all ones at first
-    void *offsets               # length + 1 of int32, or of int64 when wide
+    uint8_t *valid              # one bit per element, at first all 1
+    void *offsets               # length + 1 numbers: int64 if wide, else int32
     uint8_t *data
-    int64_t written             # bytes of data so far
+    int64_t written             # bytes of data written so far
 
 
 cdef struct TimesOut:
@@ -35,7 +35,7 @@ cdef struct ListsOut:
     int64_t length
     int64_t nulls
     uint8_t *valid
-    int32_t *offsets            # length + 1
+    int32_t *offsets            # length + 1 numbers
     int64_t total               # headers written so far
     TextsOut keys
     TextsOut values
@@ -59,7 +59,7 @@ cdef inline void clear_bit(uint8_t *bits, int64_t index) noexcept nogil:
 
 
 cdef inline void end_text(TextsOut *out, int64_t index) noexcept nogil:
-    """Close piece `index`: it ends where the bytes written so far end."""
+    """End element `index` after the bytes written so far."""
     if out.wide:
         (<int64_t *>out.offsets)[index + 1] = out.written
     else:

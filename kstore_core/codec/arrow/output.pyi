@@ -1,4 +1,4 @@
-# Only for other extension modules: see arrow_out.pxd.
+# Only other extension modules use this module: see output.pxd.
 from typing import final
 
 @final

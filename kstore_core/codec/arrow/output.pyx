@@ -1,5 +1,5 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
-"""Export of computed Arrow columns through ``__arrow_c_array__``."""
+"""Functions that allocate Arrow columns and export them through ``__arrow_c_array__``."""
 
 cimport cython
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
@@ -18,7 +18,7 @@ cdef void release_array(ArrowArray *array) noexcept nogil:
         free(<void *>array.buffers[i])
     free(array.buffers)
     for i in range(array.n_children):
-        if array.children[i].release is not NULL:       # else it was moved to another owner
+        if array.children[i].release is not NULL:       # NULL if another owner has taken the child
             array.children[i].release(array.children[i])
         free(array.children[i])
     free(array.children)
@@ -99,12 +99,15 @@ cdef uint8_t *all_ones(int64_t length) except NULL:
 
 
 cdef int allocate_texts(TextsOut *out, int64_t length, int64_t size, bint wide) except -1:
-    """Allocate `length` texts of `size` bytes in total. `free_texts` or `texts_array` frees them."""
+    """Allocate a column of `length` elements with `size` bytes in total.
+
+    The caller must call `free_texts`, or `texts_array`, which takes over the buffers.
+    """
     memset(out, 0, sizeof(TextsOut))
     if size > INT32_MAX and not wide:
         raise OverflowError(
-            f"{size} bytes do not fit a binary or string column of 2**31 - 1; pass the values as "
-            "large_binary, or the column in smaller chunks"
+            f"a binary or string column cannot contain {size} bytes, but at most 2**31 - 1; pass "
+            "the values as large_binary, or the column in smaller chunks"
         )
     out.length, out.wide = length, wide
     out.valid = all_ones(length)
@@ -131,7 +134,8 @@ cdef int allocate_lists(
     memset(out, 0, sizeof(ListsOut))
     if headers > INT32_MAX:
         raise OverflowError(
-            f"{headers} headers do not fit a list column of 2**31 - 1; pass smaller chunks"
+            f"a list column cannot contain {headers} headers, but at most 2**31 - 1; pass the "
+            "column in smaller chunks"
         )
     out.length = length
     out.valid = all_ones(length)
@@ -168,7 +172,7 @@ cdef void free_lists(ListsOut *out) noexcept:
 cdef int fill_schema(
     ArrowSchema *schema, const char *format, const char *name, int64_t n_children
 ) except -1:
-    """Make a schema with empty children. Its strings are literals, which are never freed."""
+    """Make a schema with empty children. `format` and `name` must be literals."""
     cdef int64_t i
     memset(schema, 0, sizeof(ArrowSchema))
     schema.format, schema.name = format, name
@@ -185,7 +189,7 @@ cdef int fill_schema(
 cdef int fill_array(
     ArrowArray *array, int64_t length, int64_t nulls, int64_t n_buffers, int64_t n_children
 ) except -1:
-    """Make an array without buffers and with empty children."""
+    """Make an array with empty children, whose buffers the caller must set."""
     cdef int64_t i
     memset(array, 0, sizeof(ArrowArray))
     array.release = release_array
@@ -201,7 +205,7 @@ cdef int fill_array(
 
 
 cdef int take_bits(ArrowArray *array, uint8_t **bits, int64_t nulls) except -1:
-    """Pass the validity bits to the array, or free them if no value is null."""
+    """Make the array the owner of the validity bits, or free them if no value is null."""
     if nulls:
         array.buffers[0] = bits[0]
     else:
@@ -219,7 +223,7 @@ cdef int take_texts(ArrowArray *array, TextsOut *out) except -1:
 
 
 cdef object texts_array(TextsOut *out, bint strings):
-    """Return the column as a pyarrow array of (large) binary or string, and empty `out`."""
+    """Return a pyarrow array of strings or bytes that takes over the buffers of `out`."""
     cdef Exported column = Exported.__new__(Exported)
     cdef const char *format
     if strings:
@@ -232,7 +236,7 @@ cdef object texts_array(TextsOut *out, bint strings):
 
 
 cdef object times_array(TimesOut *out):
-    """Return the column as a pyarrow array of int64, and empty `out`."""
+    """Return a pyarrow array of int64 that takes over the buffers of `out`."""
     cdef Exported column = Exported.__new__(Exported)
     fill_schema(&column.schema, b"l", b"", 0)
     fill_array(&column.array, out.length, out.nulls, 2, 0)
@@ -243,7 +247,7 @@ cdef object times_array(TimesOut *out):
 
 
 cdef object lists_array(ListsOut *out):
-    """Return the column as list<element: struct<key: string, value: binary>>, and empty `out`."""
+    """Return a pyarrow array of lists of headers that takes over the buffers of `out`."""
     cdef Exported column = Exported.__new__(Exported)
     cdef ArrowSchema *entry
     cdef ArrowArray *entries

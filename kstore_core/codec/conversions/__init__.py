@@ -1,1 +1,1 @@
-"""Values and rows of one format as those of another."""
+"""Functions that convert values and rows to another format."""

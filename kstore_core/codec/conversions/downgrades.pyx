@@ -1,8 +1,9 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""Stored rows converted to an older format, which cannot hold all that they contain.
+"""Conversions of stored rows to an older format, which has no headers or no timestamps.
 
-The reverse of `upgrades`. A store is downgraded only into a new store (docs/migrate.md).
+A downgrade removes these parts from the values; it is the reverse of a conversion in `upgrades`. A
+store is never downgraded in place: a migration writes the rows to a new store (docs/migrate.md).
 """
 
 from libc.stdint cimport int32_t, uint8_t
@@ -23,36 +24,37 @@ cdef enum:
     TIME_BYTES = 8              # the time in front of a value
     SEGMENT_BYTES = 8           # the segment id in front of a versioned key
     NO_INDEX = -1
-    UNKNOWN = -1                # the time of a value that was stored without one
+    UNKNOWN = -1                # the stored time if the time of a value is unknown
 
 cdef bytes LATEST_PREFIX = b"\xff" * SEGMENT_BYTES
 
 
 cdef class Strip:
-    """Remove headers or timestamps from stored values, and count the removed ones.
+    """A conversion that removes headers or timestamps from stored values, and counts them.
 
     Parameters
     ----------
     headers : bool
-        Remove the headers with which values begin.
+        True if every value begins with headers, which are removed.
     timestamp : bool
-        Remove the timestamp that comes next.
+        True if every value begins with a timestamp, after its headers if it has headers. The
+        timestamp is removed.
     least_bytes : int
-        The least size of the rest of a value.
+        The minimum number of bytes after the headers, if `timestamp` is False.
     versioned : bool
-        The rows are those of a versioned store.
+        True if the rows belong to a versioned store.
     index_at : int
-        The position in a key of the byte that is 01 in an index row. The value of an index row is
-        not changed. -1 if there are no index rows.
+        The position of the byte in a key that is 01 in an index row and 00 in any other row. The
+        value of an index row is not changed. -1 if the store has no index rows.
 
     Attributes
     ----------
     headers : int
-        The number of headers removed.
+        The number of removed headers.
     headed : int
-        The number of values that had headers.
+        The number of values from which at least one header was removed.
     timestamps : int
-        The number of timestamps removed, without those that are -1 (unknown).
+        The number of removed timestamps. Timestamps of -1 (unknown) are not counted.
     """
 
     cdef readonly long long headers, headed, timestamps
@@ -75,19 +77,19 @@ cdef class Strip:
         self._index_at = index_at
 
     def rows(self, list keys not None, list values not None):
-        """The converted values of many rows.
+        """Return the converted values of rows, in the order of the rows.
 
         Raises
         ------
         ValueError
-            There are more or fewer values than keys.
+            If the numbers of keys and values differ.
         FormatError
-            A value is not of the format; the text names its key.
+            If a value does not have the format of the store. The message names the key.
         """
         cdef Py_ssize_t count = len(keys)
         cdef Py_ssize_t i
         if len(values) != count:
-            raise ValueError(f"rows: {count} keys and {len(values)} values")
+            raise ValueError(f"the lengths differ: {count} keys and {len(values)} values")
         return [self._value(<bytes?>keys[i], <bytes?>values[i]) for i in range(count)]
 
     cdef bytes _value(self, bytes key, bytes value):
@@ -107,7 +109,7 @@ cdef class Strip:
             ) from error
 
     cdef bytes _stripped(self, bytes value, Py_ssize_t prefix):
-        """The converted value; the first `prefix` bytes stay as they are."""
+        """Return the converted value. The first `prefix` bytes do not change."""
         cdef Py_ssize_t size = len(value)
         cdef Py_ssize_t skipped
         cdef bytes new
@@ -120,7 +122,7 @@ cdef class Strip:
         return new
 
     cdef bytes _segment_row(self, bytes row):
-        """A segment row without the headers of each of its values."""
+        """Return a segment row without the headers of its values."""
         cdef View view
         cdef Row old
         cdef bytes new
@@ -131,7 +133,7 @@ cdef class Strip:
         open_checked(row, &view, &old)
         try:
             new = new_bytes(view.size)
-            data = entry_at(&old, old.count)        # the values follow the entries, oldest first
+            data = entry_at(&old, old.count)        # The values follow the entries, oldest first.
             out = put(address(new), view.data, data - view.data)
             for i in range(old.count - 1, -1, -1):
                 size = entry_size(&old, i)
@@ -149,7 +151,7 @@ cdef class Strip:
             close_view(&view)
 
     cdef Py_ssize_t _skipped(self, const uint8_t *data, Py_ssize_t size) except -1:
-        """The number of bytes to remove. Counts the headers and timestamps in them."""
+        """Return the number of bytes to remove, and count the headers and timestamps in them."""
         cdef Reader reader, inside
         cdef Py_ssize_t length = 0
         cdef int32_t count = 0

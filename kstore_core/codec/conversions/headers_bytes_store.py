@@ -1,4 +1,4 @@
-"""The helper of KIP-1271's upgrade, under the KIP's name."""
+"""The class `HeadersBytesStore`, whose static method KIP-1271 defines for upgrades."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ __all__ = ["HeadersBytesStore"]
 
 
 class HeadersBytesStore(Protocol):
-    """A store of bytes whose values begin with headers (KIP-1271).
+    """The counterpart of Kafka Streams' interface ``HeadersBytesStore`` (KIP-1271).
 
-    A store class of Kafka Streams implements this interface; a store of kstore has the format
-    property ``spec.format.headers`` instead. Only the static method is needed here.
+    Store classes of Kafka Streams implement the interface if their values begin with headers. In
+    kstore, ``spec.format.headers`` tells whether a store has headers, so this class has only the
+    static method of the interface.
     """
 
     @staticmethod
     def convert_to_header_format(value: Buffer | None) -> bytes | None:
-        """Call :func:`kstore_core.codec.convert_to_header_format`."""
+        """Return the result of :func:`kstore_core.codec.convert_to_header_format`."""
         return convert_to_header_format(value)

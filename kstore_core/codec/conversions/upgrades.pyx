@@ -1,10 +1,10 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""Stored rows converted to a newer format (docs/formats.md, Conversions).
+"""Conversions of stored rows to a newer format (docs/formats.md, Conversions).
 
-A conversion takes the key and value of a row and returns the value in the newer format. The
-functions of `values` convert any bytes, as Kafka does. The conversions here check the row, and
-refuse one that could not be read afterwards.
+A conversion takes the key and value of a row and returns the value in the newer format. Unlike the
+functions of `conversions.values`, which convert any bytes as Kafka does, these conversions check
+the row. They raise `FormatError` if the converted row could not be read.
 """
 
 from libc.stdint cimport INT32_MAX, int32_t, uint8_t
@@ -30,16 +30,19 @@ cdef object unreadable(bytes key, str reason, object offset):
 
 
 cdef class Prefix:
-    """A conversion that puts the same bytes in front of every value: ``convert(key, value)``.
+    """A conversion that puts the same prefix in front of every value.
+
+    A call takes the key and the value of a row, and returns the converted value.
 
     Parameters
     ----------
     prefix : bytes
+        The bytes to put in front of a value.
     least_bytes : int
-        The least size of a value of the older format.
+        The minimum size of a value in the older format; a shorter value raises `FormatError`.
     index_at : int
-        The position in a key of the byte that is 01 in an index row. The value of an index row is
-        not changed. -1 if there are no index rows.
+        The position of the byte in a key that is 01 in an index row and 00 in any other row. The
+        value of an index row is not changed. -1 if the store has no index rows.
     """
 
     cdef bytes prefix
@@ -54,7 +57,7 @@ cdef class Prefix:
         self.index_at = index_at
 
     def behind(self, Py_ssize_t size):
-        """The same conversion for rows whose keys begin with `size` other bytes."""
+        """Return this conversion for keys that have `size` more bytes in front."""
         if self.index_at == NO_INDEX:
             return self
         return Prefix(self.prefix, self.least_bytes, self.index_at + size)
@@ -84,15 +87,17 @@ ordered_plain_to_session_headers = Prefix(b"\x00", 0, 0)
 
 
 def versioned_to_headers(bytes key not None, bytes value not None):
-    """A row of a versioned store with empty headers (one byte 00) in front of each value.
+    """Put empty headers (one byte 00) in front of each value in a row of a versioned store.
 
-    A row whose key begins with the segment -1 is the latest version, ``time value``. Any other row is
-    a segment row: the size of each of its values grows by one, and its tombstones do not change.
+    If the key begins with the segment -1, the row contains the latest version as ``time value``.
+    Any other row is a segment row. In a segment row each value becomes one byte longer, and the
+    tombstones do not change.
 
     Raises
     ------
     FormatError
-        The key has no segment, or the row is damaged; the text names the key.
+        If the key is too short to contain a segment, or if the row is damaged. The message names
+        the key.
     """
     if len(key) < SEGMENT_BYTES:
         raise unreadable(key, f"a versioned key has at least {SEGMENT_BYTES} bytes", None)
@@ -107,7 +112,7 @@ def versioned_to_headers(bytes key not None, bytes value not None):
 
 
 cdef bytes row_with_headers(bytes row):
-    """A segment row in which every value begins with 00."""
+    """Return a segment row with the byte 00 in front of every value."""
     cdef View view
     cdef Row old
     cdef bytes new
@@ -122,10 +127,10 @@ cdef bytes row_with_headers(bytes row):
         for i in range(old.count):
             size = entry_size(&old, i)
             if size == INT32_MAX:
-                raise FormatError("a value of 2**31 - 1 bytes has no room for its headers")
+                raise FormatError("a value has 2**31 - 1 bytes, so headers cannot be added")
             values += size >= 0
         new = new_bytes(view.size + values)
-        data = entry_at(&old, old.count)            # the values follow the entries, oldest first
+        data = entry_at(&old, old.count)            # The values follow the entries, oldest first.
         out = put(address(new), view.data, data - view.data)
         for i in range(old.count - 1, -1, -1):
             size = entry_size(&old, i)
@@ -142,20 +147,20 @@ cdef bytes row_with_headers(bytes row):
 
 
 def convert_rows(convert, list keys not None, list values not None):
-    """The values of many rows, each by ``convert(key, value)``.
+    """Return ``convert(key, value)`` for each row, in the order of the rows.
 
     Raises
     ------
     ValueError
-        If there are more or fewer values than keys.
+        If the numbers of keys and values differ.
     FormatError
-        If a conversion raises it.
+        If `convert` raises `FormatError` for a row.
     """
     cdef Py_ssize_t count = len(keys)
     cdef Py_ssize_t i
     cdef Prefix prefix
     if len(values) != count:
-        raise ValueError(f"convert_rows: {count} keys and {len(values)} values")
+        raise ValueError(f"the lengths differ: {count} keys and {len(values)} values")
     if type(convert) is Prefix:
         prefix = <Prefix>convert
         return [prefix.value_of(<bytes?>keys[i], <bytes?>values[i]) for i in range(count)]

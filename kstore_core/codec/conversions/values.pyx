@@ -1,9 +1,9 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""Conversions of values to newer formats, and reads of parts of a value without decoding the rest.
+"""Functions that convert a value to a newer format, or that read a part of a stored value.
 
-The upgrade of a store converts each old row with these functions (docs/formats.md). For None they
-return None.
+The conversions are those by which Kafka Streams upgrades a store (docs/formats.md). Every function
+except `has_empty_headers` takes None for a null value, and then returns None.
 """
 
 from libc.string cimport memset
@@ -18,7 +18,7 @@ from kstore_core.codec.primitives.wire cimport (
 
 
 cdef bytes prefixed(object buf, Py_ssize_t zeros, Py_ssize_t ones):
-    """`zeros` bytes 00 and `ones` bytes ff in front of `buf`."""
+    """Return `zeros` bytes 00, then `ones` bytes ff, and then `buf`."""
     cdef View view
     cdef bytes row
     open_view(buf, &view)
@@ -33,7 +33,7 @@ cdef bytes prefixed(object buf, Py_ssize_t zeros, Py_ssize_t ones):
 
 
 def convert_to_timestamped_format(buf):
-    """Turn a plain value into ``ts:i64 value`` with timestamp -1, unknown (KIP-258).
+    """Convert a plain value to ``ts:i64 value`` with the timestamp -1, "unknown" (KIP-258).
 
     Parameters
     ----------
@@ -42,13 +42,13 @@ def convert_to_timestamped_format(buf):
     Returns
     -------
     bytes or None
-        8 bytes longer; None when `buf` is None.
+        The converted value, 8 bytes longer than `buf`. None if `buf` is None.
     """
     return None if buf is None else prefixed(buf, 0, 8)
 
 
 def convert_to_header_format(buf):
-    """Put empty headers, one byte 00, in front of ``ts:i64 value`` or an aggregation (KIP-1271).
+    """Put empty headers (one byte 00) in front of ``ts:i64 value`` or an aggregation (KIP-1271).
 
     Parameters
     ----------
@@ -57,13 +57,13 @@ def convert_to_header_format(buf):
     Returns
     -------
     bytes or None
-        1 byte longer; None when `buf` is None.
+        The converted value, 1 byte longer than `buf`. None if `buf` is None.
     """
     return None if buf is None else prefixed(buf, 1, 0)
 
 
 def convert_from_plain_to_header_format(buf):
-    """Put empty headers and timestamp -1, unknown, in front of a plain value (KIP-1271).
+    """Put empty headers and the timestamp -1, "unknown", in front of a plain value (KIP-1271).
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def convert_from_plain_to_header_format(buf):
     Returns
     -------
     bytes or None
-        9 bytes longer; None when `buf` is None.
+        The converted value, 9 bytes longer than `buf`. None if `buf` is None.
     """
     return None if buf is None else prefixed(buf, 1, 8)
 
@@ -80,7 +80,7 @@ def convert_from_plain_to_header_format(buf):
 # ---------------------------------------------------------------- parts of a row with headers
 
 cdef int skip_headers(Reader *reader, const View *view, bint timed) except -1:
-    """Move `reader` to the first byte after the headers. If `timed`, 8 bytes must follow."""
+    """Move `reader` past the headers. If `timed`, the 8 bytes of a timestamp must follow."""
     cdef Py_ssize_t size = 0
     cdef Fault fault
     open_reader(reader, view.data, view.size)
@@ -96,7 +96,7 @@ cdef int skip_headers(Reader *reader, const View *view, bint timed) except -1:
 
 
 cdef bytes tail(object buf, bint timed, Py_ssize_t skipped):
-    """The bytes after the headers, without the first `skipped` of them."""
+    """Return the bytes that follow the headers and the next `skipped` bytes."""
     cdef View view
     cdef Reader reader
     open_view(buf, &view)
@@ -108,7 +108,7 @@ cdef bytes tail(object buf, bint timed, Py_ssize_t skipped):
 
 
 def raw_plain_value(buf):
-    """The plain value of ``varint(H) headers[H] ts:i64 value``; the headers are not decoded.
+    """Return the value in ``varint(H) headers[H] ts:i64 value``. The headers are not decoded.
 
     Parameters
     ----------
@@ -117,34 +117,40 @@ def raw_plain_value(buf):
     Returns
     -------
     bytes or None
-        None when `buf` is None.
+        The value. None if `buf` is None.
 
     Raises
     ------
     FormatError
-        If the size is malformed, negative or too large, or fewer than 8 bytes follow the headers.
+        If the size H is malformed, negative or too large, or fewer than 8 bytes follow the headers.
     """
     return None if buf is None else tail(buf, True, 8)
 
 
 def raw_timestamped_value(buf):
-    """The ``ts:i64 value`` of ``varint(H) headers[H] ts:i64 value``; see `raw_plain_value`."""
+    """Return ``ts:i64 value`` from ``varint(H) headers[H] ts:i64 value``.
+
+    The headers are not decoded. The parameter and the errors are those of `raw_plain_value`.
+    """
     return None if buf is None else tail(buf, True, 0)
 
 
 def raw_aggregation(buf):
-    """The aggregation of ``varint(H) headers[H] aggregation``; the headers are not decoded.
+    """Return the aggregation in ``varint(H) headers[H] aggregation``. The headers are not decoded.
 
     Raises
     ------
     FormatError
-        If the size is malformed, negative or larger than what follows.
+        If the size H is malformed, negative or greater than the number of bytes that follow.
     """
     return None if buf is None else tail(buf, False, 0)
 
 
 def raw_headers_timestamp_prefix(buf):
-    """The ``varint(H) headers[H] ts:i64`` in front of a value; see `raw_plain_value`."""
+    """Return ``varint(H) headers[H] ts:i64`` from ``varint(H) headers[H] ts:i64 value``.
+
+    The headers are not decoded. The parameter and the errors are those of `raw_plain_value`.
+    """
     cdef View view
     cdef Reader reader
     if buf is None:
@@ -158,7 +164,10 @@ def raw_headers_timestamp_prefix(buf):
 
 
 def raw_timestamp(buf):
-    """The timestamp, in ms, of ``varint(H) headers[H] ts:i64 value``; see `raw_plain_value`."""
+    """Return the timestamp (ms) in ``varint(H) headers[H] ts:i64 value``.
+
+    The headers are not decoded. The parameter and the errors are those of `raw_plain_value`.
+    """
     cdef View view
     cdef Reader reader
     if buf is None:
@@ -172,7 +181,7 @@ def raw_timestamp(buf):
 
 
 def has_empty_headers(buf):
-    """Return True if a row with headers starts with the size 0, written as the one byte 00."""
+    """Return True if the headers of a stored value are empty, so that its first byte is 00."""
     cdef View view
     open_view(buf, &view)
     try:

@@ -1,1 +1,1 @@
-"""Record headers: the pair, the list, and their bytes (KIP-82)."""
+"""The classes of record headers, and functions that encode and decode headers (KIP-82)."""

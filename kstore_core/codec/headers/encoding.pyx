@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""Headers to bytes and back (docs/formats.md, Headers)."""
+"""Functions that encode and decode headers (docs/formats.md, Headers)."""
 
 cimport cython
 from cpython.bytes cimport PyBytes_CheckExact, PyBytes_GET_SIZE
@@ -19,9 +19,10 @@ from kstore_core.errors import FormatError
 cdef bytes collect_headers(
     object headers, Scratch *scratch, const uint8_t **data, Py_ssize_t *size
 ):
-    """Encode headers of any accepted form; `data` and `size` are set to the bytes.
+    """Encode headers of any accepted type, and set `data` and `size` to the encoded bytes.
 
-    The bytes are in `scratch` or in the returned object. The caller must keep a reference to it.
+    The encoded bytes are in `scratch` or in the returned object. The caller must keep a reference
+    to the returned object while it uses them.
     """
     cdef Headers lazy
     cdef bytes source
@@ -47,28 +48,28 @@ cdef bytes collect_headers(
 
 
 cdef int write_pairs(object pairs, Scratch *scratch) except -1:
-    """Write the count and every pair of a list or tuple; write nothing if it is empty."""
+    """Write the number of pairs and then the pairs; write nothing if there are no pairs."""
     cdef Py_ssize_t announced = len(pairs)
     cdef Py_ssize_t written = 0
     if announced == 0:
         return 0
     if announced > INT32_MAX:
-        raise FormatError(f"headers: {announced} are more than the format's 2**31 - 1")
+        raise FormatError(f"headers: {announced} headers exceed the limit of 2**31 - 1")
     scratch.size = store_varint(scratch.data, announced) - scratch.data
     for pair in pairs:
         write_pair(scratch, pair, written)
         written += 1
     if written != announced:
-        raise RuntimeError("the list of headers changed while it was encoded")
+        raise RuntimeError("the list of headers was changed while it was encoded")
     if scratch.size > INT32_MAX:
         raise FormatError(
-            f"headers: {scratch.size} bytes are more than the format's 2**31 - 1"
+            f"headers: {scratch.size} bytes exceed the limit of 2**31 - 1"
         )
     return 0
 
 
 def encode_headers(headers):
-    """Encode headers in the form that stored values contain.
+    """Encode headers to the bytes that stored values contain.
 
     Parameters
     ----------
@@ -77,15 +78,16 @@ def encode_headers(headers):
     Returns
     -------
     bytes
-        ``b""`` for None or no headers. Headers that were decoded from bytes and not changed give
-        the same bytes.
+        The encoded headers; ``b""`` if `headers` is None or empty. Headers that were made from
+        bytes and not changed give exactly those bytes.
 
     Raises
     ------
     TypeError
-        If `headers` is a mapping, or an element is not a pair of the right types.
+        If `headers` is a mapping, or if an element is not a pair of these types.
     FormatError
-        If a key has a lone surrogate, or a key, a value or all headers exceed 2**31 - 1 bytes.
+        If a key contains a lone surrogate, or if a key, a value or the encoded headers exceed
+        2**31 - 1 bytes.
     """
     cdef Scratch scratch
     cdef const uint8_t *data = NULL
@@ -101,19 +103,20 @@ def encode_headers(headers):
 
 
 def decode_headers(buf):
-    """Make Headers from bytes that `encode_headers` returned.
+    """Return the `Headers` that encoded bytes contain.
 
-    The bytes are decoded at the first access, so malformed bytes raise `FormatError` only then.
+    The bytes are decoded when the headers are first accessed. If the bytes are malformed, that
+    access raises `FormatError`.
 
     Parameters
     ----------
     buf : bytes-like or None
-        None and ``b""`` mean no headers.
+        Bytes that `encode_headers` returned. None and ``b""`` mean no headers.
 
     Returns
     -------
     Headers
-        Read-only.
+        The headers, read-only.
     """
     if buf is None:
         return lazy_headers(b"", 0, 0)

@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""One record header (KIP-82) and its bytes (docs/formats.md, Headers)."""
+"""The class of a record header (KIP-82), and functions that encode and decode it."""
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
@@ -33,26 +33,27 @@ cdef KeyCache KEYS
 @cython.final
 @cython.freelist(256)
 cdef class Header:
-    """One header: a key and its value. Behaves as the pair ``(key, value)``; immutable, hashable.
+    """A header of a record: an immutable, hashable pair ``(key, value)``.
 
     Parameters
     ----------
     key : str
-        May be empty, and may repeat among the headers of a record.
+        The key. It may be empty, and several headers of a record may have the same key.
     value : bytes-like or None
-        None (null) and ``b""`` are two different values. Anything but bytes is copied.
+        The value. None (null) and ``b""`` are different values. A bytes-like object that is not
+        bytes is copied.
 
     Raises
     ------
     TypeError
-        If `key` is not a str, or `value` neither bytes-like nor None.
+        If `key` is not a str, or if `value` is neither bytes-like nor None.
     """
 
     __match_args__ = ("key", "value")
 
     def __init__(self, key, value):
         if self.key is not None:
-            raise TypeError("a Header cannot be changed; make another one")
+            raise TypeError("a Header cannot be changed; make a new one")
         self.key = checked_key(key)
         self.value = checked_value(value)
 
@@ -84,7 +85,7 @@ cdef class Header:
 
 cdef str checked_key(object key):
     if not isinstance(key, str):
-        raise TypeError(f"a header key is a str, not {type(key).__name__}")
+        raise TypeError(f"a header key must be a str, not {type(key).__name__}")
     return <str>PyUnicode_FromObject(key)      # a subclass becomes a plain str
 
 
@@ -93,12 +94,12 @@ cdef bytes checked_value(object value):
     if value is None or PyBytes_CheckExact(value):
         return <bytes>value
     if isinstance(value, str):
-        raise TypeError("a header value is bytes-like or None, not str; encode it first")
+        raise TypeError("a header value must be bytes-like or None, not str; encode it first")
     try:
         open_view(value, &view)
     except TypeError:
         raise TypeError(
-            f"a header value is bytes-like or None, not {type(value).__name__}"
+            f"a header value must be bytes-like or None, not {type(value).__name__}"
         ) from None
     try:
         return copy_bytes(view.data, view.size)
@@ -107,12 +108,14 @@ cdef bytes checked_value(object value):
 
 
 cdef Header as_header(object pair, Py_ssize_t position):
-    """Make a Header from a pair; `position` is the index of the pair, for error messages."""
+    """Make a Header from a pair. Error messages name `position`, the index of the pair."""
     cdef Header header
     if type(pair) is Header:
         return <Header>pair
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-        raise TypeError(f"header {position}: a header is a (key, value) pair, not {pair!r:.80}")
+        raise TypeError(
+            f"header {position}: a header must be a (key, value) pair, not {pair!r:.80}"
+        )
     header = Header.__new__(Header)
     key, value = pair
     header.key = checked_key(key)
@@ -123,18 +126,18 @@ cdef Header as_header(object pair, Py_ssize_t position):
 # ---------------------------------------------------------------- to bytes
 
 cdef const char *utf8(str key, Py_ssize_t *size, Py_ssize_t position) except NULL:
-    """The UTF-8 form of a header's key, which the str object caches."""
+    """Return the UTF-8 bytes of a header's key. The str object owns them."""
     try:
         return PyUnicode_AsUTF8AndSize(key, size)
     except UnicodeEncodeError as error:
         raise FormatError(
-            f"header {position}: the key {key!r} has a lone surrogate at {error.start} "
-            "and so no UTF-8 form"
+            f"header {position}: the key {key!r} has a lone surrogate at index {error.start}, "
+            "so it cannot be encoded as UTF-8"
         ) from None
 
 
 cdef int write_pair(Scratch *scratch, object pair, Py_ssize_t position) except -1:
-    """Append the bytes of one header, a Header or a pair."""
+    """Append the bytes of one header. `pair` is a Header or a (key, value) pair."""
     cdef Header header
     cdef Py_ssize_t key_size = 0
     cdef const char *key_data
@@ -161,8 +164,8 @@ cdef int write_pair(Scratch *scratch, object pair, Py_ssize_t position) except -
         value_size = PyBytes_GET_SIZE(value)
     if key_size > INT32_MAX or value_size > INT32_MAX:
         raise FormatError(
-            f"header {position}: a key or value of {max(key_size, value_size)} bytes is over "
-            "the format's 2**31 - 1"
+            f"header {position}: a key or value of {max(key_size, value_size)} bytes exceeds "
+            "the limit of 2**31 - 1"
         )
     reserve(scratch, key_size + (value_size if value_size > 0 else 0) + 10)
     here = scratch.data + scratch.size
@@ -178,7 +181,7 @@ cdef int write_pair(Scratch *scratch, object pair, Py_ssize_t position) except -
 # ---------------------------------------------------------------- from bytes
 
 cdef tuple parse_headers(const uint8_t *data, Py_ssize_t size):
-    """Decode all headers in `size` bytes. The bytes are checked before memory is allocated."""
+    """Decode encoded headers. The bytes are checked before memory is allocated."""
     cdef Reader reader
     cdef int32_t count = 0
     cdef int32_t i

@@ -1,10 +1,10 @@
 # cython: language_level=3
 
 cdef class Headers:
-    cdef bytes _source          # contains the encoded headers; None after a change
-    cdef Py_ssize_t _start      # their position in it
+    cdef bytes _source          # bytes that contain the encoded headers; None after a change
+    cdef Py_ssize_t _start      # the position of the encoded headers in _source
     cdef Py_ssize_t _size
-    cdef tuple _items           # of Header; None until decoded
+    cdef tuple _items           # the Header objects; None until decoded
     cdef bint _read_only
 
     cdef tuple items(self)

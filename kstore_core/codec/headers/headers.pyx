@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""The headers of a record (KIP-82), decoded at the first access (docs/formats.md, Headers)."""
+"""The class of the headers of a record (KIP-82), which are decoded at the first access."""
 
 cimport cython
 from cpython.bytes cimport PyBytes_GET_SIZE
@@ -13,35 +13,38 @@ from collections.abc import Mapping, Sequence
 from kstore_core.errors import FormatError, ReadOnlyHeadersError
 
 cdef enum:
-    SHARED_BYTES = 1024         # the most other bytes of a row that headers may keep alive
+    # The greatest number of bytes that Headers may keep in memory besides their own.
+    SHARED_BYTES = 1024
 
 @cython.final
 @cython.freelist(256)
-@cython.no_gc           # holds bytes and Header objects only, which cannot form a cycle
+@cython.no_gc           # it refers to bytes and Header objects only, which cannot form a cycle
 cdef class Headers:
-    """The headers of a record, in order and with repeats: a sequence of `Header` pairs.
+    """The headers of a record: a sequence of `Header` pairs in which keys may repeat.
 
-    Headers made from bytes are decoded at the first access, and written back byte for byte unless
-    they were changed. Headers that a store returns are read-only; `copy` gives changeable ones.
+    Headers that were made from bytes are decoded at the first access. If they are not changed, they
+    are encoded to exactly the same bytes again. Headers that a store returns are read-only; call
+    `copy` to get headers that can be changed.
 
     Parameters
     ----------
     pairs : iterable of (str, bytes-like or None), Headers, or None, optional
-        The pairs are copied. A mapping is refused, because it has neither order nor repeated keys.
+        The headers. A mapping is not accepted, because its keys have no order and cannot repeat.
     read_only : bool, default False
-        Refuse `add` and `remove`.
+        If True, `add` and `remove` raise `ReadOnlyHeadersError`.
 
     Raises
     ------
     TypeError
-        If `pairs` is a mapping, an element is not a pair, a key is not a str or a value neither
+        If `pairs` is a mapping, an element is not a pair, a key is not a str, or a value is neither
         bytes-like nor None.
 
     Notes
     -----
-    Headers equal other headers, or a list or tuple of pairs, with the same elements, whether or not
-    they are read-only. They are not hashable. Malformed bytes raise `FormatError` at the first
-    access. ``add`` copies the list: to build many, pass all pairs at once.
+    Headers are equal to other Headers, or to a list or tuple of pairs, if the elements are equal;
+    `read_only` is not compared. Headers are not hashable. If the headers were made from malformed
+    bytes, the first access raises `FormatError`. Each call of `add` copies all headers, so pass
+    many headers to the constructor in one call.
 
     Examples
     --------
@@ -63,7 +66,7 @@ cdef class Headers:
 
     @property
     def read_only(self):
-        """bool: True if `add` and `remove` are refused. `copy` returns headers that can be changed."""
+        """bool: True if the headers cannot be changed. Call `copy` to get changeable headers."""
         return self._read_only
 
     def add(self, key, value):
@@ -72,19 +75,21 @@ cdef class Headers:
         Parameters
         ----------
         key : str
+            The key of the header.
         value : bytes-like or None
+            The value of the header.
 
         Returns
         -------
         Headers
-            These headers.
+            This object.
 
         Raises
         ------
         TypeError
-            If `key` is not a str (checked first), or `value` neither bytes-like nor None.
+            If `key` is not a str, or if `value` is neither bytes-like nor None.
         ReadOnlyHeadersError
-            If these headers are read-only.
+            If this object is read-only and the types are right.
         """
         header = Header(key, value)
         with cython.critical_section(self):
@@ -94,17 +99,17 @@ cdef class Headers:
         return self
 
     def remove(self, key):
-        """Remove every header with this key. The others keep their order.
+        """Remove every header with this key. The remaining headers keep their order.
 
         Returns
         -------
         Headers
-            These headers.
+            This object.
 
         Raises
         ------
         ReadOnlyHeadersError
-            If these headers are read-only (checked first).
+            If this object is read-only, whatever `key` is.
         TypeError
             If `key` is not a str.
         """
@@ -120,7 +125,7 @@ cdef class Headers:
         return self
 
     def last(self, key):
-        """The last header with this key, or None.
+        """Return the last header with this key, or None if there is no such header.
 
         Raises
         ------
@@ -135,24 +140,27 @@ cdef class Headers:
         return None
 
     def value(self, key, default=None):
-        """The value (None for a null) of the last header with this key, or else `default`."""
+        """Return the value of the last header with this key, or `default` if no header has the key.
+
+        The value of a header may itself be None.
+        """
         header = self.last(key)
         return default if header is None else (<Header>header).value
 
     def all(self, key):
-        """Every header with this key, in order.
+        """Return every header with this key, in order.
 
         Returns
         -------
         tuple of Header
-            Empty if no header has this key.
+            The headers with this key; empty if there are none.
         """
         cdef Header header
         checked(key)
         return tuple([header for header in self.items() if header.key == key])
 
     def copy(self):
-        """A copy that can be changed. Copying does not decode the headers.
+        """Return a copy that can be changed. A copy does not decode the headers.
 
         Returns
         -------
@@ -163,18 +171,18 @@ cdef class Headers:
         return other
 
     def index(self, pair, Py_ssize_t start=0, stop=None):
-        """The position of the first header equal to `pair`.
+        """Return the position of the first header that equals `pair`.
 
         Raises
         ------
         ValueError
-            If there is none.
+            If no header equals `pair`.
         """
         items = self.items()
         return items.index(pair, start, len(items) if stop is None else stop)
 
     def count(self, pair):
-        """The number of headers equal to `pair`."""
+        """Return the number of headers that equal `pair`."""
         return self.items().count(pair)
 
     def __len__(self):
@@ -221,13 +229,13 @@ cdef class Headers:
     cdef int refuse_if_read_only(self, str what) except -1:
         if self._read_only:
             raise ReadOnlyHeadersError(
-                f"headers.{what}: these headers come from a store and are read-only; "
+                f"headers.{what}: these headers are read-only, like all headers from a store; "
                 "change headers.copy() instead"
             )
         return 0
 
     cdef tuple items(self):
-        """The headers, decoded now if they are not yet."""
+        """Return the headers as a tuple. Decode them if they are not decoded yet."""
         with cython.critical_section(self):
             return self.locked_items()
 
@@ -240,7 +248,7 @@ cdef class Headers:
         return self._items
 
     cdef bytes locked_source(self):
-        """The bytes these headers were read from, or None if they were changed."""
+        """Return the encoded bytes of these headers, or None if the headers were changed."""
         if self._source is None or (
             self._start == 0 and self._size == PyBytes_GET_SIZE(self._source)
         ):
@@ -254,7 +262,7 @@ cdef Headers NO_HEADERS = Headers(read_only=True)
 
 
 def _restored(source, items, read_only):
-    """Unpickle headers."""
+    """Return headers from the parts that `Headers.__reduce__` pickled."""
     cdef Headers headers = Headers.__new__(Headers)
     headers._source = source
     headers._size = 0 if source is None else len(source)
@@ -265,12 +273,12 @@ def _restored(source, items, read_only):
 
 cdef int checked(object key) except -1:
     if not isinstance(key, str):
-        raise TypeError(f"a header key is a str, not {type(key).__name__}")
+        raise TypeError(f"a header key must be a str, not {type(key).__name__}")
     return 0
 
 
 cdef int take(Headers target, Headers source) except -1:
-    """Share the bytes and the tuple of headers of `source`, which never change in place."""
+    """Let `target` share the bytes and the tuple of `source`, which are both immutable."""
     with cython.critical_section(source):
         target._source = source._source
         target._start = source._start
@@ -288,23 +296,24 @@ cdef tuple checked_items(object pairs):
 cdef int refuse_mapping(object pairs) except -1:
     if isinstance(pairs, Mapping):
         raise TypeError(
-            "headers were given as a mapping, which holds neither order nor repeats; "
-            "give a list of (key, value) pairs, such as list(mapping.items())"
+            "headers must not be a mapping, because its keys have no order and cannot repeat; "
+            "pass a list of (key, value) pairs, such as list(mapping.items())"
         )
     return 0
 
 
 cdef Headers as_headers(object headers):
-    """Return the same Headers object, or make one from pairs or None."""
+    """Return `headers` if it is a Headers object; otherwise make a Headers object from it."""
     if type(headers) is Headers:
         return <Headers>headers
     return Headers(headers)
 
 
 cdef Headers lazy_headers(bytes source, Py_ssize_t start, Py_ssize_t size):
-    """Read-only headers over source[start:start + size], decoded at the first access.
+    """Return read-only headers of source[start:start + size], decoded at the first access.
 
-    They reference `source`, so the headers of a long `source` are copied instead.
+    The headers keep a reference to `source`. If `source` is much longer than the headers, the bytes
+    of the headers are copied instead, so that `source` can be freed.
     """
     cdef Headers headers
     if size == 0:

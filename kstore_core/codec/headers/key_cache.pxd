@@ -1,8 +1,9 @@
 # cython: language_level=3
-"""A cache of header keys, so that a million records with the same keys share a few strings.
+"""A cache of header keys. Records whose headers have equal keys share the str objects of the keys.
 
-The cache has one slot for each hash. It holds short ASCII keys only, which are compared without
-decoding. Without a global interpreter lock there is no cache, because its slots would need a lock.
+The cache has one slot for each hash. It contains only short ASCII keys, which can be compared with
+bytes without decoding. A Python without a global interpreter lock does not use the cache, because
+its slots would need a lock.
 """
 
 from cpython.object cimport PyObject
@@ -36,7 +37,7 @@ cdef struct KeyCache:
 
 
 cdef inline size_t slot_of(const uint8_t *data, Py_ssize_t size) noexcept nogil:
-    """A hash of the length and of the first and last 8 bytes."""
+    """Return a hash of the length and of the first and last 8 bytes."""
     cdef uint64_t first = 0
     cdef uint64_t last = 0
     if size >= 8:
@@ -50,7 +51,7 @@ cdef inline size_t slot_of(const uint8_t *data, Py_ssize_t size) noexcept nogil:
 
 
 cdef inline str cached_key(KeyCache *cache, const uint8_t *data, Py_ssize_t size):
-    """The text of a header key; bytes that are not UTF-8 become U+FFFD."""
+    """Return the text of a header key. Bytes that are not UTF-8 become U+FFFD."""
     cdef size_t slot
     cdef PyObject *known
     if not KSTORE_SHARES_KEYS or size > LONGEST:

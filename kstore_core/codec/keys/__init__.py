@@ -1,1 +1,1 @@
-"""Composite keys of windows, sessions and versions, and the partition of a key."""
+"""Functions for composite keys of windows, sessions and versions, and for partitions of keys."""

@@ -1,10 +1,11 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""Composite keys (docs/formats.md, Keys): a key with the times of its window, session or segment.
+"""Functions that build and split composite keys (docs/formats.md, Keys).
 
-All integers are big-endian and signed, so keys of times from 0 on sort by time. Times are
-milliseconds since the epoch. A key of None or of a type that is not bytes-like is a TypeError, a
-number that does not fit its field an OverflowError.
+A composite key contains a key and the times of its window or session, or its segment. Times are
+milliseconds since the epoch. All integers are signed and big-endian, so the keys sort by time if no
+time is negative. A key that is not bytes-like raises a TypeError. A number that does not fit its
+field raises an OverflowError.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -23,7 +24,7 @@ cdef struct Times:
     int64_t first       # the window's start, or the session's end
     int64_t second      # the session's start
     int32_t number      # the sequence number that tells duplicates apart
-    int width           # their size in bytes: 8, 12 (first, number) or 16 (first, second)
+    int width           # size in bytes: 8 (first), 12 (first, number) or 16 (first, second)
 
 
 cdef uint8_t *store_rest(uint8_t *here, const Times *times) noexcept:
@@ -35,7 +36,7 @@ cdef uint8_t *store_rest(uint8_t *here, const Times *times) noexcept:
 
 
 cdef bytes composed(object key, const Times *times, int prefix):
-    """Write the prefix, and then the key and the times in the order that the prefix means."""
+    """Write the prefix, and then the key and the times in the order that the prefix denotes."""
     cdef View view
     cdef bytes row
     cdef uint8_t *here
@@ -64,7 +65,7 @@ cdef bytes composed(object key, const Times *times, int prefix):
 
 
 cdef bytes decomposed(object row, Times *times, int prefix, str what):
-    """Return the key in `row`, and fill in `times`, whose width the caller has set."""
+    """Return the key in `row`, and fill in `times`. The caller must set `times.width` before."""
     cdef View view
     cdef Parts parts
     open_view(row, &view)
@@ -82,13 +83,13 @@ cdef bytes decomposed(object row, Times *times, int prefix, str what):
 cdef object no_key(
     const uint8_t *data, Py_ssize_t size, int prefix, int width, str what
 ):
-    """The error for bytes that `take_apart` refuses."""
+    """Return the error for bytes that `take_apart` cannot split."""
     cdef Py_ssize_t least = width + (prefix != NO_PREFIX)
     if size < least:
         return FormatError(
-            f"{what}: {size} bytes, but its times alone take {least}", offset=size
+            f"{what}: {size} bytes are too few; at least {least} are needed", offset=size
         )
-    return FormatError(f"{what}: starts with {data[0]:02x} instead of {prefix:02x}", offset=0)
+    return FormatError(f"{what}: the first byte is {data[0]:02x} instead of {prefix:02x}", offset=0)
 
 
 cdef bytes window(object key, object start, object seq, int width, int prefix):
@@ -124,44 +125,57 @@ cdef tuple split_session(object row, int prefix, str what):
 # ---------------------------------------------------------------- windows
 
 def window_key(key, start, seq=0):
-    """The key of a window store and of its changelog: ``key start:i64 seq:i32``.
+    """Return a key of a window store and its changelog: ``key start:i64 seq:i32``.
 
     Parameters
     ----------
     key : bytes-like
+        The user's key.
     start : int
-        The window's start, milliseconds.
+        The start of the window in milliseconds.
     seq : int, default 0
-        The sequence number, 32 bits: distinguishes the values of one key and window in a store that
-        retains duplicates.
+        The sequence number. In a store that retains duplicates, it distinguishes the values of one
+        key and window.
 
     Returns
     -------
     bytes
-        The key, 12 bytes longer than `key`.
+        The composite key, 12 bytes longer than `key`.
 
     Raises
     ------
     TypeError
         If `key` is not bytes-like.
     OverflowError
-        If `start` does not fit 64 bits or `seq` 32.
+        If `start` does not fit 64 bits, or `seq` does not fit 32 bits.
     """
     return window(key, start, seq, 12, NO_PREFIX)
 
 
 def split_window_key(row):
-    """``(key, start, seq)`` of a `window_key`; FormatError if it is shorter than 12 bytes."""
+    """Return ``(key, start, seq)`` from a `window_key`.
+
+    Raises
+    ------
+    FormatError
+        If `row` is shorter than 12 bytes.
+    """
     return split_window(row, NO_PREFIX, "window key")
 
 
 def windowed_key(key, start):
-    """The key of a windowed record in a topic: ``key start:i64``, without a sequence number."""
+    """Return the key of a windowed record in a topic: ``key start:i64``."""
     return window(key, start, 0, 8, NO_PREFIX)
 
 
 def split_windowed_key(row):
-    """``(key, start)`` of a `windowed_key`; FormatError if it is shorter than 8 bytes."""
+    """Return ``(key, start)`` from a `windowed_key`.
+
+    Raises
+    ------
+    FormatError
+        If `row` is shorter than 8 bytes.
+    """
     cdef Times times
     times.width = 8
     key = decomposed(row, &times, NO_PREFIX, "windowed key")
@@ -169,40 +183,53 @@ def split_windowed_key(row):
 
 
 def time_first_window_key(key, start, seq=0):
-    """The row key of a time-ordered window store: ``00 start:i64 key seq:i32``."""
+    """Return the key of a row in a time-ordered window store: ``00 start:i64 key seq:i32``."""
     return window(key, start, seq, 12, TIME_FIRST)
 
 
 def split_time_first_window_key(row):
-    """``(key, start, seq)`` of a `time_first_window_key`; FormatError if it is not one."""
+    """Return ``(key, start, seq)`` from a `time_first_window_key`.
+
+    Raises
+    ------
+    FormatError
+        If `row` is too short or does not begin with 00.
+    """
     return split_window(row, TIME_FIRST, "time-first window key")
 
 
 def key_first_window_key(key, start, seq=0):
-    """The index key of a time-ordered window store: ``01 key start:i64 seq:i32``."""
+    """Return the index key of a time-ordered window store: ``01 key start:i64 seq:i32``."""
     return window(key, start, seq, 12, KEY_FIRST)
 
 
 def split_key_first_window_key(row):
-    """``(key, start, seq)`` of a `key_first_window_key`; FormatError if it is not one."""
+    """Return ``(key, start, seq)`` from a `key_first_window_key`.
+
+    Raises
+    ------
+    FormatError
+        If `row` is too short or does not begin with 01.
+    """
     return split_window(row, KEY_FIRST, "key-first window key")
 
 
 # ---------------------------------------------------------------- sessions
 
 def session_key(key, start, end):
-    """The key of a session store and of its changelog: ``key end:i64 start:i64``, the end first.
+    """Return a key of a session store and its changelog: ``key end:i64 start:i64``.
 
     Parameters
     ----------
     key : bytes-like
+        The user's key.
     start, end : int
-        The times of the session's first and last record, milliseconds, both inclusive.
+        The times of the session's first and last record in milliseconds.
 
     Returns
     -------
     bytes
-        16 bytes longer than `key`.
+        The composite key, 16 bytes longer than `key`.
 
     Raises
     ------
@@ -215,45 +242,72 @@ def session_key(key, start, end):
 
 
 def split_session_key(row):
-    """``(key, start, end)`` of a `session_key`; FormatError if it is shorter than 16 bytes."""
+    """Return ``(key, start, end)`` from a `session_key`.
+
+    Raises
+    ------
+    FormatError
+        If `row` is shorter than 16 bytes.
+    """
     return split_session(row, NO_PREFIX, "session key")
 
 
 def time_first_session_key(key, start, end):
-    """The row key of a time-ordered session store: ``00 end:i64 start:i64 key``."""
+    """Return the key of a row in a time-ordered session store: ``00 end:i64 start:i64 key``."""
     return session(key, start, end, TIME_FIRST)
 
 
 def split_time_first_session_key(row):
-    """``(key, start, end)`` of a `time_first_session_key`; FormatError if it is not one."""
+    """Return ``(key, start, end)`` from a `time_first_session_key`.
+
+    Raises
+    ------
+    FormatError
+        If `row` is too short or does not begin with 00.
+    """
     return split_session(row, TIME_FIRST, "time-first session key")
 
 
 def key_first_session_key(key, start, end):
-    """The index key of a time-ordered session store: ``01 key end:i64 start:i64``."""
+    """Return the index key of a time-ordered session store: ``01 key end:i64 start:i64``."""
     return session(key, start, end, KEY_FIRST)
 
 
 def split_key_first_session_key(row):
-    """``(key, start, end)`` of a `key_first_session_key`; FormatError if it is not one."""
+    """Return ``(key, start, end)`` from a `key_first_session_key`.
+
+    Raises
+    ------
+    FormatError
+        If `row` is too short or does not begin with 01.
+    """
     return split_session(row, KEY_FIRST, "key-first session key")
 
 
 # ---------------------------------------------------------------- versioned rows
 
 def versioned_key(segment, key):
-    """The row key of a versioned store: ``segment:i64 key``; segment -1 holds the latest rows."""
+    """Return the key of a row in a versioned store: ``segment:i64 key``.
+
+    The latest version of a key is in segment -1.
+    """
     return stamped(key, as_i64(segment, "segment"))
 
 
 def split_versioned_key(row):
-    """``(segment, key)`` of a `versioned_key`; FormatError if it is shorter than 8 bytes."""
+    """Return ``(segment, key)`` from a `versioned_key`.
+
+    Raises
+    ------
+    FormatError
+        If `row` is shorter than 8 bytes.
+    """
     cdef View view
     open_view(row, &view)
     try:
         if view.size < 8:
             raise FormatError(
-                f"versioned key: {view.size} bytes, but its segment alone takes 8",
+                f"versioned key: {view.size} bytes are too few; at least 8 are needed",
                 offset=view.size,
             )
         return load_i64(view.data), copy_bytes(view.data + 8, view.size - 8)

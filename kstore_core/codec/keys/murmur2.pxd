@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t, uint32_t
 
 
 cdef inline uint32_t murmur2_hash(const uint8_t *data, Py_ssize_t size) noexcept nogil:
-    """murmur2 with seed 0x9747b28c; blocks of 4 bytes are little-endian on every machine."""
+    """Return the murmur2 hash with seed 0x9747b28c. Blocks of 4 bytes are read as little-endian."""
     cdef uint32_t factor = 0x5BD1E995
     cdef uint32_t state = 0x9747B28CU ^ <uint32_t>size
     cdef uint32_t block

@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""The partition of a key, as Kafka's producers compute it (docs/formats.md, Partitions)."""
+"""Functions that compute the partition of a key as Kafka's producers do (docs/formats.md)."""
 
 from libc.stdint cimport int32_t
 
@@ -8,7 +8,7 @@ from kstore_core.codec.primitives.buffers cimport View, close_view, open_view
 
 
 def murmur2(key):
-    """The murmur2 hash of a key's bytes.
+    """Return Kafka's murmur2 hash of a key.
 
     Parameters
     ----------
@@ -17,7 +17,7 @@ def murmur2(key):
     Returns
     -------
     int
-        Signed, 32 bits.
+        The hash as a signed integer of 32 bits.
     """
     cdef View view
     open_view(key, &view)
@@ -28,19 +28,19 @@ def murmur2(key):
 
 
 def partition(key, Py_ssize_t n):
-    """The partition, out of `n`, that Kafka's default partitioner gives a key's bytes.
+    """Return the partition of a key, as Kafka's default partitioner computes it.
 
     Parameters
     ----------
     key : bytes-like
-        Never None: a record without a key has no partition of its own.
+        The key. It cannot be None, because a record without a key may go to any partition.
     n : int
         The number of partitions, at least 1.
 
     Returns
     -------
     int
-        From 0 to `n` - 1.
+        The partition, from 0 to `n` - 1.
 
     Raises
     ------

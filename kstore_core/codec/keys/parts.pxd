@@ -9,23 +9,23 @@ from kstore_core.codec.primitives.wire cimport load_i32, load_i64
 cdef enum:
     NO_PREFIX = -1
     TIME_FIRST = 0      # the first byte of a row of a time-ordered store
-    KEY_FIRST = 1       # the first byte of its index row
+    KEY_FIRST = 1       # the first byte of an index row of a time-ordered store
 
 
 cdef struct Parts:
     const uint8_t *key
     Py_ssize_t key_size
     int64_t first       # the window's start, or the session's end
-    int64_t second      # the session's start; 0 without one
-    int32_t number      # the sequence number that tells duplicates apart; 0 without one
+    int64_t second      # the session's start; 0 for a window
+    int32_t number      # the sequence number that tells duplicates apart; 0 if absent
 
 
 cdef inline bint take_apart(
     const uint8_t *data, Py_ssize_t size, int prefix, int width, Parts *parts
 ) noexcept nogil:
-    """Fill in `parts`. Return False if the row is too short or has another first byte.
+    """Fill in `parts`. Return False if the row is too short or if its first byte is not `prefix`.
 
-    The times take `width` bytes: 8, 12 (first, number) or 16 (first, second).
+    The times take `width` bytes: 8 (first), 12 (first, number) or 16 (first, second).
     """
     cdef Py_ssize_t lead = prefix != NO_PREFIX
     cdef const uint8_t *first

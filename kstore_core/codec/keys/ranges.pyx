@@ -1,9 +1,9 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""The rows of a window or session store that a fetch reads: a range of bytes, then a filter.
+"""Filters for the rows of a range of keys and times in a window or session store.
 
-Keys have no length in front of them, so a range of bytes with every row of some keys and times
-may contain rows of other keys. A :class:`KeyFilter` leaves those out.
+A stored key has no length in front of it. So the range of bytes that contains every row of the
+wanted keys and times may also contain rows of other keys. A :class:`KeyFilter` removes these rows.
 """
 
 cimport cython
@@ -23,21 +23,21 @@ cdef enum:
 
 @cython.final
 cdef class KeyLayout:
-    """The positions of the key and the times in a row.
+    """The positions of the user's key and the times in the stored keys of a store.
 
     Parameters
     ----------
     session : bool
-        The times are those of a session: its end and its start. Otherwise a window's start and a
-        sequence number.
+        True if a stored key contains the end and the start of a session. False if it contains the
+        start of a window and a sequence number.
     prefix : int
-        The first byte of a row: 0 if the times come first, 1 if the key does; -1 for a row without
-        a prefix, whose key comes first.
+        The first byte of a stored key: 0 if the times precede the user's key, 1 if they follow it.
+        -1 if there is no such byte; then the times follow the user's key.
     """
 
     def __cinit__(self, *, bint session, int prefix=NO_PREFIX):
         if not -1 <= prefix <= 1:
-            raise ValueError(f"a prefix is -1, 0 or 1, not {prefix}")
+            raise ValueError(f"prefix must be -1, 0 or 1, not {prefix}")
         self.prefix = prefix
         self.session = session
         self.width = SESSION_WIDTH if session else WINDOW_WIDTH
@@ -46,20 +46,30 @@ cdef class KeyLayout:
         return f"KeyLayout(session={self.session}, prefix={self.prefix})"
 
     def segment_time(self, bytes row not None):
-        """The time that selects a row's segment (ms): a window's start, a session's end.
+        """Return the time (ms) by which a row is assigned to a segment.
+
+        It is the start of a window or the end of a session.
 
         Raises
         ------
         FormatError
-            The row is not of this layout.
+            If the row does not have this layout.
         """
         cdef Parts parts
         self.parts(row, &parts)
         return parts.first
 
     def split(self, bytes row not None):
-        """``(key, first, second)`` of a row: a window's start and its number, or a session's end
-        and its start; FormatError as for `segment_time`."""
+        """Return the user's key and the two numbers of a row.
+
+        The numbers are the start of a window and the sequence number, or the end and the start of a
+        session.
+
+        Raises
+        ------
+        FormatError
+            If the row does not have this layout.
+        """
         cdef Parts parts
         self.parts(row, &parts)
         return (
@@ -82,21 +92,22 @@ cdef class KeyLayout:
 
 @cython.final
 cdef class KeyFilter:
-    """A filter of the rows of a range of keys and times; every end is inclusive.
+    """A filter that passes the rows of a range of keys and times.
 
     Parameters
     ----------
     layout : KeyLayout
+        The layout of the rows.
     key_from, key_to : bytes or None
-        None leaves an end open.
+        The first and the last key, both inclusive. None means no limit.
     earliest, latest : int
-        Bounds of a window's start or a session's end (ms).
+        The limits of a window's start or a session's end (ms), both inclusive.
     latest_start : int
-        The latest start of a session (ms); unused for windows.
+        The latest start of a session (ms), inclusive; not used for windows.
     """
 
     def __cinit__(self, *_):
-        self.prefix = NO_PREFIX         # if __init__ is never called
+        self.prefix = NO_PREFIX         # valid values for an object whose __init__ is never called
         self.width = SESSION_WIDTH
 
     def __init__(
@@ -126,9 +137,9 @@ cdef class KeyFilter:
         )
 
     cpdef FilteredChunks chunks(self, rows):
-        """The chunks of an iterator of ``(keys, values)``, without the rows of other keys.
+        """Return an iterator over the chunks of `rows` that leaves out the rows outside the range.
 
-        Closing the result closes ``rows``.
+        A chunk is a pair of lists ``(keys, values)``. Closing the result closes `rows`.
         """
         return FilteredChunks(self, rows)
 
@@ -136,7 +147,7 @@ cdef class KeyFilter:
 cdef KeyFilter one_key(
     KeyLayout layout, bytes key, int64_t earliest, int64_t latest, int64_t latest_start
 ):
-    """A filter of the rows of one key, made without a call through Python."""
+    """Make a filter that passes the rows of one key. It avoids a slower call of `__init__`."""
     cdef KeyFilter rows = KeyFilter.__new__(KeyFilter)
     rows.prefix = layout.prefix
     rows.width = layout.width
@@ -148,7 +159,7 @@ cdef KeyFilter one_key(
 
 
 cdef int compared(const Parts *parts, bytes key) noexcept:
-    """Negative, zero or positive if the key of the row sorts before, at or after `key`."""
+    """Compare the key of a row with `key`. Return a negative number, 0 or a positive number."""
     cdef Py_ssize_t size = PyBytes_GET_SIZE(key)
     cdef Py_ssize_t shared = min(size, parts.key_size)
     cdef int order = memcmp(parts.key, PyBytes_AS_STRING(key), shared) if shared else 0
@@ -192,22 +203,23 @@ cdef class FilteredChunks:
                 return passed_keys, passed_values
 
     def close(self):
-        """Close the chunks below."""
+        """Close the unfiltered chunks."""
         close_chunks(self.below)
 
 
 def last_row_of(bytes key not None, bytes suffix not None):
-    """The greatest row of a key up to `key` whose times are `suffix`, the greatest possible times.
+    """Return the greatest possible row of any key that is not greater than `key`.
 
-    A proper prefix of a key sorts before it, but the row of the prefix may sort after the rows of
-    the longer key, because its times follow directly. So the row of every prefix is compared; each
-    comparison takes at most the bytes of `suffix`.
+    A row consists of a key and its times, and `suffix` contains the greatest times. The result is
+    not always ``key + suffix``. A prefix of `key` sorts before `key`, but the row of the prefix may
+    sort after the rows of `key`, because the times follow the key directly. So the rows of all
+    prefixes of `key` are compared. Each comparison reads at most as many bytes as `suffix` has.
     """
     cdef const uint8_t *data = <const uint8_t *>PyBytes_AS_STRING(key)
     cdef const uint8_t *times = <const uint8_t *>PyBytes_AS_STRING(suffix)
     cdef Py_ssize_t size = PyBytes_GET_SIZE(key)
     cdef Py_ssize_t width = PyBytes_GET_SIZE(suffix)
-    cdef Py_ssize_t best = 0            # the size of the key's part before the times
+    cdef Py_ssize_t best = 0            # the size of the prefix whose row is the greatest so far
     cdef Py_ssize_t longer, at
     cdef uint8_t byte
     for longer in range(1, size + 1):

@@ -1,9 +1,9 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""The row and the index row of a record in a time-ordered store with an index.
+"""Conversions between rows and index rows of a time-ordered store with an index.
 
-The first byte of a row is 00, and its times come first. The first byte of an index row is 01, and
-its key comes first (docs/formats.md, Keys).
+The key of a row begins with the byte 00 and the times. The key of an index row begins with the byte
+01 and the user's key (docs/formats.md, Keys).
 """
 
 cimport cython
@@ -16,18 +16,19 @@ from kstore_core.codec.keys.parts cimport KEY_FIRST, TIME_FIRST, Parts, take_apa
 from kstore_core.errors import FormatError
 
 cdef enum:
-    WINDOW_TIMES = 8                # the start, before the key; the number stays at the end
-    SESSION_TIMES = 16              # the end and the start
+    WINDOW_TIMES = 8                # the start precedes the key; the sequence number is always last
+    SESSION_TIMES = 16              # the end and the start precede the key
     NUMBER = 4
 
 
 @cython.final
 cdef class RowPairs:
-    """The rows of window stores, or of session stores.
+    """A converter between the keys of rows and the keys of index rows.
 
     Parameters
     ----------
     session : bool
+        True for the keys of session stores, False for the keys of window stores.
     """
 
     def __cinit__(self, *, bint session):
@@ -39,7 +40,13 @@ cdef class RowPairs:
         return f"RowPairs(session={self.session})"
 
     cpdef bytes index_of(self, bytes row):
-        """The index row of a row; FormatError if `row` is not a row."""
+        """Return the index row's key for the key of a row.
+
+        Raises
+        ------
+        FormatError
+            If `row` is not the key of a row.
+        """
         if row is None or PyBytes_GET_SIZE(row) <= self.width or row[0] != TIME_FIRST:
             raise no_row(row, self.session)
         return self._turned(
@@ -47,7 +54,13 @@ cdef class RowPairs:
         )
 
     cpdef bytes row_of(self, bytes index):
-        """The row of an index row; FormatError if `index` is not an index row."""
+        """Return the row's key for the key of an index row.
+
+        Raises
+        ------
+        FormatError
+            If `index` is not the key of an index row.
+        """
         if index is None or PyBytes_GET_SIZE(index) <= self.width or index[0] != KEY_FIRST:
             raise no_row(index, self.session)
         return self._turned(
@@ -55,7 +68,10 @@ cdef class RowPairs:
         )
 
     cdef bytes _turned(self, bytes row, int prefix, Py_ssize_t first, Py_ssize_t second):
-        """The row with another prefix, and with the next two parts, of these sizes, swapped."""
+        """Return `row` with the first byte `prefix`, and with the two parts after it swapped.
+
+        The first part has `first` bytes, and the second part has `second` bytes.
+        """
         cdef Py_ssize_t size = PyBytes_GET_SIZE(row)
         cdef const uint8_t *data = <const uint8_t *>PyBytes_AS_STRING(row) + 1
         cdef bytes other = new_bytes(size)
@@ -67,15 +83,30 @@ cdef class RowPairs:
         return other
 
     def segment_time(self, bytes row not None):
-        """The time in ms that selects the segment of a row or of its index row: a window's start
-        or a session's end. Raises FormatError if the bytes are neither a row nor an index row."""
+        """Return the time (ms) by which a row is assigned to a segment.
+
+        It is the start of a window or the end of a session.
+
+        Raises
+        ------
+        FormatError
+            If `row` is neither the key of a row nor the key of an index row.
+        """
         cdef Parts parts
         self._take_apart(row, &parts)
         return parts.first
 
     def split(self, bytes row not None):
-        """``(key, first, second)`` of a row or an index row: a window's start and its number, or a
-        session's end and its start; FormatError if it is neither."""
+        """Return the user's key and the two numbers in the key of a row or of an index row.
+
+        The numbers are the start of a window and the sequence number, or the end and the start of a
+        session.
+
+        Raises
+        ------
+        FormatError
+            If `row` is neither the key of a row nor the key of an index row.
+        """
         cdef Parts parts
         self._take_apart(row, &parts)
         return (
@@ -96,7 +127,7 @@ cdef class RowPairs:
 
 cdef object no_row(bytes row, bint session):
     if row is None:
-        return TypeError("a key is bytes, not None")
+        return TypeError("a key must be bytes, not None")
     return FormatError(
         f"{row.hex()} is not the key of a time-ordered {'session' if session else 'window'} store",
         offset=0,

@@ -6,7 +6,7 @@ cdef class Windowed:
     cdef readonly object key
     cdef readonly int64_t start
     cdef readonly int64_t end
-    cdef bint made              # a second __init__ is refused: records do not change
+    cdef bint made              # True after __init__, which cannot be called again
 
 
 cdef int64_t millis(object time) except? -1

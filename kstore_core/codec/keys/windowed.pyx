@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""A key within a window or a session."""
+"""The class of a key with its window or session."""
 
 cimport cython
 from libc.stdint cimport int64_t
@@ -13,26 +13,27 @@ from kstore_core.clock import to_millis
 @cython.final
 @cython.freelist(256)
 cdef class Windowed:
-    """A key and the window or session of its value. Immutable, compared by value.
+    """A key and its window or session. The object is immutable and is compared by value.
 
     Parameters
     ----------
     key : object
+        The key.
     start, end : int or datetime
-        Milliseconds since the epoch. A window's end is exclusive, a session's is the time of its
-        last record.
+        The times in milliseconds since the epoch. The end of a window is exclusive. The end of a
+        session is the time of its last record.
 
     Raises
     ------
     ValueError
-        The start is negative, or the end lies before it.
+        If `start` is negative, or if `end` is less than `start`.
     """
 
     __match_args__ = ("key", "start", "end")
 
     def __init__(self, key, start, end):
         if self.made:
-            raise TypeError("a Windowed does not change; make another")
+            raise TypeError("a Windowed cannot be changed; make a new one")
         self.key = key
         self.start = millis(start)
         self.end = millis(end)
@@ -69,17 +70,17 @@ cdef class Windowed:
 
 
 cdef int64_t millis(object time) except? -1:
-    """A time in milliseconds."""
+    """Convert a time to milliseconds."""
     if type(time) is int:
         try:
             return time
         except OverflowError:
-            pass                                    # to_millis explains the error
+            pass                                    # to_millis raises a clearer error
     return to_millis(time)
 
 
 cdef Windowed windowed(object key, int64_t start, int64_t end):
-    """A record of stored times, without checks."""
+    """Make a Windowed from times that a store contains. The times are not checked."""
     cdef Windowed record = Windowed.__new__(Windowed)
     record.key = key
     record.start = start

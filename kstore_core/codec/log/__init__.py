@@ -1,1 +1,1 @@
-"""Records of a changelog: one by one, as columns, as rows of a store."""
+"""Records of a changelog: as single objects, as columns, or as rows of a store."""

@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""Records of a log to Arrow columns of rows, and from Arrow columns (docs/changelogs.md)."""
+"""Conversions between changelog records and Arrow columns (docs/changelogs.md)."""
 
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
@@ -23,30 +23,33 @@ from kstore_core.codec.arrow.encoder import encode_column
 
 
 def arrow_to_log(keys, values, timestamps, headers=None, *, first_offset):
-    """Records of Arrow columns.
+    """Return the records whose parts are in Arrow columns.
 
     Parameters
     ----------
     keys, values : Arrow array of binary
-        A null value is a tombstone.
+        The keys and values of the records. A null value is a tombstone.
     timestamps : Arrow array of int64 (milliseconds) or of timestamps in ms
+        The timestamps of the records.
     headers : Arrow array of list<struct<key: string, value: binary>>, optional
+        The headers of the records. No record has headers if None.
     first_offset : int
-        The offset of the first record; the others follow without gaps.
+        The offset of the first record. Each following record has the next offset.
 
     Returns
     -------
     RecordColumns
-        It refers to the bytes of the columns instead of copying them.
+        The records. They share the bytes of the columns.
 
     Raises
     ------
     TypeError
-        A column is of another type.
+        If a column is not an Arrow array of one of the types above.
     ValueError
-        The columns differ in length, a timestamp is null, or one has another unit.
+        If the columns differ in length, if a timestamp is null, or if the unit of the timestamps is
+        not milliseconds.
     FormatError
-        A header or its key is null.
+        If a header or the key of a header is null.
     """
     cdef RecordColumns columns = RecordColumns()
     cdef Texts key_texts, value_texts, header_texts
@@ -65,10 +68,11 @@ def arrow_to_log(keys, values, timestamps, headers=None, *, first_offset):
     time_column.as_times(&times, "timestamps")
     if not key_texts.length == value_texts.length == times.length:
         raise ValueError(
-            f"{key_texts.length} keys, {value_texts.length} values and {times.length} timestamps"
+            f"the lengths differ: {key_texts.length} keys, {value_texts.length} values and "
+            f"{times.length} timestamps"
         )
     if times.multiply != 1 or times.divide != 1:
-        raise ValueError("timestamps: milliseconds are needed")
+        raise ValueError("timestamps: the unit must be milliseconds; cast the column first")
     columns.sources += (key_column, value_column)
     if headers is not None:
         header_column = open_column(header_rows(headers, key_texts.length), "headers")
@@ -99,7 +103,7 @@ def arrow_to_log(keys, values, timestamps, headers=None, *, first_offset):
 
 
 cdef object header_rows(object headers, int64_t length):
-    """Header lists as ``varint(H) headers[H]``, encoded like rows with an empty value."""
+    """Encode lists of headers as ``varint(H) headers[H]``."""
     import pyarrow
 
     return encode_column(
@@ -109,20 +113,28 @@ cdef object header_rows(object headers, int64_t length):
 
 
 def log_to_arrow(columns, layout):
-    """The rows of changelog records as Arrow columns; see `log_to_rows`.
+    """Return the rows of changelog records as Arrow columns. `log_to_rows` returns them as lists.
+
+    Parameters
+    ----------
+    columns : RecordColumns
+        The records.
+    layout : {"plain", "value_and_timestamp", "value_timestamp_headers", \
+"aggregation_with_headers"}
+        The format of the stored values in the result.
 
     Returns
     -------
     tuple of pyarrow.Array
-        Keys (binary), rows in `layout` (binary, null for a tombstone) and the records' timestamps
-        (int64, milliseconds).
+        The keys (binary), the stored values (binary, null for a tombstone) and the timestamps of
+        the records (int64, milliseconds).
 
     Raises
     ------
     FormatError
-        A record has no key. The text names its offset.
+        If a record has no key. The message names the offset of the record.
     OverflowError
-        All keys, or all rows, together exceed 2**31 - 1 bytes.
+        If all keys, or all stored values, exceed 2**31 - 1 bytes in total.
     """
     cdef RecordColumns source = <RecordColumns?>columns
     cdef Layout how
@@ -146,7 +158,8 @@ def log_to_arrow(columns, layout):
         allocate_texts(&keys, source.length, key_bytes, False)
         allocate_texts(&rows, source.length, row_bytes, False)
         allocate_times(&times, source.length)
-        write_columns(source, &how, &keys, &rows, &times)   # with the GIL: no appends meanwhile
+        # The GIL is held, so that no other thread appends records meanwhile.
+        write_columns(source, &how, &keys, &rows, &times)
         return texts_array(&keys, False), texts_array(&rows, False), times_array(&times)
     finally:
         free_texts(&keys)

@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""Columns of log records: offsets, times and slices of bytes, without an object per record."""
+"""The class `RecordColumns`, which contains many log records without an object for each record."""
 
 cimport cython
 from cpython cimport array
@@ -27,14 +27,15 @@ cdef array.array LONGS = array.array("q")
 
 @cython.final
 cdef class RecordColumns:
-    """A sequence of log records in their order. Each `LogRecord` is made when it is accessed.
+    """A sequence of log records in their order. A `LogRecord` object is made at each access.
 
-    `decode_record_columns` reads columns and `encode_record_columns` writes them. They contain the
-    offsets, the timestamps and the positions of the other parts in the bytes read.
+    `decode_record_columns` decodes bytes to columns, and `encode_record_columns` encodes columns to
+    bytes. The columns contain the offsets and the timestamps of the records. They share the bytes
+    of the keys, values and headers with the input.
 
     Notes
     -----
-    One thread must not append while another one reads.
+    A thread must not append records while another thread reads the columns.
     """
 
     def __cinit__(self):
@@ -49,19 +50,25 @@ cdef class RecordColumns:
         Parameters
         ----------
         offset : int
-            Not negative, and greater than all earlier offsets.
+            The offset of the record. It must not be negative, and must be greater than the previous
+            offset.
         timestamp : int
-            Milliseconds since the epoch; -1 if unknown.
+            The time in milliseconds since the epoch, or -1 if the time is unknown.
         key, value : bytes-like or None
+            The key and the value of the record. A record with the value None is a tombstone.
         headers : Headers, iterable of (str, bytes-like or None), or None, optional
+            The headers of the record.
 
         Raises
         ------
         ValueError
-            If `offset` is not greater than the previous one.
-        TypeError, FormatError
-            As `encode_headers` does; TypeError if `key` or `value` is not bytes-like, FormatError
-            if one is over 2**31 - 1 bytes.
+            If `offset` is not greater than the previous offset.
+        TypeError
+            If `key` or `value` is neither bytes-like nor None, or if `encode_headers` raises it for
+            `headers`.
+        FormatError
+            If `key` or `value` exceeds 2**31 - 1 bytes, or if `encode_headers` raises it for
+            `headers`.
         """
         cdef Slot slot
         cdef Scratch scratch
@@ -89,14 +96,15 @@ cdef class RecordColumns:
         self.push(&slot)
 
     def extend(self, other, first_offset):
-        """Add the records of `other` at the end, from `first_offset` on and without gaps.
+        """Add the records of `other` at the end. The added records get new offsets without gaps.
 
         Parameters
         ----------
         other : RecordColumns
-            Its bytes are shared, not copied.
+            The records to add. Their bytes are shared, not copied.
         first_offset : int
-            Not negative, and greater than all earlier offsets.
+            The new offset of the first added record. It must not be negative, and must be greater
+            than the previous offset.
 
         Raises
         ------
@@ -107,7 +115,7 @@ cdef class RecordColumns:
         cdef int64_t offset = as_i64(first_offset, "first_offset")
         cdef Slot slot
         cdef Py_ssize_t i
-        cdef Py_ssize_t count = more.length     # `other` may be these columns
+        cdef Py_ssize_t count = more.length     # `other` may be self, which grows
         if count == 0:
             return
         self.check_next(offset)
@@ -120,22 +128,22 @@ cdef class RecordColumns:
 
     @property
     def next_offset(self):
-        """int: the offset after the last one, even if the last record was removed."""
+        """int: the offset after the last record, even if that record was removed."""
         return self.end
 
     @property
     def stopped_at(self):
-        """int: the bytes of the input in whole batches; fewer than all if there is a torn tail."""
+        """int: the size in bytes of the complete batches in the input, without a torn tail."""
         return self.stop
 
     @property
     def payload_bytes(self):
-        """int: the size of all keys, values and headers."""
+        """int: the size of all keys, values and headers in bytes."""
         return self.payload
 
     @property
     def offsets(self):
-        """array.array of int64: one a record."""
+        """array.array of int64: the offset of each record."""
         cdef array.array numbers = array.clone(LONGS, self.length, False)
         cdef Py_ssize_t i
         for i in range(self.length):
@@ -144,7 +152,7 @@ cdef class RecordColumns:
 
     @property
     def timestamps(self):
-        """array.array of int64: milliseconds since the epoch, one a record."""
+        """array.array of int64: the timestamp of each record in milliseconds since the epoch."""
         cdef array.array numbers = array.clone(LONGS, self.length, False)
         cdef Py_ssize_t i
         for i in range(self.length):
@@ -153,13 +161,13 @@ cdef class RecordColumns:
 
     @property
     def keys(self):
-        """list of bytes or None: one a record."""
+        """list of (bytes or None): the key of each record."""
         cdef Py_ssize_t i
         return [taken(self.slots[i].key, self.slots[i].key_size) for i in range(self.length)]
 
     @property
     def values(self):
-        """list of bytes or None: one a record; None for a tombstone."""
+        """list of (bytes or None): the value of each record; None for a tombstone."""
         cdef Py_ssize_t i
         return [taken(self.slots[i].value, self.slots[i].value_size) for i in range(self.length)]
 
@@ -174,7 +182,7 @@ cdef class RecordColumns:
 
     @property
     def tombstones(self):
-        """bytes: one a record, 1 where its value is None, else 0."""
+        """bytes: one byte for each record; 1 if the value of the record is None, otherwise 0."""
         cdef bytes mask = new_bytes(self.length)
         cdef Py_ssize_t i
         for i in range(self.length):
@@ -182,9 +190,14 @@ cdef class RecordColumns:
         return mask
 
     def with_header_bytes(self, part):
-        """list of int: the indexes of the records whose headers, as bytes, have `part` in them.
+        """Return the indexes of the records whose encoded headers contain the bytes `part`.
 
-        A fast check before decoding the headers: a header value may contain such bytes, too.
+        Use this method to find records that may have a certain header key without decoding all
+        headers. A header value may contain the same bytes, so check the headers of these records.
+
+        Returns
+        -------
+        list of int
         """
         cdef View view
         cdef Py_ssize_t i
@@ -199,7 +212,12 @@ cdef class RecordColumns:
         return found
 
     def with_key(self, key):
-        """list of int: the indexes of the records with this key."""
+        """Return the indexes of the records with this key.
+
+        Returns
+        -------
+        list of int
+        """
         cdef View view
         cdef Py_ssize_t i
         cdef list found = []
@@ -215,12 +233,21 @@ cdef class RecordColumns:
         return found
 
     def chosen(self, mask):
-        """The records whose byte of `mask` is not 0, over the same bytes.
+        """Return the records whose byte in `mask` is not 0. The result shares their bytes.
+
+        Parameters
+        ----------
+        mask : bytes-like
+            One byte for each record.
+
+        Returns
+        -------
+        RecordColumns
 
         Raises
         ------
         ValueError
-            If `mask` has not one byte a record.
+            If the size of `mask` is not the number of records.
         """
         cdef RecordColumns some = RecordColumns()
         cdef View view
@@ -228,7 +255,7 @@ cdef class RecordColumns:
         open_view(mask, &view)
         try:
             if view.size != self.length:
-                raise ValueError(f"a mask of {view.size} bytes for {self.length} records")
+                raise ValueError(f"mask has {view.size} bytes, but there are {self.length} records")
             some.make_room(self.length)
             for i in range(self.length):
                 if view.data[i]:
@@ -240,7 +267,11 @@ cdef class RecordColumns:
         return some
 
     def packed(self):
-        """The same records over one bytes object, which takes less memory than many."""
+        """Return a copy of the records whose keys, values and headers are all in one bytes object.
+
+        The copy takes less memory if the records are only a part of the input, or if their parts
+        are in many objects.
+        """
         cdef RecordColumns same = RecordColumns()
         cdef bytes data = new_bytes(self.payload)
         cdef uint8_t *end = address(data)
@@ -266,7 +297,7 @@ cdef class RecordColumns:
         if index < 0:
             index += self.length
         if not 0 <= index < self.length:
-            raise IndexError(f"record {index} of {self.length}")
+            raise IndexError(f"there is no record {index}; there are {self.length} records")
         slot = &self.slots[index]
         if slot.header_size:
             headers = copy_bytes(slot.headers, slot.header_size)
@@ -287,7 +318,7 @@ cdef class RecordColumns:
         return f"<RecordColumns: {self.length} records before offset {self.end}>"
 
     cdef int make_room(self, Py_ssize_t more) except -1:
-        """Grow for `more` slots, at least to twice the size."""
+        """Make room for `more` slots. The capacity at least doubles if it must grow."""
         cdef Py_ssize_t capacity = self.length + more
         cdef Slot *slots
         if capacity <= self.capacity:
@@ -300,7 +331,7 @@ cdef class RecordColumns:
         return 0
 
     cdef void push(self, const Slot *slot) noexcept nogil:
-        """Add a slot, for which there is room."""
+        """Add a slot. The caller must make room for it before."""
         self.slots[self.length] = slot[0]
         self.length += 1
         self.payload += slot.header_size
@@ -313,7 +344,7 @@ cdef class RecordColumns:
 
     cdef int check_next(self, int64_t offset) except -1:
         if offset < 0 or offset < self.end or offset == INT64_MAX:
-            raise ValueError(f"offset {offset} where {self.end} or above is needed")
+            raise ValueError(f"the offset must be {self.end} or greater, not {offset}")
         return 0
 
 
@@ -336,20 +367,20 @@ cdef bint contains(const Slot *slot, const uint8_t *part, Py_ssize_t size) noexc
 
 
 cdef const uint8_t *part(bytes data, int32_t *size) except? NULL:
-    """The address and size of a key or value."""
+    """Return the address of a key or value, and set `size`; NULL and -1 for None."""
     if data is None:
         size[0] = -1
         return NULL
     if PyBytes_GET_SIZE(data) > INT32_MAX:
         raise FormatError(
-            f"a key or value of {PyBytes_GET_SIZE(data)} bytes is over the format's 2**31 - 1"
+            f"a key or value of {PyBytes_GET_SIZE(data)} bytes exceeds the limit of 2**31 - 1"
         )
     size[0] = <int32_t>PyBytes_GET_SIZE(data)
     return address(data)
 
 
 cdef const uint8_t *moved(uint8_t **end, const uint8_t *data, int32_t size) noexcept nogil:
-    """The address of a copy at `end`, which moves behind it."""
+    """Copy bytes to `end`, and move `end` past the copy. Return the address of the copy."""
     cdef uint8_t *begin = end[0]
     if size > 0:
         memcpy(begin, data, size)

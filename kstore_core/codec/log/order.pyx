@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: cdivision=True, embedsignature=True, embedsignature.format=clinic
-"""Records of a log put in order for a restore: by key, by time, in time, in parts."""
+"""Functions that sort, filter and split the records of a changelog for a restore."""
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
@@ -11,7 +11,7 @@ from kstore_core.codec.log.rows cimport refuse_null_key
 from kstore_core.codec.log.columns cimport RecordColumns, Slot
 
 
-# A sort key: eight bytes of the key, behind the prefix common to all keys, and then the rest.
+# A record to sort. `prefix` contains the 8 bytes of its key after the prefix common to all keys.
 cdef struct Place:
     uint64_t prefix
     const Slot *slot
@@ -26,7 +26,7 @@ cdef uint64_t prefix_of(const Slot *slot, Py_ssize_t skipped) noexcept nogil:
 
 
 cdef Py_ssize_t common_prefix(RecordColumns columns) noexcept nogil:
-    """The size of the prefix common to all keys."""
+    """Return the size of the prefix that all keys have in common."""
     cdef const Slot *first = columns.slots
     cdef const Slot *slot
     cdef Py_ssize_t common = first.key_size
@@ -71,9 +71,10 @@ cdef int by_key_and_time(const void *a, const void *b) noexcept nogil:
 
 
 cdef Place *sort_prefixes(Place *places, Place *spare, Py_ssize_t count) noexcept nogil:
-    """Sort by prefix, byte after byte from the last; equal ones keep their order of arrival.
+    """Sort places by their prefix. Places with equal prefixes keep their order.
 
-    Returns the array, of the two, with the result.
+    This is a radix sort, which begins with the last byte. The result is in `places` or in `spare`;
+    return the array that contains it.
     """
     cdef Py_ssize_t[8][257] starts
     cdef Py_ssize_t *start
@@ -88,7 +89,7 @@ cdef Place *sort_prefixes(Place *places, Place *spare, Py_ssize_t count) noexcep
     for byte in range(8):
         start = starts[byte]
         if start[1 + ((places[0].prefix >> (8 * byte)) & 0xFF)] == count:
-            continue                                # all places have the same byte here
+            continue                                # This byte is equal in all places.
         for digit in range(256):
             start[digit + 1] += start[digit]
         for i in range(count):
@@ -102,7 +103,7 @@ cdef Place *sort_prefixes(Place *places, Place *spare, Py_ssize_t count) noexcep
 
 
 cdef void sort_places(Place *places, Py_ssize_t count, bint timed) noexcept nogil:
-    """Sort places with equal prefixes by the rest of their keys."""
+    """Sort places with equal prefixes by the rest of their keys. The input is sorted by prefix."""
     cdef Py_ssize_t begin = 0
     cdef Py_ssize_t end
     while begin < count:
@@ -115,23 +116,25 @@ cdef void sort_places(Place *places, Py_ssize_t count, bint timed) noexcept nogi
 
 
 def latest_records(columns, *, by_timestamp=False):
-    """The last record of each key, ascending by key.
+    """Return the last record of each key, sorted by key.
 
     Parameters
     ----------
     columns : RecordColumns
+        The records.
     by_timestamp : bool
-        Of those with equal keys and timestamps the last; ascending by key, then by timestamp.
+        If True, return the last record of each pair of key and timestamp, sorted by key and then by
+        timestamp.
 
     Returns
     -------
     RecordColumns
-        Over the same bytes. Its offsets do not ascend.
+        The records, which share the bytes of `columns`. Their offsets are not in order.
 
     Raises
     ------
     FormatError
-        A record has no key; names its offset.
+        If a record has no key. The message names the offset of the record.
     """
     cdef RecordColumns source = <RecordColumns?>columns
     cdef RecordColumns latest = part_of(source)
@@ -167,20 +170,26 @@ def latest_records(columns, *, by_timestamp=False):
 
 
 def records_in_time(columns, stream_time, retention_ms):
-    """The records that are not too late, each judged by stream time as of itself.
+    """Return the records that were not too late when they arrived.
+
+    When a record arrives, stream time is the greatest of `stream_time` and the timestamps of all
+    records up to and including this record. The record is too late if its timestamp is less than
+    stream time minus `retention_ms`.
 
     Parameters
     ----------
     columns : RecordColumns
+        The records.
     stream_time : int
-        Before the first of them, ms.
+        Stream time before the first record (ms).
     retention_ms : int
-        By how much a record may lie before stream time; inclusive.
+        The retention (ms).
 
     Returns
     -------
     tuple of (RecordColumns, int)
-        Those records, over the same bytes, and stream time after the last.
+        The records that were not too late, which share the bytes of `columns`, and stream time
+        after the last record of `columns`.
     """
     cdef RecordColumns source = <RecordColumns?>columns
     cdef RecordColumns in_time = part_of(source)
@@ -196,25 +205,26 @@ def records_in_time(columns, stream_time, retention_ms):
 
 
 def split_by_key(columns, count, seed):
-    """The records in ``count`` parts; all records of a key are in one part, in their order.
+    """Split records by a hash of their keys, so that all records of a key are in one list element.
 
     Parameters
     ----------
     columns : RecordColumns
+        The records.
     count : int
-        Parts, at least 1.
+        The number of elements in the result, at least 1.
     seed : int
-        Of the hash: with another one, a part of before is spread over all parts again.
+        The seed of the hash. To split an element of an earlier result again, pass another seed.
 
     Returns
     -------
     list of RecordColumns
-        Over the same bytes.
+        The records in their order. They share the bytes of `columns`.
 
     Raises
     ------
     FormatError
-        A record has no key; names its offset.
+        If a record has no key. The message names the offset of the record.
     """
     cdef RecordColumns source = <RecordColumns?>columns
     cdef Py_ssize_t parts_count = count
@@ -224,7 +234,7 @@ def split_by_key(columns, count, seed):
     cdef Py_ssize_t i
     cdef RecordColumns chosen
     if parts_count < 1:
-        raise ValueError(f"{count} parts; 1 or more are needed")
+        raise ValueError(f"count must be at least 1, not {count}")
     cdef list parts = [part_of(source) for _ in range(parts_count)]
     for i in range(source.length):
         refuse_null_key(&source.slots[i])
@@ -235,7 +245,11 @@ def split_by_key(columns, count, seed):
 
 
 cdef uint64_t hash_of(const Slot *slot, uint64_t hashed) noexcept nogil:
-    """FNV-1a with mixed high bits. Not murmur2, which already chose the Kafka partition."""
+    """Return the FNV-1a hash of a key with its high bits mixed in.
+
+    The hash cannot be murmur2: Kafka chooses the partition by murmur2, so the murmur2 hashes of the
+    keys in one partition are not evenly distributed.
+    """
     cdef Py_ssize_t i
     for i in range(slot.key_size):
         hashed = (hashed ^ slot.key[i]) * 0x100000001B3ULL
@@ -244,7 +258,7 @@ cdef uint64_t hash_of(const Slot *slot, uint64_t hashed) noexcept nogil:
 
 
 cdef RecordColumns part_of(RecordColumns source):
-    """Empty columns for some of these records."""
+    """Return empty columns to which records of `source` can be added."""
     cdef RecordColumns part = RecordColumns()
     part.sources = source.sources.copy()
     part.end, part.stop = source.end, source.stop

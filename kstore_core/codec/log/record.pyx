@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""A record as it stands in a log."""
+"""The class of a record in a log."""
 
 cimport cython
 from cpython.bytes cimport PyBytes_CheckExact
@@ -10,41 +10,43 @@ from kstore_core.codec.primitives.integers cimport as_i64
 
 
 cdef bytes as_bytes(object data, str what):
-    """`data` as bytes or None; anything else bytes-like is copied."""
+    """Return `data` if it is bytes or None. Copy any other bytes-like object to bytes."""
     if data is None or PyBytes_CheckExact(data):
         return <bytes>data
     if isinstance(data, (str, int)):
-        raise TypeError(f"{what}: bytes-like or None is needed, not {type(data).__name__}")
+        raise TypeError(f"{what} must be bytes-like or None, not {type(data).__name__}")
     try:
         return bytes(memoryview(data))
     except TypeError:
         raise TypeError(
-            f"{what}: bytes-like or None is needed, not {type(data).__name__}"
+            f"{what} must be bytes-like or None, not {type(data).__name__}"
         ) from None
 
 
 @cython.final
 @cython.freelist(256)
 cdef class LogRecord:
-    """A record of a log. Immutable, compared by value, picklable.
+    """A record of a log. The object is immutable, is compared by value, and can be pickled.
 
     Parameters
     ----------
     offset : int
-        Its place in the log.
+        The offset of the record in the log.
     timestamp : int
-        Milliseconds since the epoch; -1 when unknown.
+        The time in milliseconds since the epoch, or -1 if the time is unknown.
     key : bytes-like or None
+        The key.
     value : bytes-like or None
-        None is a tombstone.
+        The value, or None for a tombstone.
     headers : Headers, iterable of (str, bytes-like or None), or None, optional
+        The headers.
     """
 
     __match_args__ = ("offset", "timestamp", "key", "value", "headers")
 
     def __init__(self, offset, timestamp, key, value, headers=None):
         if self.headers is not None:
-            raise TypeError("a LogRecord does not change; make another")
+            raise TypeError("a LogRecord cannot be changed; make a new one")
         self.offset = as_i64(offset, "offset")
         self.timestamp = as_i64(timestamp, "timestamp")
         self.key = as_bytes(key, "key")

@@ -13,7 +13,7 @@ cdef int refuse_null_key(const Slot *slot) except -1
 
 
 cdef inline int64_t row_size(const Slot *slot, const Layout *layout) noexcept nogil:
-    """The size of the row of a record with a value."""
+    """Return the size of the stored value of a record that is not a tombstone."""
     cdef int64_t size = slot.value_size
     if layout.headed:
         size += varint_size(slot.header_size) + slot.header_size

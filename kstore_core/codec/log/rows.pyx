@@ -1,9 +1,9 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""Rows of a store to records of its changelog and back (docs/changelogs.md), many at a time.
+"""Conversions between rows of a store and records of its changelog (docs/changelogs.md).
 
-A record has the row's key and the value without timestamp and headers. The row's timestamp and
-headers become those of the record.
+A stored value may contain a timestamp and headers. The record of a row has the key of the row, and
+the timestamp, the headers and the rest of the stored value as separate fields.
 """
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t
@@ -33,7 +33,7 @@ cdef int row_layout(object name, Layout *layout) except -1:
 # ---------------------------------------------------------------- rows to records
 
 cdef Fault split_row(Reader *reader, const Layout *layout, Slot *slot) noexcept nogil:
-    """Fill in value, timestamp and headers. Check the headers, which users of a record read."""
+    """Fill in the value, the timestamp and the headers of a row. Also check the encoded headers."""
     cdef Py_ssize_t size = 0
     cdef int32_t count = 0
     cdef Reader inner
@@ -62,34 +62,37 @@ cdef Fault split_row(Reader *reader, const Layout *layout, Slot *slot) noexcept 
 
 
 def rows_to_log(keys, rows, layout, *, first_offset, timestamps=None, headers=None):
-    """The changelog records of rows.
+    """Return the changelog records of rows.
 
     Parameters
     ----------
     keys : sequence of bytes-like
-        The keys of the rows; for windows and sessions they include the times.
+        The keys of the rows. In window and session stores these keys include the times.
     rows : sequence of bytes-like or None
-        The stored values, in `layout`; None is a delete.
+        The stored values. None means that the row is deleted.
     layout : {"plain", "value_and_timestamp", "value_timestamp_headers", \
 "aggregation_with_headers"}
+        The format of the stored values.
     first_offset : int
-        The offset of the first record; the others follow without gaps.
+        The offset of the first record. Each following record has the next offset.
     timestamps : sequence of int, optional
-        Milliseconds: the time of the version or of the input record. Needed for rows that store no
-        timestamp.
+        The time (ms) of each version or input record. Required if `layout` has no timestamp, or if
+        a row is deleted.
     headers : sequence of headers or None, optional
-        The headers of the input records; used only for deletes, if `layout` has headers.
+        The headers of the input records. They are used only for deleted rows, and only if `layout`
+        has headers.
 
     Returns
     -------
     RecordColumns
+        The records, which share the bytes of `keys` and `rows`.
 
     Raises
     ------
     FormatError
-        A row does not have this layout. The text names the row.
+        If a stored value does not have this layout. The message names the row.
     ValueError
-        The sequences differ in length, or a row has no timestamp.
+        If the sequences differ in length, or if a row has no timestamp and `timestamps` is None.
     """
     cdef RecordColumns columns = RecordColumns()
     cdef Layout how
@@ -103,14 +106,14 @@ def rows_to_log(keys, rows, layout, *, first_offset, timestamps=None, headers=No
     row_layout(layout, &how)
     for what, others in (("rows", rows), ("timestamps", timestamps), ("headers", headers)):
         if others is not None and len(others) != count:
-            raise ValueError(f"{what}: {len(others)} of them, but there are {count} keys")
+            raise ValueError(f"the lengths differ: {count} keys and {len(others)} {what}")
     if count:
         columns.check_next(offset)
         columns.make_room(count)
     for i in range(count):
         key, row = as_bytes(keys[i], "key"), as_bytes(rows[i], "row")
         if key is None:
-            raise TypeError(f"row {i}: a changelog's record has a key, not None")
+            raise TypeError(f"row {i}: the key is None, but a changelog record must have a key")
         memset(&slot, 0, sizeof(Slot))
         slot.offset = offset + i
         slot.key, slot.key_size = address(key), sized(len(key), i)
@@ -126,7 +129,7 @@ def rows_to_log(keys, rows, layout, *, first_offset, timestamps=None, headers=No
                 raise_fault(fault, &reader, f"row {i}")
         if row is None or not how.timed:
             if timestamps is None:
-                raise ValueError(f"row {i} keeps no timestamp, and none is given")
+                raise ValueError(f"row {i} has no timestamp; pass times as timestamps=")
             slot.timestamp = as_i64(timestamps[i], "timestamp")
         columns.sources.append(key)
         columns.sources.append(row)
@@ -136,12 +139,12 @@ def rows_to_log(keys, rows, layout, *, first_offset, timestamps=None, headers=No
 
 cdef int32_t sized(Py_ssize_t size, Py_ssize_t index) except -1:
     if size > INT32_MAX:
-        raise FormatError(f"row {index}: {size} bytes are over the log's 2**31 - 1")
+        raise FormatError(f"row {index}: {size} bytes exceed the limit of 2**31 - 1")
     return <int32_t>size
 
 
 cdef int add_headers(RecordColumns columns, Slot *slot, object headers) except -1:
-    """Encode the headers of a delete."""
+    """Encode the headers of a deleted row, and set them in its slot."""
     cdef Scratch scratch
     cdef const uint8_t *data = NULL
     cdef Py_ssize_t size = 0
@@ -161,28 +164,32 @@ cdef int add_headers(RecordColumns columns, Slot *slot, object headers) except -
 
 cdef int refuse_null_key(const Slot *slot) except -1:
     if slot.key_size < 0:
-        raise FormatError(f"the record at offset {slot.offset} has no key; a changelog's has one")
+        raise FormatError(
+            f"the record at offset {slot.offset} has no key; a changelog record must have a key"
+        )
     return 0
 
 
 def log_to_rows(columns, layout):
-    """The rows of changelog records.
+    """Return the keys and stored values of changelog records.
 
     Parameters
     ----------
     columns : RecordColumns
+        The records.
     layout : {"plain", "value_and_timestamp", "value_timestamp_headers", \
 "aggregation_with_headers"}
+        The format of the stored values in the result.
 
     Returns
     -------
     tuple of (list of bytes, list of bytes or None)
-        Keys, and values in `layout`; None for a tombstone.
+        The keys, and the stored values. The value of a tombstone is None.
 
     Raises
     ------
     FormatError
-        A record has no key; names its offset.
+        If a record has no key. The message names the offset of the record.
     """
     cdef RecordColumns source = <RecordColumns?>columns
     cdef Layout how

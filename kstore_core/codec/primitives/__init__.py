@@ -1,1 +1,1 @@
-"""The parts of every format: varints, lengths, buffers, UTF-8, and the errors of bytes."""
+"""Functions that all formats need: for varints, buffers, UTF-8, and errors in bytes."""

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Bytes in and bytes out: a view of anything bytes-like, and scratch that starts on the stack."""
+"""Views of bytes-like objects, new bytes objects, and a scratch buffer that begins on the stack."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport (
@@ -19,12 +19,15 @@ cdef enum:
 cdef struct View:
     const uint8_t *data
     Py_ssize_t size
-    bint held               # `buffer` must be released
+    bint held               # True if `buffer` must be released
     Py_buffer buffer
 
 
 cdef inline int open_view(object source, View *view) except -1:
-    """Borrow the bytes of `source`, which the caller keeps alive; TypeError if it has none."""
+    """Open a view of a bytes-like object; raise TypeError for any other object.
+
+    The caller must keep a reference to `source` and must call `close_view`.
+    """
     if PyBytes_CheckExact(source):
         view.data = <const uint8_t *>PyBytes_AS_STRING(source)
         view.size = PyBytes_GET_SIZE(source)
@@ -45,7 +48,7 @@ cdef inline void close_view(View *view) noexcept:
 
 
 cdef inline bytes new_bytes(Py_ssize_t size):
-    """Uninitialised bytes. The caller must fill them before other code can read them."""
+    """Return uninitialised bytes, which the caller must fill before it passes them on."""
     return PyBytes_FromStringAndSize(NULL, size)
 
 
@@ -58,8 +61,8 @@ cdef inline uint8_t *address(bytes data) noexcept:
 
 
 cdef inline uint8_t *put(uint8_t *where, const uint8_t *data, Py_ssize_t size) noexcept nogil:
-    """Copy bytes and return the address behind the copy."""
-    if size > 0:                # an empty view may have no address
+    """Copy bytes and return the address after the copy."""
+    if size > 0:                # The address of an empty view may be NULL.
         memcpy(where, data, size)
     return where + size
 
@@ -96,7 +99,7 @@ cdef inline int grow(Scratch *scratch, Py_ssize_t more) except -1:
 
 
 cdef inline int reserve(Scratch *scratch, Py_ssize_t more) except -1:
-    """Make room for `more` bytes behind the ones written."""
+    """Make room for `more` bytes after the bytes already written."""
     if scratch.capacity - scratch.size < more:
         grow(scratch, more)
     return 0

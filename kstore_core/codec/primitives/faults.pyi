@@ -1,1 +1,1 @@
-# Only for other extension modules: see faults.pxd.
+# Only other extension modules use this module: see faults.pxd.

@@ -1,5 +1,5 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False
-"""The error messages of the faults that `wire.pxd` returns."""
+"""The error messages of the faults that the functions of `wire.pxd` return."""
 
 from libc.stdint cimport int64_t
 
@@ -14,28 +14,31 @@ from kstore_core.errors import FormatError
 
 cdef dict REASONS = {
     TRUNCATED_VARINT: "the bytes end inside a varint",
-    LONG_VARINT: "a varint is longer than its number can be (5 bytes for 32 bits, 10 for 64)",
+    LONG_VARINT: "a varint is too long; it has at most 5 bytes for 32 bits, or 10 bytes for 64 bits",
     SURPLUS_BITS: "the last byte of a varint holds bits that do not fit its number",
     NEGATIVE_SIZE: "negative size {number}",
     SIZE_BEYOND_END: "a size says {number} bytes, but {left} are left",
     NEGATIVE_COUNT: "negative header count {number}",
-    COUNT_BEYOND_END: "a count says {number} headers, which the {left} bytes left cannot hold",
+    COUNT_BEYOND_END: "a count says {number} headers, but the {left} bytes left cannot contain them",
     TRAILING_BYTES: "{number} bytes are left after the last header",
     TRUNCATED_FIELD: "a field of {number} bytes is cut short: {left} are left",
-    ROW_TOO_SHORT: "{number} bytes are too few for a segment row (28 at least)",
-    ROW_ENDS_IN_ENTRIES: "no version has the row's minimum timestamp {number}",
-    ROW_OUT_OF_ORDER: "the version at {number} is not older than the one before it",
+    ROW_TOO_SHORT: "{number} bytes are too few for a segment row, which has at least 28",
+    ROW_ENDS_IN_ENTRIES: "no version in the row has the row's minimum timestamp {number}",
+    ROW_OUT_OF_ORDER: "the version at {number} is not older than the version before it",
     ROW_SIZE_MISMATCH: "the value sizes add up to {number} bytes, but {left} follow the versions",
 }
 
 
 cdef str describe(Fault fault, int64_t number, Py_ssize_t left):
-    """The reason alone; `number` is the faulty count or size, `left` the bytes after it."""
+    """Return the error message of a fault, without its position.
+
+    `number` is the faulty count, size or timestamp. `left` is the number of bytes after it.
+    """
     return (<str>REASONS[<int>fault]).format(number=number, left=left)
 
 
 cdef int raise_fault(Fault fault, const Reader *reader, str what) except -1:
-    """Raise the FormatError of a fault, at the reader's position."""
+    """Raise a FormatError that names the fault and the reader's position."""
     cdef Py_ssize_t offset = reader.here - reader.start
     reason = describe(fault, reader.number, reader.end - reader.here)
     raise FormatError(f"{what}: {reason} (at byte {offset})", offset=offset)

@@ -1,12 +1,12 @@
 # cython: language_level=3
-"""Prefetches of memory, so that many cache misses are waited for at once."""
+"""Prefetches of memory, by which the processor can load many cache lines at the same time."""
 
 from libc.stdint cimport uint8_t
 
 cdef extern from *:
     """
     #if defined(__GNUC__)
-    /* Without the empty statement GCC takes functions that only prefetch as pure and removes them. */
+    /* Without the empty statement, GCC removes functions that only prefetch. */
     #define kstore_prefetch(address) (__extension__ ({ \\
         __builtin_prefetch(address); __asm__ __volatile__(""); }))
     #else
@@ -20,7 +20,7 @@ cdef enum:
 
 
 cdef inline void prefetch_all(const void *begin, const void *end) noexcept nogil:
-    """Prefetch each line from `begin` to `end` (exclusive). Unmapped addresses are ignored."""
+    """Prefetch each cache line from `begin` to `end` (exclusive). The addresses may be unmapped."""
     cdef const uint8_t *here = <const uint8_t *>begin
     while here < <const uint8_t *>end:
         prefetch(here)

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""UTF-8 that may be broken, repaired as ``bytes.decode("utf-8", "replace")`` repairs it. No GIL."""
+"""Functions that replace invalid UTF-8 as ``bytes.decode("utf-8", "replace")`` does. No GIL."""
 
 from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memcpy
@@ -23,7 +23,10 @@ cdef inline bint is_ascii(const uint8_t *data, Py_ssize_t size) noexcept nogil:
 cdef inline Py_ssize_t sound_prefix(
     const uint8_t *data, Py_ssize_t size, bint *complete
 ) noexcept nogil:
-    """The size (at least 1) of the character, or the start of a broken one, at `data`."""
+    """Return the size of the character at `data`, and set `complete`.
+
+    If the character is invalid, return the size of the bytes that one U+FFFD replaces, at least 1.
+    """
     cdef uint8_t lead = data[0]
     cdef uint8_t low = 0x80
     cdef uint8_t high = 0xBF
@@ -40,15 +43,15 @@ cdef inline Py_ssize_t sound_prefix(
     elif lead < 0xF0:
         width = 3
         if lead == 0xE0:
-            low = 0xA0              # else it would be overlong
+            low = 0xA0              # a lower byte would make it overlong
         elif lead == 0xED:
-            high = 0x9F             # else a surrogate
+            high = 0x9F             # a higher byte would make it a surrogate
     else:
         width = 4
         if lead == 0xF0:
-            low = 0x90              # else overlong
+            low = 0x90              # a lower byte would make it overlong
         elif lead == 0xF4:
-            high = 0x8F             # else beyond U+10FFFF
+            high = 0x8F             # a higher byte would exceed U+10FFFF
     for i in range(1, width):
         if i == size or data[i] < low or data[i] > high:
             return i
@@ -60,7 +63,10 @@ cdef inline Py_ssize_t sound_prefix(
 cdef inline Py_ssize_t repaired_utf8(
     const uint8_t *data, Py_ssize_t size, uint8_t *out
 ) noexcept nogil:
-    """Copy text, each broken piece as U+FFFD, and return the size. A NULL `out` only measures."""
+    """Copy text to `out` with U+FFFD for invalid bytes. Return the size of the result in bytes.
+
+    If `out` is NULL, nothing is copied.
+    """
     cdef Py_ssize_t total = 0
     cdef Py_ssize_t width
     cdef bint complete = True

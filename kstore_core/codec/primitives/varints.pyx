@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""Zig-zag varints: the lengths and counts of every format (docs/formats.md, Numbers)."""
+"""Functions for the varints in which the formats store lengths and counts (docs/formats.md)."""
 
 from libc.stdint cimport UINT32_MAX, int64_t, uint8_t, uint64_t
 
@@ -44,12 +44,12 @@ def encode_varint(n):
     Parameters
     ----------
     n : int
-        From -2**31 to 2**31 - 1.
+        A number from -2**31 to 2**31 - 1.
 
     Returns
     -------
     bytes
-        1 to 5 bytes; 1 for -64 to 63.
+        The varint, 1 to 5 bytes. A number from -64 to 63 takes 1 byte.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def encode_varlong(n):
 
 
 def encode_unsigned_varint(n):
-    """Encode an integer from 0 to 2**32 - 1 without the zig-zag step, in 1 to 5 bytes.
+    """Encode an integer from 0 to 2**32 - 1 as an unsigned varint of 1 to 5 bytes, without zig-zag.
 
     Raises
     ------
@@ -90,23 +90,25 @@ def encode_unsigned_varint(n):
 def decode_varint(buf, Py_ssize_t offset=0):
     """Decode a zig-zag varint of 32 bits.
 
-    Padding with zero bits is accepted within 5 bytes; bits that do not fit are not.
+    A varint that is padded with zero bits to at most 5 bytes is accepted.
 
     Parameters
     ----------
     buf : bytes-like
+        Bytes that contain the varint.
     offset : int, default 0
-        Where the varint starts.
+        The position of the first byte of the varint.
 
     Returns
     -------
     tuple of (int, int)
-        The number, and the offset behind its last byte.
+        The number, and the offset after the last byte of the varint.
 
     Raises
     ------
     FormatError
-        If the bytes end inside the varint, or it is longer or wider than 32 bits allow.
+        If `buf` ends inside the varint, if the varint has more than 5 bytes, or if its number does
+        not fit 32 bits.
     ValueError
         If `offset` is outside `buf`.
     """
@@ -114,10 +116,10 @@ def decode_varint(buf, Py_ssize_t offset=0):
 
 
 def decode_varlong(buf, Py_ssize_t offset=0):
-    """Decode a zig-zag varint of 64 bits (at most 10 bytes); see `decode_varint`."""
+    """Decode a zig-zag varint of 64 bits, which has at most 10 bytes. See `decode_varint`."""
     return decoded(buf, offset, 64, True, "varlong")
 
 
 def decode_unsigned_varint(buf, Py_ssize_t offset=0):
-    """Decode an unsigned varint of 32 bits (at most 5 bytes); see `decode_varint`."""
+    """Decode an unsigned varint of 32 bits, which has at most 5 bytes. See `decode_varint`."""
     return decoded(buf, offset, 32, False, "unsigned varint")

@@ -1,8 +1,9 @@
 # cython: language_level=3
-"""Big-endian integers, varints and a bounds-checked reader. No Python objects.
+"""Functions that read and write big-endian integers and varints, without Python objects.
 
-Nothing here raises. A reader that cannot go on returns a fault and leaves its position at the
-faulty field; `faults.raise_fault` turns that into a FormatError, out of the hot path.
+The functions raise no exceptions. If the bytes are malformed, a function returns a fault, and the
+position of its reader is the faulty field. The caller then calls `faults.raise_fault`, which raises
+a FormatError. So the hot path has no code for exceptions.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -11,15 +12,15 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 cdef enum Fault:
     SOUND = 0
     TRUNCATED_VARINT        # the bytes end inside a varint
-    LONG_VARINT             # the last byte that a varint may have announces another one
-    SURPLUS_BITS            # the last byte of a varint holds bits that do not fit the number
-    NEGATIVE_SIZE           # a length below 0 (below -1 where a null is allowed)
-    SIZE_BEYOND_END         # a length larger than what is left
+    LONG_VARINT             # more bytes than a varint of its width may have
+    SURPLUS_BITS            # the last byte of a varint has bits that do not fit the number
+    NEGATIVE_SIZE           # a length below 0, or below -1 if a null is allowed
+    SIZE_BEYOND_END         # a length greater than the number of remaining bytes
     NEGATIVE_COUNT          # a header count below 0
-    COUNT_BEYOND_END        # a header count that the bytes left cannot hold
+    COUNT_BEYOND_END        # a header count that is too great for the remaining bytes
     TRAILING_BYTES          # bytes after the last header
     TRUNCATED_FIELD         # the bytes end inside a field of fixed width
-    ROW_TOO_SHORT           # a segment row without room for one version
+    ROW_TOO_SHORT           # a segment row that is too short for one version
     ROW_ENDS_IN_ENTRIES     # no entry of a segment row has the row's minimum timestamp
     ROW_OUT_OF_ORDER        # the entries of a segment row are not newest first
     ROW_SIZE_MISMATCH       # the value sizes of a segment row do not add up to its length
@@ -29,7 +30,7 @@ cdef struct Reader:
     const uint8_t *start
     const uint8_t *here
     const uint8_t *end
-    int64_t number          # the length, count or size that a fault is about
+    int64_t number          # at a fault: the faulty length, count or size
 
 
 cdef inline void open_reader(Reader *reader, const uint8_t *data, Py_ssize_t size) noexcept nogil:
@@ -66,7 +67,7 @@ cdef inline int32_t load_i32(const uint8_t *data) noexcept nogil:
 
 
 cdef inline uint8_t *store_i64(uint8_t *data, int64_t number) noexcept nogil:
-    """Write 8 bytes and return the address behind them."""
+    """Write 8 bytes and return the address after them."""
     cdef uint64_t bits = <uint64_t>number
     data[0] = <uint8_t>(bits >> 56)
     data[1] = <uint8_t>(bits >> 48)
@@ -80,7 +81,7 @@ cdef inline uint8_t *store_i64(uint8_t *data, int64_t number) noexcept nogil:
 
 
 cdef inline uint8_t *store_i32(uint8_t *data, int32_t number) noexcept nogil:
-    """Write 4 bytes and return the address behind them."""
+    """Write 4 bytes and return the address after them."""
     cdef uint32_t bits = <uint32_t>number
     data[0] = <uint8_t>(bits >> 24)
     data[1] = <uint8_t>(bits >> 16)
@@ -100,7 +101,7 @@ cdef inline int64_t unzigzag(uint64_t bits) noexcept nogil:
 
 
 cdef inline Py_ssize_t unsigned_size(uint64_t bits) noexcept nogil:
-    """The size of the unsigned varint of `bits`: 1 to 10 bytes."""
+    """Return the size of `bits` as an unsigned varint, 1 to 10 bytes."""
     cdef Py_ssize_t size = 1
     while bits >= 0x80:
         bits >>= 7
@@ -109,7 +110,7 @@ cdef inline Py_ssize_t unsigned_size(uint64_t bits) noexcept nogil:
 
 
 cdef inline Py_ssize_t varint_size(int64_t number) noexcept nogil:
-    """The size of the zig-zag varint of `number`: 1 to 10 bytes."""
+    """Return the size of `number` as a zig-zag varint, 1 to 10 bytes."""
     return unsigned_size(zigzag(number))
 
 
@@ -123,12 +124,12 @@ cdef inline uint8_t *store_unsigned(uint8_t *data, uint64_t bits) noexcept nogil
 
 
 cdef inline uint8_t *store_varint(uint8_t *data, int64_t number) noexcept nogil:
-    """Write the zig-zag varint of `number` and return the address behind it."""
+    """Write `number` as a zig-zag varint and return the address after it."""
     return store_unsigned(data, zigzag(number))
 
 
 cdef inline Fault read_unsigned(Reader *reader, int width, uint64_t *bits) noexcept nogil:
-    """Read an unsigned varint of `width` (32 or 64) bits; padding with zeros is no fault."""
+    """Read an unsigned varint of `width` (32 or 64) bits. It may be padded with zero bits."""
     cdef const uint8_t *here = reader.here
     cdef uint64_t total = 0
     cdef uint64_t byte
@@ -169,7 +170,10 @@ cdef inline Fault read_varint(Reader *reader, int32_t *number) noexcept nogil:
 
 
 cdef inline Fault read_size(Reader *reader, int32_t least, Py_ssize_t *size) noexcept nogil:
-    """Read a length of at least `least` (0, or -1 for null) that the bytes left can hold."""
+    """Read a length. It must be at least `least` and at most the number of remaining bytes.
+
+    `least` is 0, or -1 if a null is allowed.
+    """
     cdef const uint8_t *field = reader.here
     cdef int32_t number = 0
     cdef Fault fault = read_varint(reader, &number)
@@ -188,7 +192,7 @@ cdef inline Fault read_size(Reader *reader, int32_t least, Py_ssize_t *size) noe
 # ---------------------------------------------------------------- headers
 
 cdef inline Fault read_count(Reader *reader, int32_t *count) noexcept nogil:
-    """Read the header count. A header takes at least two bytes, which bounds the count."""
+    """Read the number of headers. Check that the remaining bytes can contain so many headers."""
     cdef const uint8_t *field = reader.here
     cdef Fault fault = read_varint(reader, count)
     if fault != SOUND:
@@ -207,7 +211,7 @@ cdef inline Fault read_header(
     const uint8_t **key, Py_ssize_t *key_size,
     const uint8_t **value, Py_ssize_t *value_size,
 ) noexcept nogil:
-    """Read one header; the value size is -1 for a null value."""
+    """Read one header. Set `value_size` to -1 if the value is null."""
     cdef Fault fault = read_size(reader, 0, key_size)
     if fault != SOUND:
         return fault
@@ -223,7 +227,7 @@ cdef inline Fault read_header(
 
 
 cdef inline Fault walk_headers(Reader *reader, int32_t *count) noexcept nogil:
-    """Check all header bytes. An empty range has no headers."""
+    """Check encoded headers and set `count` to their number, which is 0 for empty bytes."""
     cdef int32_t i
     cdef const uint8_t *data = NULL
     cdef Py_ssize_t size = 0

@@ -1,4 +1,4 @@
-"""Stored values: with a timestamp, with headers, and the records that users get.
+"""Functions that encode and decode stored values, and the classes of the records in them.
 
-kstore_core/formats.py names the value formats; the modules here encode and decode their bytes.
+A stored value may contain a timestamp and headers. kstore_core/formats.py lists the formats.
 """

@@ -7,7 +7,7 @@ from kstore_core.codec.headers.headers cimport Headers
 cdef class ValueAndTimestamp:
     cdef readonly object value
     cdef readonly int64_t timestamp
-    cdef bint made              # a second __init__ is refused: records do not change
+    cdef bint made              # True after __init__, which cannot be called again
 
 
 cdef class ValueTimestampHeaders:

@@ -1,8 +1,9 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""The records that stores return and accept: a value with its timestamp and its headers.
+"""The classes of the records that stores return and accept (KIP-258, KIP-1271).
 
-Immutable, compared by value, picklable. The names are those of KIP-258, KIP-889 and KIP-1271.
+A record is a value with its timestamp or its headers. It is immutable, is compared by value, and
+can be pickled.
 """
 
 cimport cython
@@ -17,37 +18,38 @@ from types import GenericAlias
 @cython.final
 @cython.freelist(64)
 cdef class ValueAndTimestamp:
-    """A value and its timestamp (KIP-258).
+    """A value with its timestamp (KIP-258).
 
     Parameters
     ----------
     value : object
+        The value.
     timestamp : int
-        Milliseconds since the epoch; -1 when unknown.
+        The time in milliseconds since the epoch, or -1 if the time is unknown.
     """
 
     __match_args__ = ("value", "timestamp")
 
     def __init__(self, value, timestamp):
         if self.made:
-            raise TypeError("a ValueAndTimestamp does not change; make another")
+            raise TypeError("a ValueAndTimestamp cannot be changed; make a new one")
         self.value = value
         self.timestamp = as_i64(timestamp, "timestamp")
         self.made = True
 
     @staticmethod
     def make(value, timestamp):
-        """A record, or None when `value` is None."""
+        """Return a record, or None if `value` is None."""
         return None if value is None else ValueAndTimestamp(value, timestamp)
 
     @staticmethod
     def make_allow_nullable(value, timestamp):
-        """A record, also of None."""
+        """Return a record, even if its value is None."""
         return ValueAndTimestamp(value, timestamp)
 
     @staticmethod
     def get_value_or_none(record):
-        """The value of a record, None when `record` is None."""
+        """Return the value of a record, or None if `record` is None."""
         return None if record is None else (<ValueAndTimestamp?>record).value
 
     def __eq__(self, other):
@@ -80,39 +82,40 @@ cdef class ValueAndTimestamp:
 @cython.final
 @cython.freelist(256)
 cdef class ValueTimestampHeaders:
-    """A value, its timestamp and its headers (KIP-1271).
+    """A value with its timestamp and its headers (KIP-1271).
 
     Parameters
     ----------
     value : object
+        The value.
     timestamp : int
-        Milliseconds since the epoch; -1 when unknown.
+        The time in milliseconds since the epoch, or -1 if the time is unknown.
     headers : Headers, iterable of (str, bytes-like or None), or None, optional
-        Headers are kept as the object they are; anything else makes new ones.
+        The headers. A Headers object is not copied. Any other object is converted to Headers.
     """
 
     __match_args__ = ("value", "timestamp", "headers")
 
     def __init__(self, value, timestamp, headers=None):
         if self.headers is not None:
-            raise TypeError("a ValueTimestampHeaders does not change; make another")
+            raise TypeError("a ValueTimestampHeaders cannot be changed; make a new one")
         self.value = value
         self.timestamp = as_i64(timestamp, "timestamp")
         self.headers = as_headers(headers)
 
     @staticmethod
     def make(value, timestamp, headers=None):
-        """A record, or None when `value` is None."""
+        """Return a record, or None if `value` is None."""
         return None if value is None else ValueTimestampHeaders(value, timestamp, headers)
 
     @staticmethod
     def make_allow_nullable(value, timestamp, headers=None):
-        """A record, also of None."""
+        """Return a record, even if its value is None."""
         return ValueTimestampHeaders(value, timestamp, headers)
 
     @staticmethod
     def get_value_or_none(record):
-        """The value of a record, None when `record` is None."""
+        """Return the value of a record, or None if `record` is None."""
         return None if record is None else (<ValueTimestampHeaders?>record).value
 
     def __eq__(self, other):
@@ -145,36 +148,37 @@ cdef class ValueTimestampHeaders:
 @cython.final
 @cython.freelist(64)
 cdef class AggregationWithHeaders:
-    """The aggregate of a session and its headers (KIP-1271).
+    """The aggregate of a session with its headers (KIP-1271).
 
     Parameters
     ----------
     aggregation : object
+        The aggregate.
     headers : Headers, iterable of (str, bytes-like or None), or None, optional
-        Headers are kept as the object they are; anything else makes new ones.
+        The headers. A Headers object is not copied. Any other object is converted to Headers.
     """
 
     __match_args__ = ("aggregation", "headers")
 
     def __init__(self, aggregation, headers=None):
         if self.headers is not None:
-            raise TypeError("an AggregationWithHeaders does not change; make another")
+            raise TypeError("an AggregationWithHeaders cannot be changed; make a new one")
         self.aggregation = aggregation
         self.headers = as_headers(headers)
 
     @staticmethod
     def make(aggregation, headers=None):
-        """A record, or None when `aggregation` is None."""
+        """Return a record, or None if `aggregation` is None."""
         return None if aggregation is None else AggregationWithHeaders(aggregation, headers)
 
     @staticmethod
     def make_allow_nullable(aggregation, headers=None):
-        """A record, also of None."""
+        """Return a record, even if its value is None."""
         return AggregationWithHeaders(aggregation, headers)
 
     @staticmethod
     def get_value_or_none(record):
-        """The aggregation of a record, None when `record` is None."""
+        """Return the aggregation of a record, or None if `record` is None."""
         return None if record is None else (<AggregationWithHeaders?>record).aggregation
 
     def __eq__(self, other):

@@ -1,1 +1,1 @@
-# Only for other extension modules: see stored_records.pxd.
+# Only other extension modules use this module: see stored_records.pxd.

@@ -1,5 +1,5 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
-"""Records of stored rows, for Cython callers. The value of a record is bytes."""
+"""Functions that decode stored values to records, whose values are bytes. For Cython callers."""
 
 from libc.stdint cimport uint8_t
 
@@ -14,7 +14,7 @@ from kstore_core.codec.primitives.wire cimport TRUNCATED_FIELD, Reader, load_i64
 
 
 cdef ValueAndTimestamp timestamped_record(bytes row):
-    """The record of ``ts:i64 value``."""
+    """Return the record in ``ts:i64 value``."""
     cdef View view
     cdef Reader reader
     cdef ValueAndTimestamp record
@@ -31,7 +31,7 @@ cdef ValueAndTimestamp timestamped_record(bytes row):
 
 
 cdef ValueTimestampHeaders headers_record(bytes row):
-    """The record of ``varint(H) headers[H] ts:i64 value``."""
+    """Return the record in ``varint(H) headers[H] ts:i64 value``."""
     cdef View view
     cdef Reader reader
     cdef Py_ssize_t size = 0
@@ -48,7 +48,7 @@ cdef ValueTimestampHeaders headers_record(bytes row):
 
 
 cdef AggregationWithHeaders aggregation_record(bytes row):
-    """The record of ``varint(H) headers[H] value``."""
+    """Return the record in ``varint(H) headers[H] value``."""
     cdef View view
     cdef Reader reader
     cdef Py_ssize_t size = 0

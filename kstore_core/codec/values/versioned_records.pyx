@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""The records of versioned stores. Immutable, compared by value, picklable."""
+"""The classes of the records of versioned stores, which are immutable and compared by value."""
 
 cimport cython
 from libc.stdint cimport int64_t
@@ -12,22 +12,24 @@ from types import GenericAlias
 
 
 cdef object checked_valid_to(object valid_to):
-    """None or an integer of 64 bits, as a Python object, because a C integer cannot be None."""
+    """Check that `valid_to` is None or an integer that fits 64 bits, and return it as an object."""
     return None if valid_to is None else as_i64(valid_to, "valid_to")
 
 
 @cython.final
 @cython.freelist(64)
 cdef class VersionedRecord:
-    """A version of a value (KIP-889): valid from `timestamp` on and before `valid_to`.
+    """A version of a value, which is valid from `timestamp` until `valid_to` (KIP-889).
 
     Parameters
     ----------
     value : object
+        The value.
     timestamp : int
-        From when the version is valid, milliseconds since the epoch, inclusive.
+        The time from which the version is valid, in milliseconds since the epoch, inclusive.
     valid_to : int or None, default None
-        Until when, exclusive; None for the latest version.
+        The time until which the version is valid, in milliseconds since the epoch, exclusive. None
+        if the version is the latest.
     """
 
     cdef readonly object value
@@ -43,17 +45,17 @@ cdef class VersionedRecord:
 
     @staticmethod
     def make(value, timestamp, valid_to=None):
-        """A record, or None when `value` is None."""
+        """Return a record, or None if `value` is None."""
         return None if value is None else VersionedRecord(value, timestamp, valid_to)
 
     @staticmethod
     def make_allow_nullable(value, timestamp, valid_to=None):
-        """A record, also of None."""
+        """Return a record, even if its value is None."""
         return VersionedRecord(value, timestamp, valid_to)
 
     @staticmethod
     def get_value_or_none(record):
-        """The value of a record, None when `record` is None."""
+        """Return the value of a record, or None if `record` is None."""
         return None if record is None else (<VersionedRecord?>record).value
 
     def __eq__(self, other):
@@ -89,17 +91,19 @@ cdef class VersionedRecord:
 @cython.final
 @cython.freelist(64)
 cdef class VersionedRecordWithHeaders:
-    """A version of a value and its headers (KIP-889, KIP-1271).
+    """A version of a value with its headers (KIP-889, KIP-1271).
 
     Parameters
     ----------
     value : object
+        The value.
     timestamp : int
-        From when the version is valid, milliseconds since the epoch, inclusive.
+        The time from which the version is valid, in milliseconds since the epoch, inclusive.
     valid_to : int or None, default None
-        Until when, exclusive; None for the latest version.
+        The time until which the version is valid, in milliseconds since the epoch, exclusive. None
+        if the version is the latest.
     headers : Headers, iterable of (str, bytes-like or None), or None, optional
-        Headers are kept as the object they are; anything else makes new ones.
+        The headers. A Headers object is not copied. Any other object is converted to Headers.
     """
 
     cdef readonly object value
@@ -117,19 +121,19 @@ cdef class VersionedRecordWithHeaders:
 
     @staticmethod
     def make(value, timestamp, valid_to=None, headers=None):
-        """A record, or None when `value` is None."""
+        """Return a record, or None if `value` is None."""
         if value is None:
             return None
         return VersionedRecordWithHeaders(value, timestamp, valid_to, headers)
 
     @staticmethod
     def make_allow_nullable(value, timestamp, valid_to=None, headers=None):
-        """A record, also of None."""
+        """Return a record, even if its value is None."""
         return VersionedRecordWithHeaders(value, timestamp, valid_to, headers)
 
     @staticmethod
     def get_value_or_none(record):
-        """The value of a record, None when `record` is None."""
+        """Return the value of a record, or None if `record` is None."""
         return None if record is None else (<VersionedRecordWithHeaders?>record).value
 
     def __eq__(self, other):

@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""Stored values with headers (docs/formats.md, Values). None, a delete, gives None."""
+"""Functions that encode and decode stored values with headers (docs/formats.md, Values)."""
 
 from cpython.bytes cimport PyBytes_CheckExact
 from libc.stdint cimport int64_t, uint8_t
@@ -22,7 +22,7 @@ from kstore_core.codec.primitives.wire cimport (
 # ---------------------------------------------------------------- shared steps
 
 cdef bytes joined(object value, object headers, bint timed, int64_t timestamp):
-    """varint(H) headers[H] (timestamp) value"""
+    """Return ``varint(H) headers[H] value``, with the timestamp before the value if `timed`."""
     cdef Scratch scratch
     cdef View view
     cdef const uint8_t *header_data = NULL
@@ -49,7 +49,7 @@ cdef bytes joined(object value, object headers, bint timed, int64_t timestamp):
 
 
 cdef int read_parts(Reader *reader, const View *view, bint timed, Py_ssize_t *headers) except -1:
-    """Check the size prefix and move `reader` to the header bytes, whose size is `headers`."""
+    """Move `reader` to the encoded headers, and set `headers` to their size. Check the size."""
     cdef Fault fault
     open_reader(reader, view.data, view.size)
     fault = read_size(reader, 0, headers)
@@ -64,7 +64,7 @@ cdef int read_parts(Reader *reader, const View *view, bint timed, Py_ssize_t *he
 
 
 cdef Headers shared_headers(object buf, const Reader *reader, Py_ssize_t size):
-    """Lazy headers at the reader's position. They share `buf` if it is immutable."""
+    """Return headers that are decoded at the first access. They share `buf` if it is immutable."""
     if PyBytes_CheckExact(buf):
         return lazy_headers(<bytes>buf, reader.here - reader.start, size)
     return lazy_headers(copy_bytes(reader.here, size), 0, size)
@@ -75,24 +75,28 @@ cdef Headers shared_headers(object buf, const Reader *reader, Py_ssize_t size):
 def encode_value_timestamp_headers(value, timestamp, headers=None):
     """Encode a value with its timestamp and headers: ``varint(H) headers[H] ts:i64 value``.
 
-    The row of the timestamped stores with headers (KIP-1271).
+    Timestamped stores with headers contain such values (KIP-1271).
 
     Parameters
     ----------
     value : bytes-like or None
+        The value.
     timestamp : int
-        Milliseconds since the epoch; -1 when unknown.
+        The time in milliseconds since the epoch, or -1 if the time is unknown.
     headers : Headers, iterable of (str, bytes-like or None), or None
+        The headers.
 
     Returns
     -------
     bytes or None
-        None when `value` is None.
+        The stored value. None if `value` is None.
 
     Raises
     ------
-    TypeError, FormatError
-        As `encode_headers` does; TypeError if `value` is not bytes-like.
+    TypeError
+        If `value` is neither bytes-like nor None, or if `encode_headers` raises it for `headers`.
+    FormatError
+        If `encode_headers` raises it for `headers`.
     OverflowError
         If `timestamp` does not fit 64 bits.
     """
@@ -104,7 +108,8 @@ def encode_value_timestamp_headers(value, timestamp, headers=None):
 def decode_value_timestamp_headers(buf):
     """Decode ``varint(H) headers[H] ts:i64 value``.
 
-    The size of the headers is checked now, their content at the first access.
+    The size of the headers is checked now. The headers are decoded and checked when they are first
+    accessed.
 
     Parameters
     ----------
@@ -113,12 +118,13 @@ def decode_value_timestamp_headers(buf):
     Returns
     -------
     tuple of (bytes, int, Headers) or None
-        Value, timestamp in milliseconds, read-only headers; None when `buf` is None.
+        The value, the timestamp in milliseconds, and the headers, which are read-only. None if
+        `buf` is None.
 
     Raises
     ------
     FormatError
-        If the size is malformed, negative or too large, or fewer than 8 bytes follow the headers.
+        If the size H is malformed, negative or too large, or fewer than 8 bytes follow the headers.
     """
     cdef View view
     cdef Reader reader
@@ -144,23 +150,26 @@ def decode_value_timestamp_headers(buf):
 def encode_aggregation_with_headers(value, headers=None):
     """Encode an aggregation with its headers: ``varint(H) headers[H] value``.
 
-    The row of the session store with headers (KIP-1271), and each value in the rows of the
-    versioned store with headers.
+    Session stores with headers contain such values (KIP-1271). So do versioned stores with headers.
 
     Parameters
     ----------
     value : bytes-like or None
+        The aggregation.
     headers : Headers, iterable of (str, bytes-like or None), or None
+        The headers.
 
     Returns
     -------
     bytes or None
-        None when `value` is None.
+        The stored value. None if `value` is None.
 
     Raises
     ------
-    TypeError, FormatError
-        As `encode_headers` does; TypeError if `value` is not bytes-like.
+    TypeError
+        If `value` is neither bytes-like nor None, or if `encode_headers` raises it for `headers`.
+    FormatError
+        If `encode_headers` raises it for `headers`.
     """
     if value is None:
         return None
@@ -177,12 +186,12 @@ def decode_aggregation_with_headers(buf):
     Returns
     -------
     tuple of (bytes, Headers) or None
-        Value and read-only headers; None when `buf` is None.
+        The aggregation, and the headers, which are read-only. None if `buf` is None.
 
     Raises
     ------
     FormatError
-        If the size of the headers is malformed, negative or larger than what follows.
+        If the size H is malformed, negative or greater than the number of bytes that follow.
     """
     cdef View view
     cdef Reader reader

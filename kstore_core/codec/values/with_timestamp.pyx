@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""Stored values with a timestamp alone, and latest rows (docs/formats.md, Values)."""
+"""Functions for stored values with a timestamp and for latest rows (docs/formats.md, Values)."""
 
 from libc.stdint cimport int64_t
 
@@ -39,18 +39,21 @@ cdef tuple unstamped(object buf, str what):
 
 
 def encode_value_and_timestamp(value, timestamp):
-    """Encode a value with its timestamp: ``ts:i64 value``, the row of timestamped stores (KIP-258).
+    """Encode a value with its timestamp: ``ts:i64 value``.
+
+    Timestamped stores contain such values (KIP-258).
 
     Parameters
     ----------
     value : bytes-like or None
+        The value.
     timestamp : int
-        Milliseconds since the epoch; -1 when unknown.
+        The time in milliseconds since the epoch, or -1 if the time is unknown.
 
     Returns
     -------
     bytes or None
-        None when `value` is None.
+        The stored value. None if `value` is None.
 
     Raises
     ------
@@ -74,7 +77,7 @@ def decode_value_and_timestamp(buf):
     Returns
     -------
     tuple of (bytes, int) or None
-        Value and timestamp in milliseconds; None when `buf` is None.
+        The value and the timestamp in milliseconds. None if `buf` is None.
 
     Raises
     ------
@@ -92,9 +95,9 @@ def encode_latest(timestamp, value):
     Parameters
     ----------
     timestamp : int
-        From when the version is valid, in milliseconds.
+        The time from which the version is valid, in milliseconds since the epoch.
     value : bytes-like
-        Never None: a deleted key has no latest row.
+        The value. It cannot be None, because a deleted key has no latest row.
 
     Raises
     ------
@@ -110,7 +113,7 @@ def decode_latest(buf):
     Returns
     -------
     tuple of (int, bytes)
-        Valid-from timestamp in milliseconds, and value.
+        The time in milliseconds from which the version is valid, and the value.
 
     Raises
     ------

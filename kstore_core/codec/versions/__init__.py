@@ -1,1 +1,1 @@
-"""Rows of a versioned store: a latest row, and segment rows of older versions (KIP-889)."""
+"""Functions for rows of a versioned store: latest rows, and segment rows of older versions."""

@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: cdivision=True, embedsignature=True, embedsignature.format=clinic
-"""The rows of a versioned store from all its versions at once: Arrow in, Arrow out, sorted."""
+"""A function that builds all rows of a versioned store from Arrow columns of its versions."""
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -31,11 +31,11 @@ cdef struct Job:
     Times times
     Texts values
     Plan plan
-    int64_t *order              # the rows of the plan in ascending order of their physical keys
-    int64_t *spare              # as long as `order`, to sort with
+    int64_t *order              # the indexes of the planned rows, sorted by the keys of the rows
+    int64_t *spare              # scratch memory for the sort, as long as `order`
     int64_t key_bytes
     int64_t row_bytes
-    int64_t row                 # the row of the trouble
+    int64_t row                 # the input row at which an error was found
 
 
 cdef int compare(const Texts *texts, int64_t i, int64_t j) noexcept nogil:
@@ -51,7 +51,7 @@ cdef int compare(const Texts *texts, int64_t i, int64_t j) noexcept nogil:
 
 
 cdef Trouble plan_all(Job *job) noexcept nogil:
-    """Check the input and plan its rows."""
+    """Check the input columns, and plan the rows to write."""
     cdef int64_t i
     cdef int64_t source
     cdef int order
@@ -78,7 +78,7 @@ cdef Trouble plan_all(Job *job) noexcept nogil:
 
 
 cdef Trouble measure(Job *job) noexcept nogil:
-    """Add up the sizes of the rows."""
+    """Add up the sizes of the keys and values of the planned rows."""
     cdef int64_t i
     cdef int64_t j
     cdef Py_ssize_t size = 0
@@ -99,7 +99,7 @@ cdef Trouble measure(Job *job) noexcept nogil:
 
 
 cdef void sort_rows(Job *job) noexcept nogil:
-    """Counting sorts by segment, byte after byte; rows of a segment stay in order of their keys."""
+    """Sort the rows by segment with a radix sort. Rows of one segment keep their order by key."""
     cdef int64_t[257] starts
     cdef int64_t count = job.plan.row_count
     cdef int64_t *swap
@@ -113,7 +113,7 @@ cdef void sort_rows(Job *job) noexcept nogil:
         for i in range(count):
             starts[1 + digit(job, job.order[i], shift)] += 1
         if count == 0 or starts[1 + digit(job, job.order[0], shift)] == count:
-            continue                                # all rows have the same byte here
+            continue                                # This byte is equal in all rows.
         for bucket in range(256):
             starts[bucket + 1] += starts[bucket]
         for i in range(count):
@@ -156,13 +156,13 @@ cdef uint8_t *write_row(const Job *job, const Planned *row, uint8_t *here) noexc
         return put(store_i64(here, entries[0].timestamp), data, size)
     here = store_i64(here, row.next_timestamp)
     here = store_i64(here, entries[0].timestamp)
-    for j in range(row.count - 1, -1, -1):          # newest first
+    for j in range(row.count - 1, -1, -1):          # the newest entry first
         here = store_i64(here, entries[j].timestamp)
         size = TOMBSTONE
         if entries[j].source != NO_VALUE:
             text_at(&job.values, entries[j].source, &size)
         here = store_i32(here, <int32_t>size)
-    for j in range(row.count):                      # oldest first
+    for j in range(row.count):                      # the oldest value first
         if entries[j].source != NO_VALUE:
             data = text_at(&job.values, entries[j].source, &size)
             here = put(here, data, size)
@@ -171,57 +171,63 @@ cdef uint8_t *write_row(const Job *job, const Planned *row, uint8_t *here) noexc
 
 cdef object described(const Job *job, Trouble trouble):
     if trouble == NULL_FIELD:
-        return ValueError(f"row {job.row}: a key or a timestamp is null; only a value may be")
+        return ValueError(f"row {job.row}: a key or a timestamp is null; only a value may be null")
     if trouble == NOT_ASCENDING:
         return ValueError(
-            f"row {job.row}: not after the row before it; rows must ascend by key, those of one "
-            "key by timestamp, without repeats"
+            f"row {job.row} is not greater than the row before it; rows must be sorted by key and "
+            "then by timestamp, and must not repeat"
         )
     if trouble == NEGATIVE_SEGMENT:
         return ValueError(
-            f"row {job.row}: a version of this key ends so long before 1970 that its segment "
-            "would have a negative number, which only latest rows may have"
+            f"row {job.row}: a version of this key ends so long before 1970 that its segment would "
+            "have a negative number; only the segment of latest rows may have one"
         )
     return ValueError(f"row {job.row}: the value is longer than 2**31 - 1 bytes")
 
 
 def build_version_rows(keys, timestamps, values, *, segment_interval_ms, first_live_segment):
-    """The rows of a versioned store after all these puts, ready to be loaded.
+    """Return all rows that a versioned store contains after a sequence of puts.
 
-    The rows equal, byte for byte, those that the puts leave one after another in order of time. The
-    last version of a key is its latest row, unless it is a delete. Every earlier version lies in
-    the segment of its valid-to. A delete between versions is a tombstone inside a segment row; a
-    delete with nothing before it is a degenerate row. Versions of expired segments are left out.
+    The rows are equal, byte for byte, to the rows of a store after the same puts in order of time.
+    The last version of a key is in its latest row, unless that version is a delete. Every earlier
+    version is in the segment to which the end of its validity belongs. A delete between two
+    versions of a segment row is a tombstone in that row. If a key is deleted while it has no valid
+    version, and the segment has no row for the key, the delete becomes a degenerate row, which
+    contains only a tombstone. Versions in expired segments are left out.
 
     Parameters
     ----------
-    keys : Arrow array of binary or string, or their large forms
-        Ascending by bytes.
+    keys : Arrow array of binary, string, large_binary or large_string
+        The key of each put. The keys must be sorted by their bytes.
     timestamps : Arrow array of int64 milliseconds, or of timestamps in milliseconds
-        Ascending and without repeats within one key.
-    values : Arrow array of binary or string, or their large forms
-        Null is a delete.
+        The time of each put. The times of one key must be strictly ascending.
+    values : Arrow array of binary, string, large_binary or large_string
+        The value of each put. Null means a delete.
     segment_interval_ms : int
-        Width of a segment, at least 1.
+        The width of a segment (ms), at least 1.
     first_live_segment : int
-        The lowest segment that has not expired.
+        The lowest number of a segment that has not expired.
 
     Returns
     -------
     row_keys : pyarrow.Array
-        Binary, large when `keys` are: ``segment:i64 key``, ascending; the latest rows come last.
+        The keys of the rows, ``segment:i64 key``, sorted by their bytes; latest rows come last. The
+        type is large_binary if `keys` has a large type, otherwise binary.
     row_values : pyarrow.Array
-        Binary, large when `values` are.
+        The values of the rows. The type is large_binary if `values` has a large type, otherwise
+        binary.
 
     Raises
     ------
     TypeError
-        If a column is of another type.
+        If a column is not an Arrow array of one of the types above.
     ValueError
-        If the columns differ in length, are not in order, a key or timestamp is null, or a version
-        that has not expired lies in a segment with a negative number; names the row.
+        If the columns differ in length or are not sorted, if a key or a timestamp is null, if a
+        value exceeds 2**31 - 1 bytes, or if a version that has not expired belongs to a segment
+        with a negative number. The message names the row.
     OverflowError
-        If the rows need 64-bit offsets and the input is not large.
+        If the keys or the values of the rows exceed 2**31 - 1 bytes in total, and the type of
+        `keys` or `values` is not large.
     """
     cdef Job job
     cdef TextsOut row_keys
@@ -237,18 +243,18 @@ def build_version_rows(keys, timestamps, values, *, segment_interval_ms, first_l
     time_column.as_times(&job.times, "timestamps")
     value_column.as_texts(&job.values, "values", True)
     if job.times.multiply != 1 or job.times.divide != 1:
-        raise TypeError("timestamps: milliseconds are needed; cast them first")
+        raise TypeError("timestamps: the unit must be milliseconds; cast the column first")
     if not job.keys.length == job.times.length == job.values.length:
         raise ValueError(
-            f"{job.keys.length} keys, {job.times.length} timestamps, {job.values.length} values: "
-            "as many of each are needed"
+            f"the lengths differ: {job.keys.length} keys, {job.times.length} timestamps and "
+            f"{job.values.length} values"
         )
     job.plan.interval = as_i64(segment_interval_ms, "segment_interval_ms")
     job.plan.first_live = as_i64(first_live_segment, "first_live_segment")
     if job.plan.interval < 1:
         raise ValueError(f"segment_interval_ms: {segment_interval_ms} is less than 1")
     try:
-        # a put makes one segment row and two entries at most, a key one latest row and its entry
+        # A put adds at most one segment row and two entries. A key adds a latest row and its entry.
         job.plan.rows = <Planned *>room(2 * job.keys.length, sizeof(Planned))
         job.plan.entries = <Entry *>room(3 * job.keys.length, sizeof(Entry))
         with nogil:

@@ -1,31 +1,31 @@
 # cython: language_level=3
-"""The row of every version, if the versions of each key come in order of time.
+"""A plan of the rows of a versioned store, made from puts that are sorted by key and time.
 
-The rows are those that one put after another leaves (docs/formats.md, Versioned rows).
-No Python objects.
+The planned rows are equal to the rows of a store after these puts (docs/formats.md, Versioned
+rows). The functions use no Python objects.
 """
 
 from libc.stdint cimport int64_t, uint64_t
 
 
 cdef enum:
-    LATEST = -1                 # the segment of latest rows
-    NO_VALUE = -1               # the source of a tombstone, which has no input row
+    LATEST = -1                 # the segment number of latest rows
+    NO_VALUE = -1               # the source of a tombstone, which has no value
 
 
-# A version inside a segment row, or the one of a latest row.
+# A version in a segment row, or the single version of a latest row.
 cdef struct Entry:
     int64_t timestamp
-    int64_t source              # the input row that holds the value
+    int64_t source              # the index of the input row with the value
 
 
-# A row to be written. Its entries are numbers `first` to `first + count - 1`, oldest first.
+# A row to write. Its entries in the plan are `first` to `first + count - 1`, oldest first.
 cdef struct Planned:
     int64_t segment
-    int64_t key                 # an input row that has the key
+    int64_t key                 # the index of an input row with the key
     int64_t first
     int64_t count
-    int64_t next_timestamp      # valid-to of the newest version; unused in a latest row
+    int64_t next_timestamp      # the end of the newest version's validity; not used in a latest row
     bint latest
 
 
@@ -36,14 +36,14 @@ cdef struct Plan:
     int64_t row_count
     int64_t interval
     int64_t first_live
-    bint open_row               # the last of `rows` is this key's newest segment row
-    bint has_latest             # a version of this key is still valid
-    Entry latest                # that version
+    bint open_row               # True if the last of `rows` is a segment row of the current key
+    bint has_latest             # True if the last version of the current key is not a delete
+    Entry latest                # that last version
     int64_t key
 
 
 cdef inline int64_t segment_of(int64_t timestamp, int64_t interval) noexcept nogil:
-    """Rounds towards zero, as Kafka does."""
+    """Return the segment of a time. The division rounds towards zero, as in Kafka Streams."""
     if timestamp >= 0:
         return timestamp // interval
     return -<int64_t>((0 - <uint64_t>timestamp) // <uint64_t>interval)
@@ -75,7 +75,10 @@ cdef inline Planned *new_planned(
 
 
 cdef inline Planned *row_in(Plan *plan, int64_t segment) noexcept nogil:
-    """This key's row in a segment, or NULL. In order of time only the last row can be it."""
+    """Return the current key's row in a segment, or NULL if there is none.
+
+    Only the last row is checked, because the puts of a key are sorted by time.
+    """
     cdef Planned *row = plan.rows + plan.row_count - 1
     return row if plan.open_row and row.segment == segment else NULL
 
@@ -83,7 +86,7 @@ cdef inline Planned *row_in(Plan *plan, int64_t segment) noexcept nogil:
 cdef inline void append(
     Plan *plan, int64_t segment, int64_t valid_from, int64_t valid_to, int64_t source
 ) noexcept nogil:
-    """Store a version that ended at `valid_to` as the newest of its segment's row."""
+    """Add a version, valid until `valid_to`, as the newest version to the row of a segment."""
     cdef Planned *row = row_in(plan, segment)
     cdef int64_t end
     if row is NULL:
@@ -91,17 +94,17 @@ cdef inline void append(
         plan.open_row = True
     else:
         end = row.next_timestamp
-        if is_degenerate(plan, row):                # its tombstone is valid for no time
+        if is_degenerate(plan, row):                # Its tombstone is valid for no time.
             plan.entry_count = row.first
             row.count = 0
-        if end < valid_from:                        # a gap: deleted in between
+        if end < valid_from:                        # The key was deleted between the two versions.
             add_entry(plan, end, NO_VALUE)
         row.next_timestamp = valid_to
     add_entry(plan, valid_from, source)
 
 
 cdef inline void delete_nothing(Plan *plan, int64_t segment, int64_t timestamp) noexcept nogil:
-    """Record a tombstone where no version is valid."""
+    """Add the tombstone for a delete of a key that has no valid version."""
     cdef Planned *row = row_in(plan, segment)
     if row is NULL:
         new_planned(plan, segment, timestamp)
@@ -112,7 +115,10 @@ cdef inline void delete_nothing(Plan *plan, int64_t segment, int64_t timestamp) 
 
 
 cdef inline void plan_put(Plan *plan, int64_t timestamp, int64_t source) noexcept nogil:
-    """Plan a put (of an input row, or NO_VALUE to delete) later than all puts of its key so far."""
+    """Plan a put that is later than all earlier puts of the current key.
+
+    `source` is the index of the input row with the value, or NO_VALUE for a delete.
+    """
     cdef int64_t segment = segment_of(timestamp, plan.interval)
     if segment >= plan.first_live:
         if plan.has_latest:
@@ -125,7 +131,7 @@ cdef inline void plan_put(Plan *plan, int64_t timestamp, int64_t source) noexcep
 
 
 cdef inline void plan_latest(Plan *plan) noexcept nogil:
-    """Plan the latest row of a key, if it has one. Ends the key."""
+    """Plan the latest row of the current key, if there is one. No put of the key may follow."""
     if plan.has_latest:
         new_planned(plan, LATEST, 0).latest = True
         add_entry(plan, plan.latest.timestamp, plan.latest.source)

@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""The versions in the rows of a versioned store, one record each: Arrow in, Arrow out."""
+"""A function that reads the versions in Arrow columns of the rows of a versioned store."""
 
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memset
@@ -20,7 +20,7 @@ from kstore_core.codec.primitives.wire cimport SOUND, TRUNCATED_FIELD, Fault, lo
 from kstore_core.errors import FormatError
 
 cdef enum:
-    PREFIX_BYTES = 8            # the segment id in front of a key, and the time in front of a value
+    PREFIX_BYTES = 8            # size of the segment id before a key and the time before a value
     LATEST = -1                 # the segment id of latest rows
 
 
@@ -28,14 +28,14 @@ cdef struct Job:
     Texts keys
     Texts rows
     bint tombstones
-    int64_t versions            # in the output
-    int64_t key_bytes           # in the output
-    int64_t value_bytes         # in the output
-    int64_t row                 # the row of a fault
-    bint in_key                 # the fault is in its key, not in its value
-    int64_t at                  # the byte of the fault
+    int64_t versions            # number of versions in the output
+    int64_t key_bytes           # size of all keys in the output
+    int64_t value_bytes         # size of all values in the output
+    int64_t row                 # the index of the faulty row
+    bint in_key                 # True if the fault is in the key, False if it is in the value
+    int64_t at                  # the position of the fault in the key or value
     int64_t number              # the faulty number
-    int64_t left                # the bytes after it
+    int64_t left                # the number of bytes after the fault
 
 
 cdef Fault fault_at(
@@ -103,7 +103,7 @@ cdef void write(
             at += 1
             continue
         open_row(&row, data, size)
-        data = entry_at(&row, row.count)            # the values, oldest first
+        data = entry_at(&row, row.count)            # The oldest value is first.
         for j in range(row.count - 1, -1, -1):
             size = entry_size(&row, j)
             if size < 0 and not job.tombstones:
@@ -133,33 +133,35 @@ def explode_versions(row_keys, row_values, *, bint tombstones=False):
     Parameters
     ----------
     row_keys : Arrow array of binary or large_binary
-        ``segment:i64 key``; segment -1 holds the latest rows.
+        The keys of the rows, ``segment:i64 key``. Latest rows are in segment -1.
     row_values : Arrow array of binary or large_binary
-        ``validFrom:i64 value`` in segment -1, segment rows elsewhere. As long as `row_keys`.
+        The value of each row: ``validFrom:i64 value`` in segment -1, a segment row in any other
+        segment.
     tombstones : bool, default False
-        Include the deletes recorded inside segment rows, with a null value.
+        If True, also return the tombstones in segment rows, as records with a null value.
 
     Returns
     -------
     keys : pyarrow.Array
-        Binary, or large_binary when `row_keys` are: the keys without their segment.
+        The key of each version, without its segment. The type is that of `row_keys`.
     values : pyarrow.Array
-        Binary, or large_binary when `row_values` are.
+        The value of each version. The type is that of `row_values`.
     timestamps : pyarrow.Int64Array
-        Valid-from, milliseconds, inclusive.
+        The time (ms) from which each version is valid, inclusive.
     valid_to : pyarrow.Int64Array
-        Exclusive; null for the latest version.
+        The time (ms) until which each version is valid, exclusive. Null for a latest version.
 
-    Records come in the order of the rows; those of one row oldest first.
+    The records have the order of the rows. The versions of one row are sorted from the oldest to
+    the newest.
 
     Raises
     ------
     TypeError
-        If a column is of another type.
+        If a column is not an Arrow array of one of the types above.
     ValueError
         If the columns differ in length.
     FormatError
-        If a row is null or malformed; names the row.
+        If a row is null or malformed. The message names the row.
     """
     cdef Job job
     cdef TextsOut keys

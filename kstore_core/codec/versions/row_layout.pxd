@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Where the fields of a segment row are (docs/formats.md, Versioned rows). No Python objects.
+"""The positions of the fields in a segment row (docs/formats.md, Versioned rows).
 
     next:i64 min:i64 { timestamp:i64 size:i32 } x n, newest first, then the values, oldest first
 """
@@ -13,20 +13,20 @@ from kstore_core.codec.primitives.wire cimport (
 
 
 cdef enum:
-    HEAD_BYTES = 16             # next and min
-    ENTRY_BYTES = 12            # timestamp and value size
-    TOMBSTONE = -1              # the size of an entry without a value
+    HEAD_BYTES = 16             # the size of next and min
+    ENTRY_BYTES = 12            # the size of a timestamp and a value size
+    TOMBSTONE = -1              # the value size of an entry that has no value
 
 
 cdef struct Row:
     const uint8_t *data
     Py_ssize_t size
-    Py_ssize_t count            # versions, tombstones included; at least 1
-    int64_t next_timestamp      # valid-to of the newest
-    int64_t min_timestamp       # valid-from of the oldest
-    bint degenerate             # one tombstone that is valid for no time at all
-    int64_t number              # the faulty number
-    Py_ssize_t at               # the position of the fault
+    Py_ssize_t count            # number of versions, including tombstones; at least 1
+    int64_t next_timestamp      # the end of the newest version's validity
+    int64_t min_timestamp       # the start of the oldest version's validity
+    bint degenerate             # True if the row is a single tombstone that is valid for no time
+    int64_t number              # at a fault: the faulty number
+    Py_ssize_t at               # at a fault: its position
 
 
 cdef inline const uint8_t *entry_at(const Row *row, Py_ssize_t index) noexcept nogil:
@@ -34,12 +34,12 @@ cdef inline const uint8_t *entry_at(const Row *row, Py_ssize_t index) noexcept n
 
 
 cdef inline int64_t entry_time(const Row *row, Py_ssize_t index) noexcept nogil:
-    """Valid-from of a version."""
+    """Return the time from which a version is valid."""
     return load_i64(entry_at(row, index))
 
 
 cdef inline int32_t entry_size(const Row *row, Py_ssize_t index) noexcept nogil:
-    """The size of a version's value; below 0 for a tombstone."""
+    """Return the size of a version's value. The size of a tombstone is negative."""
     return load_i32(entry_at(row, index) + 8)
 
 
@@ -48,7 +48,7 @@ cdef inline int64_t valid_to_of(const Row *row, Py_ssize_t index) noexcept nogil
 
 
 cdef inline Py_ssize_t value_bytes(const Row *row, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
-    """The size of all values of versions begin to end - 1, in bytes."""
+    """Return the total size in bytes of the values of the versions `begin` to `end - 1`."""
     cdef Py_ssize_t total = 0
     cdef Py_ssize_t i
     cdef int32_t size
@@ -60,7 +60,7 @@ cdef inline Py_ssize_t value_bytes(const Row *row, Py_ssize_t begin, Py_ssize_t 
 
 
 cdef inline Fault open_row(Row *row, const uint8_t *data, Py_ssize_t size) noexcept nogil:
-    """Check a row from end to end and count its versions."""
+    """Check a whole row, and count its versions."""
     cdef Py_ssize_t position = HEAD_BYTES
     cdef Py_ssize_t total = 0
     cdef Py_ssize_t count = 0
@@ -104,7 +104,7 @@ cdef inline Fault open_row(Row *row, const uint8_t *data, Py_ssize_t size) noexc
 
 
 cdef inline Py_ssize_t index_at(const Row *row, int64_t timestamp) noexcept nogil:
-    """The first version, newest first, that is valid from `timestamp` or before it."""
+    """Return the index of the newest version that begins at or before `timestamp`."""
     cdef Py_ssize_t low = 0
     cdef Py_ssize_t high = row.count
     cdef Py_ssize_t middle

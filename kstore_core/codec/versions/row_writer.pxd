@@ -8,7 +8,7 @@ from kstore_core.codec.versions.row_layout cimport Row
 cdef struct Version:
     int64_t timestamp
     const uint8_t *value
-    Py_ssize_t size             # TOMBSTONE for none
+    Py_ssize_t size             # TOMBSTONE if the version is a tombstone
 
 
 cdef int open_checked(object source, View *view, Row *row) except -1

@@ -1,1 +1,1 @@
-# Only for other extension modules: see row_writer.pxd.
+# Only other extension modules use this module: see row_writer.pxd.

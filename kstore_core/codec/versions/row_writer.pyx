@@ -1,5 +1,5 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
-"""The parts of every operation on a segment row: check it, read a value, write a new row."""
+"""Functions that check a segment row, read a value from it, and write a new row."""
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 
@@ -16,7 +16,7 @@ from kstore_core.errors import FormatError
 
 
 cdef int open_checked(object source, View *view, Row *row) except -1:
-    """Borrow the bytes of a row and check them. After an error nothing is borrowed."""
+    """Open a view of a row and check the row. If the row is malformed, the view is closed."""
     cdef Fault fault
     open_view(source, view)
     fault = open_row(row, view.data, view.size)
@@ -39,7 +39,7 @@ cdef int open_version(object value, int64_t timestamp, View *view, Version *vers
         if view.size > INT32_MAX:
             close_view(view)
             raise FormatError(
-                f"segment row: a value of {version.size} bytes is over the format's 2**31 - 1"
+                f"segment row: a value of {version.size} bytes exceeds the limit of 2**31 - 1"
             )
     return 0
 
@@ -48,9 +48,9 @@ cdef bytes spliced(
     const Row *row, Py_ssize_t begin, Py_ssize_t end,
     const Version *added, int count, int64_t next_timestamp, int64_t min_timestamp,
 ):
-    """A row whose versions begin to end - 1 are replaced by `added`, newest first. One allocation.
+    """Return a row in which `added`, newest first, replaces the versions `begin` to `end - 1`.
 
-    NULL for `row` makes a new row.
+    If `row` is NULL, the result contains only `added`.
     """
     cdef Py_ssize_t total = 0 if row is NULL else row.count
     cdef Py_ssize_t newer = 0 if row is NULL else value_bytes(row, 0, begin)
@@ -84,7 +84,7 @@ cdef bytes spliced(
 
 
 cdef object value_of(const Row *row, Py_ssize_t index, Py_ssize_t newer):
-    """The value of a version; `newer` is the size of all values before it, in bytes."""
+    """Return the value of a version. `newer` is the size in bytes of all newer values."""
     cdef int32_t size = entry_size(row, index)
     if size < 0:
         return None
@@ -93,6 +93,6 @@ cdef object value_of(const Row *row, Py_ssize_t index, Py_ssize_t newer):
 
 cdef object misplaced(str what, int64_t timestamp, const Row *row):
     return ValueError(
-        f"{what}: {timestamp} is out of place in a row of {row.count} versions from "
+        f"{what}: the timestamp {timestamp} is not valid; the row has {row.count} versions from "
         f"{row.min_timestamp} (inclusive) to {row.next_timestamp} (exclusive)"
     )

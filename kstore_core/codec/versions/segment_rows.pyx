@@ -1,11 +1,11 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""Segment rows of a versioned store (KIP-889; docs/formats.md, Versioned rows).
+"""Functions that read and change segment rows of a versioned store (docs/formats.md, KIP-889).
 
-A row holds the versions of one key whose validity ended in one segment. Every function takes the
-bytes of a row and returns new bytes. A row is checked from end to end before it is used; a
-malformed row raises `FormatError`. A value of None is a tombstone: the key was deleted then.
-Timestamps are milliseconds since the epoch, 64 bits.
+A segment row contains the versions of one key whose validity ended in one segment. A function that
+changes a row returns a new row. Every function checks the whole row, and raises `FormatError` if
+the row is malformed. A version with the value None is a tombstone, which means that the key was
+deleted. Timestamps are milliseconds since the epoch and must fit 64 bits.
 """
 
 from libc.stdint cimport int64_t
@@ -23,25 +23,27 @@ from kstore_core.codec.versions.row_writer cimport (
 # ---------------------------------------------------------------- new rows
 
 def new_row(value, valid_from, valid_to):
-    """A row of one version, valid from `valid_from` (inclusive) to `valid_to` (exclusive).
+    """Return a row with one version.
 
     Parameters
     ----------
     value : bytes-like or None
+        The value of the version, or None for a tombstone.
     valid_from, valid_to : int
-        Equal for a tombstone only, which gives `degenerate_row`.
+        The start (inclusive) and the end (exclusive) of the version's validity. They may be equal
+        only for a tombstone; then the result is the `degenerate_row`.
 
     Raises
     ------
     ValueError
-        If the version would end before it starts, or be a value valid for no time.
+        If `valid_to` is less than `valid_from`, or if they are equal and `value` is not None.
     """
     cdef View view
     cdef Version version
     cdef int64_t begin = as_i64(valid_from, "valid_from")
     cdef int64_t end = as_i64(valid_to, "valid_to")
     if begin > end or (begin == end and value is not None):
-        raise ValueError(f"new_row: a version from {begin} to {end} is valid at no time")
+        raise ValueError(f"new_row: valid_to, {end}, must be greater than valid_from, {begin}")
     open_version(value, begin, &view, &version)
     try:
         return spliced(NULL, 0, 0, &version, 1, end, begin)
@@ -50,14 +52,17 @@ def new_row(value, valid_from, valid_to):
 
 
 def degenerate_row(timestamp):
-    """The row of a delete with nothing before it: one tombstone, valid for no time. 28 bytes."""
+    """Return a row that contains only a tombstone, which is valid for no time.
+
+    It represents the delete of a key that has no valid version. The row has 28 bytes.
+    """
     return new_row(None, timestamp, timestamp)
 
 
 # ---------------------------------------------------------------- looking at a row
 
 cdef Row checked_head(object row) except *:
-    """The fixed fields of a checked row. Its `data` is not valid: the view is closed."""
+    """Check a row and return its fields. The field `data` must not be used: its view is closed."""
     cdef View view
     cdef Row layout
     open_checked(row, &view, &layout)
@@ -66,27 +71,28 @@ cdef Row checked_head(object row) except *:
 
 
 def next_timestamp(row):
-    """Valid-to (exclusive) of the newest version."""
+    """Return the end (exclusive) of the newest version's validity."""
     return checked_head(row).next_timestamp
 
 
 def min_timestamp(row):
-    """Valid-from of the oldest version."""
+    """Return the start (inclusive) of the oldest version's validity."""
     return checked_head(row).min_timestamp
 
 
 def is_degenerate(row):
-    """Return True if the row is one tombstone that is valid for no time."""
+    """Return True if the row contains a single tombstone that is valid for no time."""
     return checked_head(row).degenerate
 
 
 def entries(row):
-    """All versions, newest first, tombstones included.
+    """Return all versions of a row, newest first, including tombstones.
 
     Returns
     -------
     list of (int, int, bytes or None)
-        Valid-from (inclusive), valid-to (exclusive), value or None for a tombstone.
+        The start (inclusive) and the end (exclusive) of each version's validity, and its value. The
+        value of a tombstone is None.
     """
     cdef View view
     cdef Row layout
@@ -105,25 +111,27 @@ def entries(row):
 
 
 def find(row, timestamp):
-    """The version that is valid at a time.
+    """Return the version of a row that is valid at a time.
 
     Parameters
     ----------
     row : bytes-like
+        The segment row.
     timestamp : int
-        From the row's minimum (inclusive) to its next timestamp (exclusive).
+        The time. It must be from `min_timestamp` (inclusive) to `next_timestamp` (exclusive).
 
     Returns
     -------
     tuple of (int, int, int, bytes or None)
-        Index (0 is the newest), valid-from, valid-to, value or None for a tombstone.
+        The index of the version (0 is the newest), the start and the end of its validity, and its
+        value. The value of a tombstone is None.
 
     Raises
     ------
     ValueError
-        If `timestamp` is outside the row; a degenerate row has no inside.
+        If no version of the row is valid at `timestamp`. A degenerate row has no such version.
     FormatError
-        If the row is corrupt.
+        If the row is malformed.
     """
     cdef View view
     cdef Row layout
@@ -145,12 +153,13 @@ def find(row, timestamp):
 
 
 def find_all(row, from_ts, to_ts):
-    """The versions valid at some time from `from_ts` to `to_ts`, both inclusive.
+    """Return the versions that are valid at any time from `from_ts` to `to_ts`, both inclusive.
 
     Returns
     -------
     list of (int, int, bytes)
-        Valid-from, valid-to, value; newest first, without tombstones.
+        The start (inclusive) and the end (exclusive) of each version's validity, and its value,
+        newest first. Tombstones are left out.
     """
     cdef View view
     cdef Row layout
@@ -181,24 +190,26 @@ def find_all(row, from_ts, to_ts):
 # ---------------------------------------------------------------- changing a row
 
 def insert_as_latest(row, valid_from, valid_to, value):
-    """A row with one more version at its newer end.
+    """Return a row with one more version, which is the newest.
 
-    Versions from `valid_from` on are dropped first, which repairs a write that was interrupted. A
-    gap between the row's end and `valid_from` becomes a tombstone.
+    Versions that begin at or after `valid_from` are removed, because they come from an interrupted
+    write. If the newest version ends before `valid_from`, a tombstone fills the gap.
 
     Parameters
     ----------
     row : bytes-like
+        The segment row.
     valid_from, valid_to : int
-        Inclusive and exclusive; `valid_to` is the new end of the row.
+        The start (inclusive) and the end (exclusive) of the new version's validity.
     value : bytes-like or None
+        The value of the new version, or None for a tombstone.
 
     Raises
     ------
     ValueError
-        If `valid_to` is not after `valid_from`.
+        If `valid_to` is not greater than `valid_from`.
     FormatError
-        If the row is corrupt.
+        If the row is malformed.
     """
     cdef View view
     cdef View value_view
@@ -209,19 +220,21 @@ def insert_as_latest(row, valid_from, valid_to, value):
     cdef int64_t end = as_i64(valid_to, "valid_to")
     cdef int count = 1
     if begin >= end:
-        raise ValueError(f"insert_as_latest: a version from {begin} to {end} is valid at no time")
+        raise ValueError(
+            f"insert_as_latest: valid_to, {end}, must be greater than valid_from, {begin}"
+        )
     open_checked(row, &view, &layout)
     try:
         open_version(value, begin, &value_view, &added[0])
         try:
-            if begin > layout.next_timestamp:           # a gap
+            if begin > layout.next_timestamp:           # A tombstone fills the gap.
                 added[1].timestamp = layout.next_timestamp
                 added[1].value = NULL
                 added[1].size = TOMBSTONE
                 count = 2
                 dropped = layout.count if layout.degenerate else 0
             elif layout.degenerate or begin <= layout.min_timestamp:
-                dropped = layout.count                     # all versions of the row
+                dropped = layout.count                     # drop all versions of the row
             else:
                 dropped = index_at(&layout, begin - 1)
             return spliced(
@@ -235,14 +248,14 @@ def insert_as_latest(row, valid_from, valid_to, value):
 
 
 def insert_as_earliest(row, timestamp, value):
-    """A row with one more version at its older end, valid until the oldest version so far.
+    """Return a row with one more version, which is valid from `timestamp` to `min_timestamp(row)`.
 
     Raises
     ------
     ValueError
-        If `timestamp` is not before the row's minimum.
+        If `timestamp` is not less than `min_timestamp(row)`.
     FormatError
-        If the row is corrupt.
+        If the row is malformed.
     """
     cdef View view
     cdef View value_view
@@ -265,39 +278,39 @@ def insert_as_earliest(row, timestamp, value):
 
 
 def insert(row, timestamp, value, index):
-    """A row with one more version in front of the one at `index` (0 is the newest).
+    """Return a row with one more version at `index`, where 0 is the index of the newest version.
 
     Raises
     ------
     IndexError
         If `index` is negative or greater than the number of versions.
     ValueError
-        If `timestamp` is not strictly between those of the next older and the next newer version,
-        or the row is degenerate: a tombstone that is valid for no time.
+        If `timestamp` is not greater than the time of the next older version and less than the time
+        of the next newer version, or if the row is degenerate.
     FormatError
-        If the row is corrupt.
+        If the row is malformed.
     """
     return placed(row, timestamp, value, index, 0, "insert")
 
 
 def update(row, timestamp, value, index):
-    """A row whose version at `index` (0 is the newest) is replaced, timestamp and value.
+    """Return a row whose version at `index` has another time and value. 0 is the newest version.
 
     Raises
     ------
     IndexError
-        If there is no such version.
+        If there is no version at `index`.
     ValueError
-        If `timestamp` is not strictly between those of the next older and the next newer version,
-        or the row is degenerate: a tombstone that is valid for no time.
+        If `timestamp` is not greater than the time of the next older version and less than the time
+        of the next newer version, or if the row is degenerate.
     FormatError
-        If the row is corrupt.
+        If the row is malformed.
     """
     return placed(row, timestamp, value, index, 1, "update")
 
 
 cdef bytes placed(object row, object timestamp, object value, object index, int replaced, str what):
-    """Put a version at `index`, in front of or instead of the one there."""
+    """Insert a version at `index`, or replace the version at `index` if `replaced` is 1."""
     cdef View view
     cdef View value_view
     cdef Row layout
@@ -308,7 +321,7 @@ cdef bytes placed(object row, object timestamp, object value, object index, int 
     open_checked(row, &view, &layout)
     try:
         if not 0 <= begin <= layout.count - replaced:
-            raise IndexError(f"{what}: index {begin} in a row of {layout.count} versions")
+            raise IndexError(f"{what}: no index {begin} in a row of {layout.count} versions")
         if (
             layout.degenerate
             or at >= valid_to_of(&layout, begin)

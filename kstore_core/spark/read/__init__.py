@@ -1,1 +1,1 @@
-"""Versions, histories, changes and metadata of stores as DataFrames."""
+"""Reads of partitioned stores, their changes and their metadata as DataFrames."""

@@ -1,4 +1,4 @@
-"""The records of an open store of any shape, as Arrow tables and batches."""
+"""The conversion of the records of an open store to Arrow tables and batches."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ if TYPE_CHECKING:
 __all__ = ["BATCH_BYTES", "BATCH_ROWS", "batches", "chunks", "rendered"]
 
 BATCH_ROWS = 10_000
-"""Rows of a batch, at most."""
+"""The greatest number of rows of a batch."""
 
 BATCH_BYTES = 16 * 1024 * 1024
-"""Approximate size of a batch of several rows, at most."""
+"""The greatest size of a batch in bytes. Only a batch of one row may be larger."""
 
 
 def chunks(store: Any, selection: Selection, wanted: Collection[str]) -> Iterator[pa.Table]:
-    """Tables of the selected records: keys and values as bytes, times in ms, headers as stored.
+    """Yield tables of the selected records of an open store.
 
-    Columns that are not ``wanted`` may be missing or still encoded.
+    Keys and values are bytes, and times are in ms. A column that is not in ``wanted`` may be
+    missing, or may still be encoded.
     """
     from kstore_core.spark.read import rows, windowed
 
@@ -40,7 +41,11 @@ def chunks(store: Any, selection: Selection, wanted: Collection[str]) -> Iterato
 def rendered(
     chunk: pa.Table, spec: StoreSpec, schema: pa.Schema, constants: Mapping[str, Any]
 ) -> pa.Table:
-    """Convert a chunk of stored bytes and times to ``schema``; ``constants`` fill columns."""
+    """Convert a table of :func:`chunks` to a table with the columns and types of ``schema``.
+
+    ``constants`` contains the value of each column that is equal in all rows, such as
+    ``partition``.
+    """
     import pyarrow as pa
 
     from kstore_core.spark.columns.arrow import combined, timestamps
@@ -61,7 +66,7 @@ def rendered(
 
 
 def _typed(spec: StoreSpec, name: str, column: pa.Array) -> pa.Array:
-    """Deserialise keys or values."""
+    """Deserialise the column ``name``, which is ``key`` or ``value``, with its serde."""
     from kstore_core import arrow
 
     serde = spec.key if name == "key" else spec.value
@@ -70,13 +75,16 @@ def _typed(spec: StoreSpec, name: str, column: pa.Array) -> pa.Array:
     except FormatError as error:
         raise FormatError(
             f"the serde {serde.name!r} cannot read the {name}s of the store {spec.name!r}: "
-            f"{error}. Describe the store with the serde that wrote them, or with "
-            f"{name}=serdes.BYTES, which returns any bytes"
+            f"{error}. Pass a spec with the serde that wrote the {name}s, or with "
+            f"{name}=serdes.BYTES, which returns the stored bytes"
         ) from error
 
 
 def batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
-    """Split a table into batches; a batch that is too large is halved, down to one row."""
+    """Split a table into batches of at most `BATCH_ROWS` rows and `BATCH_BYTES` bytes.
+
+    A batch that has too many bytes is halved until it fits or has one row.
+    """
     for batch in table.combine_chunks().to_batches(BATCH_ROWS):
         waiting = [batch]
         while waiting:

@@ -1,4 +1,4 @@
-"""The change feed: the differences between two versions of a store."""
+"""The change feed, which consists of the differences between two versions of a store."""
 
 from __future__ import annotations
 
@@ -38,41 +38,45 @@ def read_changes(
     spec: StoreSpec | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
-    """Read the differences between two versions of a store.
+    """Read the differences between two versions of a partitioned store.
 
-    Records are compared as stored, with headers and times. A changed record returns two rows,
-    before and after. Versioned stores are compared version by version: a new version is an
-    ``insert``, a version that ended is an update of its ``valid_to``, an expired version is a
-    ``delete``. A change that a later one reverted does not appear. Shards with equal files are not
-    opened.
+    The comparison uses the stored bytes of each record, with headers and times. A changed record
+    appears in two rows, as it was before and as it is after the change. A change that a later
+    change reverted does not appear. Shards with equal files are not opened.
+
+    The records of a versioned store are the versions of its keys. A new version of a key is an
+    ``insert``. If a version ended, its ``valid_to`` was updated. An expired version is a
+    ``delete``.
 
     Parameters
     ----------
     spark : SparkSession
-    root : path
+        The session that reads the store.
+    root : path or address
+        The root of the store.
     from_version : int
-        The older version; 0 is the empty store.
+        The older version of the store; 0 means an empty store.
     to_version : int, optional
-        The newer version; by default the newest.
+        The newer version of the store; the newest version if None.
     columns, partitions, headers, timestamps, spec, storage_options
-        As for :func:`kstore_core.spark.read_store`.
+        The options of :func:`kstore_core.spark.read_store`.
 
     Returns
     -------
     DataFrame
-        ``_change`` (``insert``, ``update_preimage``, ``update_postimage`` or ``delete``) and the
-        columns of :func:`kstore_core.spark.read_store`.
+        The column ``_change`` (``insert``, ``update_preimage``, ``update_postimage`` or
+        ``delete``), and the columns that :func:`kstore_core.spark.read_store` returns.
 
     Raises
     ------
     StateError
-        No such version.
+        The root has no version with one of these numbers.
     TypeError
-        A version is not an int.
+        The number of a version is not an int.
     SpecError
-        ``from_version`` comes after ``to_version``.
+        ``from_version`` is greater than ``to_version``.
     UnsupportedError
-        The versions have different numbers of shards.
+        The two versions have different numbers of shards, or different types of keys or values.
     """
     at, view = Root.at(root, storage_options), View(columns, partitions, headers, timestamps)
     return frame_of(spark, plan_changes(at, from_version, to_version, view, spec))
@@ -81,14 +85,14 @@ def read_changes(
 def plan_changes(
     root: Root, from_version: int, to_version: int | None, view: View, spec: StoreSpec | None
 ) -> ReadPlan:
-    """Plan :func:`read_changes`."""
+    """Return the plan of a :func:`read_changes`."""
     from kstore_core.spark.shards.published import ShardReader
 
     before = root.load(from_version) if from_version != 0 else None
     after = root.load(to_version)
     if before is not None and before.version > after.version:
         raise SpecError(
-            f"from_version={from_version} comes after to_version={after.version}; pass the older "
+            f"from_version={from_version} is newer than to_version={after.version}; pass the older "
             "version as from_version"
         )
     spec = manifest_spec(after, spec, str(root))
@@ -104,7 +108,7 @@ def plan_changes(
 
 @dataclass(frozen=True, slots=True)
 class ShardPair:
-    """A shard in the older and the newer version; None for an empty one."""
+    """A shard in the older and in the newer version. An empty shard is None."""
 
     number: int
     before: Shard | None
@@ -112,7 +116,11 @@ class ShardPair:
 
 
 def _pairs(root: Root, before: Manifest | None, after: Manifest) -> list[ShardPair]:
-    """Return the shards that may differ."""
+    """Return the shards that may differ between two versions of a store.
+
+    If ``before`` is None, the older version is an empty store. Raise an UnsupportedError if the
+    versions cannot be compared.
+    """
     if before is not None and before.partitions != after.partitions:
         raise UnsupportedError(
             f"{root} has {before.partitions} shards in version {before.version} and "
@@ -124,8 +132,8 @@ def _pairs(root: Root, before: Manifest | None, after: Manifest) -> list[ShardPa
         if before is not None and old != new:
             raise UnsupportedError(
                 f"the {name}s of {root} are {old!r} in version {before.version} and {new!r} in "
-                f"version {after.version}, which do not fit one column; read both versions and "
-                "compare the DataFrames"
+                f"version {after.version}, so one column cannot contain both; read both versions "
+                "and compare the DataFrames"
             )
     olds: Sequence[Shard | None] = [None] * after.partitions if before is None else before.shards
     pairs = []
@@ -147,14 +155,14 @@ def _files(shard: Shard) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class ChangesTask:
-    """Compares the two states of a shard."""
+    """The task that compares two versions of a shard."""
 
     before: ShardReader
     after: ShardReader
     schema: pa.Schema
 
     def read(self, part: ShardPair) -> Iterator[pa.RecordBatch]:
-        """Batches of the differences."""
+        """Yield the differences in batches."""
         from kstore_core.spark.read.comparing import changes
 
         spec = self.after.spec

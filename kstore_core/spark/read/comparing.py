@@ -1,8 +1,8 @@
-"""Differences between two stores: a merge of their sorted scans, in columns, block by block.
+"""The comparison of two stores by a merge of their sorted scans.
 
-Stored bytes are compared, and only differences are decoded. A row of a key-value, window or session
-store is a record. A version moves to another row when it ends, so the versions of different rows
-are compared a second time.
+The merge compares stored bytes in columns, and decodes only differences. In a key-value, window or
+session store each row is one record. In a versioned store a version moves to another row when the
+version ends, so rows that differ are split into versions, and the versions are compared again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kstore_core.tables import Bounds
 __all__ = ["CHANGE", "DELETE", "INSERT", "POSTIMAGE", "PREIMAGE", "changes"]
 
 CHANGE = "_change"
-"""The column of the kind of a change."""
+"""The name of the column that contains the kind of a change."""
 
 DELETE, PREIMAGE, POSTIMAGE, INSERT = "delete", "update_preimage", "update_postimage", "insert"
 
@@ -37,9 +37,10 @@ _NAMES = pa.array([DELETE, PREIMAGE, POSTIMAGE, INSERT])
 def changes(
     spec: StoreSpec, before: Any | None, after: Any | None, wanted: Collection[str]
 ) -> Iterator[pa.Table]:
-    """Yield the records that differ: the columns of `batches.chunks`, and the kind of change.
+    """Yield tables of the records that differ between two stores.
 
-    ``before`` and ``after`` are stores opened with ``spec``; None is an empty store.
+    ``before`` and ``after`` are stores opened with ``spec``, or None for an empty store. The
+    tables have the columns of `batches.chunks` and the column `CHANGE`.
     """
     if spec.format.versioned:
         yield from _changed_versions(spec, before, after, wanted)
@@ -57,7 +58,10 @@ def changes(
 def _scans(
     spec: StoreSpec, before: Any | None, after: Any | None
 ) -> Iterator[tuple[Iterable[Chunk], Iterable[Chunk]]]:
-    """Scans of both stores in the same order: one, or one for each segment."""
+    """Yield pairs of scans of the two stores, whose keys have the same order.
+
+    There is one pair for a key-value store, and one pair for each segment of other stores.
+    """
     if spec.shape == "key_value":
         yield _all_rows(before), _all_rows(after)
         return
@@ -93,7 +97,10 @@ def _changed_versions(
 
 
 def _versions(rows: Sequence[pa.Table]) -> pa.Table:
-    """Return the versions in physical rows; an id is the key and the time."""
+    """Return the versions in physical rows, with a column ``id``.
+
+    The id of a version is its key followed by its timestamp.
+    """
     names = ["key", "value", "timestamp", "valid_to"]
     tables = [
         pa.table(explode_versions(_column(table, "id"), _column(table, "row")), names=names)
@@ -111,7 +118,7 @@ def _versions(rows: Sequence[pa.Table]) -> pa.Table:
 
 
 def _blocks(old: Iterable[Chunk], new: Iterable[Chunk]) -> Iterator[tuple[pa.Table, pa.Table]]:
-    """Cut both scans at the same keys; equal blocks are left out."""
+    """Cut both scans at the same keys, and yield the pairs of blocks that are not equal."""
     scans = [_tables(old), _tables(new)]
     rest: list[pa.Table | None] = [next(scan, None) for scan in scans]
     while rest[0] is not None or rest[1] is not None:
@@ -132,14 +139,17 @@ def _tables(chunks: Iterable[Chunk]) -> Iterator[pa.Table]:
 
 
 def _cut(table: pa.Table, end: bytes) -> tuple[pa.Table, pa.Table | None]:
-    """Split a table behind a key; None if no rows remain."""
+    """Split a table after the key ``end``; the second table is None if it would be empty."""
     ids = _column(table, "id")
     at = bisect_right(range(len(ids)), end, key=lambda place: ids[place].as_py())
     return table.slice(0, at), table.slice(at) if at < len(ids) else None
 
 
 def _compared(old: pa.Table, new: pa.Table, values: Sequence[str]) -> pa.Table:
-    """Return the rows with an id on one side only, or with different values; sorted by id."""
+    """Return the rows that differ between two tables, sorted by id, with the column `CHANGE`.
+
+    A row differs if only one table contains its id, or if a column in ``values`` differs.
+    """
     places = pc.index_in(_column(new, "id"), value_set=_column(old, "id"))
     matched = places.is_valid().to_numpy(zero_copy_only=False)
     in_new = np.flatnonzero(matched)
@@ -164,7 +174,7 @@ def _compared(old: pa.Table, new: pa.Table, values: Sequence[str]) -> pa.Table:
 
 
 def _equal(left: pa.Array, right: pa.Array) -> Any:
-    """Return a mask of equal values; null equals null."""
+    """Return a mask that is true where the values are equal. Two nulls are equal."""
     equal = pc.fill_null(pc.equal(left, right), False)
     both = pc.and_(left.is_null(), right.is_null())
     return pc.or_(equal, both).to_numpy(zero_copy_only=False)

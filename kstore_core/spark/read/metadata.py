@@ -1,4 +1,4 @@
-"""Metadata of stores from their manifests: stores, shards, versions, offsets and files."""
+"""The metadata of partitioned stores, which their manifests contain, as DataFrames."""
 
 from __future__ import annotations
 
@@ -33,29 +33,36 @@ def read_metadata(
     version: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
-    """Read the manifests of a store, or of all stores directly below a directory.
+    """Read metadata from the manifests of a store, or of all stores directly below a directory.
 
-    The read opens no shard.
+    The function opens no shard.
 
     Parameters
     ----------
     spark : SparkSession
-    root : path
-        The root of a store, or a directory of such roots.
+        The session that creates the DataFrame.
+    root : path or address
+        The root of a store, or a directory that contains the roots of several stores.
     what : {"stores", "shards", "versions", "offsets", "files"}
-        One row for each store; shard, with its records, stream time and size; published version;
-        source partition of a shard, with its last offset; or file.
+        The content of a row. A row describes a store, a shard, a published version, the last
+        offset of a source partition in a shard, or a file of a shard.
     version : int, optional
-        By default the newest; for ``"versions"`` all.
+        The version of the store to describe. If None, the rows describe the newest version;
+        ``"versions"`` then returns all versions.
     storage_options : mapping, optional
         Options of the object store of ``root``.
+
+    Returns
+    -------
+    DataFrame
+        The rows that ``what`` selects; docs/spark.md lists the columns.
 
     Raises
     ------
     SpecError
-        ``what`` is not one of these choices.
+        ``what`` is not one of the choices.
     StateError
-        There is no store, or no such version.
+        There is no store at ``root``, or a store has no version ``version``.
     """
     roots = roots_at(os.fspath(root), None, storage_options or {})
     table = metadata_table(roots, what, version)
@@ -63,24 +70,24 @@ def read_metadata(
 
 
 def plan_metadata(roots: Sequence[Root], what: str, version: int | None) -> ReadPlan:
-    """Plan a read of metadata: one part, the table itself."""
+    """Return the plan of a read of metadata. Its only part is the table of the metadata."""
     table = metadata_table(roots, what, version)
     return ReadPlan(TableTask(table.schema), (table,))
 
 
 @dataclass(frozen=True, slots=True)
 class TableTask:
-    """Returns the columns of a table."""
+    """The task that returns some columns of a table, which is the part of the plan."""
 
     schema: pa.Schema
 
     def read(self, part: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Yield the batches of a table."""
+        """Yield the table ``part`` in batches."""
         yield from batches(part.select(self.schema.names))
 
 
 def metadata_table(roots: Sequence[Root], what: str, version: int | None = None) -> pa.Table:
-    """Return the metadata in the manifests of roots."""
+    """Return the table that :func:`read_metadata` returns, for several roots."""
     import pyarrow as pa
 
     check_choice("metadata", what, _ROWS)
@@ -170,7 +177,10 @@ def _of_version(manifest: Manifest) -> _Row:
 
 
 def _millis(time: int) -> int | None:
-    """Return a time of ms in microseconds, at most the greatest int64; None for a negative time."""
+    """Convert a time from ms to microseconds, at most the greatest int64.
+
+    Return None for a negative time.
+    """
     return None if time < 0 else min(time * 1000, _LAST)
 
 
@@ -201,7 +211,7 @@ _TIMES = frozenset(("created", "stream_time"))
 
 
 def _schema(what: str) -> pa.Schema:
-    """Return the schema of one of the tables."""
+    """Return the schema of the table that ``what`` selects."""
     import pyarrow as pa
 
     from kstore_core.spark.columns.arrow import TIMESTAMP

@@ -1,6 +1,7 @@
-"""Plans of reads: the driver chooses columns and parts, and tasks read the parts on workers.
+"""The plans of reads of stores.
 
-A plan is for one version of a store.
+The driver makes a plan, in which it selects the columns and the parts to read, such as shards.
+Tasks on the workers then read the parts. A plan reads one version of a store.
 """
 
 from __future__ import annotations
@@ -27,30 +28,30 @@ __all__ = ["Part", "ReadPlan", "Reader", "ScanTask", "Task", "View", "plan_recor
 
 
 class Task(Protocol):
-    """The work on each part of a plan, done on a worker."""
+    """The work that a worker does for each part of a plan."""
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of its batches."""
+        """The schema of the batches that :meth:`read` returns."""
 
     def read(self, part: Any) -> Iterator[pa.RecordBatch]:
-        """Return the batches of a part."""
+        """Return the records of a part in batches."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """A task, and the parts that it reads."""
+    """A task, and the parts that the task reads."""
 
     task: Task
     parts: tuple[Any, ...]
 
 
 class Reader(Protocol):
-    """Opens the stores of a plan's parts."""
+    """An object that opens the store of each part of a plan."""
 
     @property
     def spec(self) -> StoreSpec:
-        """The description of these stores."""
+        """The spec with which the stores are opened."""
 
     def open(self, shard: Any) -> AbstractContextManager[Any]:
         """Open the store of a part, read-only."""
@@ -58,16 +59,29 @@ class Reader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of the stores of a read."""
+    """One of the stores that a plan reads, such as a shard.
 
-    shard: Any  # for the reader
-    columns: Mapping[str, Any]  # with one value each, such as ``partition``
-    keys: tuple[bytes, ...] | None = None  # the selected keys that may be in it
+    Attributes
+    ----------
+    shard : object
+        The argument of :meth:`Reader.open` that selects the store.
+    columns : mapping
+        The columns that have one value for all records of the store, such as ``partition``.
+    keys : tuple of bytes, optional
+        The selected keys that the store may contain; None if the read does not select keys.
+    """
+
+    shard: Any
+    columns: Mapping[str, Any]
+    keys: tuple[bytes, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The columns and partitions of a read; by default all that a store has."""
+    """The columns and partitions that a read returns, by default all columns and partitions.
+
+    The attributes are the options of :func:`read_store` with these names.
+    """
 
     columns: Sequence[str] | None = None
     partitions: Sequence[int] | None = None
@@ -77,12 +91,19 @@ class View:
     def schema(
         self, spec: StoreSpec, where: str, last: Sequence[str], first: Sequence[str] = ()
     ) -> pa.Schema:
-        """The columns to read, also of those added ``first`` and ``last``; else a SpecError."""
+        """Return the schema of the columns to read.
+
+        ``first`` and ``last`` are columns that the read adds before and after the columns of the
+        store. Raise a SpecError if an option is wrong; ``where`` names the store in the message.
+        """
         available = record_schema(spec, self.headers, self.timestamps, first, last)
         return chosen(available, self.columns, where)
 
     def numbers(self, known: Iterable[int], where: object) -> frozenset[int]:
-        """Return the partitions to read; one that is not ``known`` is a SpecError."""
+        """Return the partitions to read.
+
+        Raise a SpecError if a selected partition is not in ``known``.
+        """
         there = frozenset(known)
         wanted = there if self.partitions is None else frozenset(self.partitions)
         if wanted - there:
@@ -95,14 +116,14 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class ScanTask:
-    """Reads selected records of a part."""
+    """The task that reads the selected records of a part."""
 
     reader: Reader
     selection: Selection
     schema: pa.Schema
 
     def read(self, part: Part) -> Iterator[pa.RecordBatch]:
-        """Batches of its records."""
+        """Yield the selected records of a part in batches."""
         selection = replace(self.selection, keys=part.keys)
         with self.reader.open(part.shard) as store:
             for chunk in chunks(store, selection, self.schema.names):
@@ -112,7 +133,7 @@ class ScanTask:
 def plan_store(
     root: Root, manifest: Manifest, spec: StoreSpec, selection: Selection, view: View
 ) -> ReadPlan:
-    """Plan the read of one version of a store."""
+    """Return the plan of a read of one version of a store."""
     from kstore_core.spark.shards.published import ShardReader
 
     by_shard: dict[int, list[bytes]] = {}
@@ -137,6 +158,9 @@ def plan_store(
 def plan_records(
     reader: Reader, selection: Selection, view: View, parts: tuple[Part, ...], added: Sequence[str]
 ) -> ReadPlan:
-    """Plan the read of parts, with the columns of the store and those ``added``."""
+    """Return the plan of a read of ``parts``.
+
+    The columns are those of the store, followed by the columns in ``added``.
+    """
     schema = view.schema(reader.spec, f"the store {reader.spec.name!r}", added)
     return ReadPlan(ScanTask(reader, selection, schema), parts)

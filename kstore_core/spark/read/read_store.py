@@ -1,4 +1,4 @@
-"""read_store: a version of a partitioned store as a DataFrame, one partition for each shard."""
+"""The function read_store, which reads a version of a partitioned store as a DataFrame."""
 
 from __future__ import annotations
 
@@ -44,66 +44,75 @@ def read_store(
     spec: StoreSpec | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
-    """Read a partitioned store of any shape.
+    """Read a version of a partitioned store as a DataFrame with one partition for each shard.
 
-    The DataFrame always reads one version, by default the newest when it is made.
+    The store may have any shape. The DataFrame always reads the same version of the store. If
+    ``version`` is None, this is the version that is the newest at the time of the call.
 
     Parameters
     ----------
     spark : SparkSession
-    root : path
-        Where :func:`write_store` published it.
+        The session that reads the store.
+    root : path or address
+        The root to which :func:`write_store` has published the store.
     as_of : int or datetime, optional
-        Versioned stores: the versions valid at this time (ms since the epoch, or an aware
-        datetime). Before the start of a shard's history, only versions that are still the latest,
-        as in ``store.get(key, as_of=…)``.
+        For versioned stores, read the versions that were valid at this time. The time is an aware
+        datetime, or ms since the epoch. For a time before the start of a shard's history, only
+        versions that are still the latest are read, as by ``store.get(key, as_of=…)``.
     history : bool
-        Versioned stores: all versions, without tombstones.
+        For versioned stores, read all versions. Tombstones are not read.
     from_ts, to_ts : int or datetime, optional
-        With ``history``: versions valid at some time in this range, inclusive. Window and session
-        stores: windows and sessions that overlap the range.
+        The bounds of a range of time, both inclusive; no bound if None. A versioned store needs
+        ``history``, and returns the versions that were valid at some time in the range. Window and
+        session stores return the windows and sessions that overlap the range.
     key : object, optional
-        Only records of this key, of the type of the store's serde; only its shard is opened.
+        Read only the records of this key, and open only its shard. The key has the type of the
+        store's key serde.
     keys : iterable, optional
-        Only records of these keys.
+        Read only the records of these keys.
     prefix : str or bytes, optional
-        Only records whose serialised key begins with this prefix.
+        Read only records whose serialised key begins with this prefix. A str is encoded as UTF-8.
     columns : sequence of str, optional
-        Only these columns, in this order; others are not decoded.
+        Return only these columns, in this order. Other columns are not decoded.
     partitions : sequence of int, optional
-        Only these shards.
+        Read only the shards with these numbers.
     headers : bool, optional
-        Add a column of headers; by default if the store has headers.
+        If true, return the column ``headers``; if false, leave it out. If None, return the column
+        if the store has headers.
     timestamps : {"timestamp", "millis"}
-        Type of times: Spark timestamps, or long milliseconds since the epoch.
+        The type of the columns of times: Spark timestamps, or long values in ms since the epoch.
     version : int, optional
-        By default the newest.
+        The version to read; the newest version if None.
     spec : StoreSpec, optional
-        The store's description; needed if its serdes are not built in.
+        The spec of the store, which is needed only if its serdes are not built in.
     storage_options : mapping, optional
         Options of the object store of ``root``.
 
     Returns
     -------
     DataFrame
-        ``key``; ``window_start`` and ``window_end``, or ``session_start`` and ``session_end``;
-        ``sequence`` of window stores that retain duplicates; ``value``; if the store has them
-        ``timestamp``, ``valid_to`` (null: still valid) and ``headers``; and ``partition``. Keys and
-        values have the types of the serdes.
+        The first column is ``key``. Window stores then have ``window_start`` and ``window_end``,
+        and session stores ``session_start`` and ``session_end``. Window stores that retain
+        duplicates have ``sequence``. The next column is ``value``. Depending on the format of the
+        store, ``timestamp``, ``valid_to`` and ``headers`` follow; ``valid_to`` is null for a
+        version that is still valid. The last column is ``partition``. Keys and values have the
+        types of the serdes.
 
     Raises
     ------
     StateError
-        There is no manifest, or no such version.
+        The root has no manifest, or no version ``version``.
     TypeError
         ``version`` is not an int, or ``keys`` is a single key.
     ValueError
         A time is naive, or both ``key`` and ``keys`` are given.
     SpecError
-        Options exclude each other; a range is reversed; ``spec`` is of another store; serdes are
-        unknown; a key is of another type; a column or partition is unknown, duplicate or missing.
+        Options exclude each other; ``from_ts`` is after ``to_ts``; ``spec`` describes another
+        store; a serde is unknown and ``spec`` is None; a key has the wrong type; a column is
+        unknown or given twice; ``columns`` is empty; or a partition is unknown.
     UnsupportedError
-        A time is given for a store without history, windows or sessions.
+        ``as_of`` or ``history`` is given for a store that is not versioned, or ``from_ts`` or
+        ``to_ts`` for a key-value store.
     """
     from kstore_core.spark.read.plan import View, plan_store
     from kstore_core.spark.read.selection import keys_of, prefix_bytes, select
@@ -118,7 +127,7 @@ def read_store(
 
 
 def frame_of(spark: SparkSession, plan: ReadPlan) -> DataFrame:
-    """Make the DataFrame of a plan, with one partition for each part."""
+    """Return the DataFrame of a plan. It has one partition for each part of the plan."""
     count = len(plan.parts)
     numbers = spark.range(0, count, 1, max(count, 1))
     return numbers.mapInArrow(_Parts(plan.task, plan.parts).read, spark_schema(plan.task.schema))
@@ -126,22 +135,23 @@ def frame_of(spark: SparkSession, plan: ReadPlan) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """The parts of a plan; ``mapInArrow`` runs :meth:`read`."""
+    """A task with the parts of its plan. Spark calls :meth:`read` by ``mapInArrow``."""
 
     task: Task
     parts: tuple[Any, ...]
 
     def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Batches of the parts at the given positions."""
+        """Yield the batches of the parts whose positions are in the first column."""
         for batch in batches:
             for place in batch.column(0).to_pylist():
                 yield from self.task.read(self.parts[place])
 
 
 def manifest_spec(manifest: Manifest, given: StoreSpec | None, where: str) -> StoreSpec:
-    """Return the description of a manifest's store, with the serdes of ``given``.
+    """Return the spec of the store that a manifest describes.
 
-    A SpecError if ``given`` is of another store, or is None and the serdes are not built in.
+    If ``given`` is not None, check that it describes the same store, and return it. Raise a
+    SpecError if it describes another store, or if it is None and a serde is not built in.
     """
     import json
 
@@ -150,7 +160,7 @@ def manifest_spec(manifest: Manifest, given: StoreSpec | None, where: str) -> St
         try:
             return stored.spec()
         except SpecError as error:
-            raise SpecError(f"{where}: {error}. Pass the store's description as spec=") from None
+            raise SpecError(f"{where}: {error}. Pass the spec of the store as spec=") from None
     if given.name != stored.name:
         raise SpecError(f"{where} has the store {stored.name!r}, not {given.name!r}")
     stored.check(given, where)

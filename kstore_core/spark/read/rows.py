@@ -1,6 +1,6 @@
-"""The rows of key-value and versioned stores as Arrow columns.
+"""The conversion of the rows of key-value and versioned stores to Arrow columns.
 
-Each chunk of a scan is converted as a whole; only wanted columns are decoded.
+Each chunk of a scan is converted as a whole. Only columns that the caller wants are decoded.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ _KEYS_AT_ONCE = 1024
 
 
 def gathered(chunks: Iterable[Chunk]) -> Iterator[tuple[pa.Array, pa.Array]]:
-    """Convert the chunks of a scan to keys and values; small chunks are merged."""
+    """Convert the chunks of a scan to pairs of Arrow arrays, the keys and their rows.
+
+    Small chunks are merged.
+    """
     keys: list[bytes] = []
     rows: list[bytes] = []
     size = 0
@@ -46,16 +49,17 @@ def gathered(chunks: Iterable[Chunk]) -> Iterator[tuple[pa.Array, pa.Array]]:
 
 
 def binary(values: list[bytes] | list[bytes | None]) -> pa.Array:
-    """Make a binary array."""
+    """Return an Arrow array of type binary."""
     return pa.array(values, pa.binary())
 
 
 def decoded(
     value_format: ValueFormat, rows: pa.Array, wanted: Collection[str]
 ) -> dict[str, pa.Array]:
-    """Decode stored values: the value and, if the format has them, time and headers.
+    """Decode stored values to the columns ``value``, ``timestamp`` and ``headers``.
 
-    Columns that are not ``wanted`` may be missing or still encoded.
+    A format without times or headers lacks these columns. A column that is not in ``wanted`` may
+    be missing, or may still be encoded.
     """
     if {"value", "timestamp", "headers"}.isdisjoint(wanted):
         return {}
@@ -72,7 +76,7 @@ def decoded(
 
 
 def latest(store: Any, selection: Selection, wanted: Collection[str]) -> Iterator[pa.Table]:
-    """Yield the selected records of a key-value store: the key, and the columns of `decoded`."""
+    """Yield the selected records of a key-value store, with ``key`` and the `decoded` columns."""
     if selection.keys is not None:
         chunks = _looked_up(store.table, selection.keys)
     else:
@@ -82,7 +86,10 @@ def latest(store: Any, selection: Selection, wanted: Collection[str]) -> Iterato
 
 
 def versions(store: Any, selection: Selection, wanted: Collection[str]) -> Iterator[pa.Table]:
-    """Yield the selected versions: key, value, timestamp, valid_to, and headers if wanted."""
+    """Yield the selected versions of a versioned store.
+
+    The columns are ``key``, ``value``, ``timestamp``, ``valid_to``, and ``headers`` if wanted.
+    """
     for keys, rows in _version_rows(store, selection):
         table = pa.table(
             explode_versions(keys, rows), names=["key", "value", "timestamp", "valid_to"]
@@ -95,7 +102,7 @@ def versions(store: Any, selection: Selection, wanted: Collection[str]) -> Itera
 
 
 def of_versions(value_format: ValueFormat, table: pa.Table, wanted: Collection[str]) -> pa.Table:
-    """Decode the values of versions; the null of a tombstone stays null."""
+    """Decode the values of versions. The value of a tombstone stays null."""
     if not value_format.headers or {"value", "headers"}.isdisjoint(wanted):
         return table
     decode = decode_column if "headers" in wanted else split_column
@@ -106,7 +113,7 @@ def of_versions(value_format: ValueFormat, table: pa.Table, wanted: Collection[s
 
 
 def _version_rows(store: Any, selection: Selection) -> Iterator[tuple[pa.Array, pa.Array]]:
-    """Yield the physical rows that may hold selected versions."""
+    """Yield the keys and rows of the engine that may contain selected versions."""
     earliest = _earliest(store, selection)
     if selection.keys is None:
         yield from gathered(rows_since(store.table, earliest, _within(selection.prefix)))
@@ -116,7 +123,7 @@ def _version_rows(store: Any, selection: Selection) -> Iterator[tuple[pa.Array, 
 
 
 def _within(prefix: bytes | None) -> Bounds:
-    """Return the keys that begin with ``prefix``."""
+    """Return the bounds of the keys that begin with ``prefix``, or of all keys if it is None."""
     return Bounds() if prefix is None else Bounds(prefix, after_prefix(prefix))
 
 
@@ -127,7 +134,7 @@ def _some_at_once(keys: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def _looked_up(table: Any, keys: Iterable[bytes]) -> Iterator[Chunk]:
-    """Yield the keys that have a row, and their rows."""
+    """Look up keys, and yield the keys that have a row, with these rows."""
     for some in _some_at_once(keys):
         found = [
             (key, row)
@@ -138,7 +145,11 @@ def _looked_up(table: Any, keys: Iterable[bytes]) -> Iterator[Chunk]:
 
 
 def _earliest(store: Any, selection: Selection) -> int:
-    """Return the oldest selected time, ms; `FOREVER` if only the latest versions are selected."""
+    """Return the oldest time in ms for which versions must be read.
+
+    The result is `FOREVER` if only the latest version of each key is needed. That is so if no time
+    is selected, or if all selected times are before the history of the store.
+    """
     first, last = selection.as_of, selection.as_of
     if selection.history:
         first, last = selection.from_ts, selection.to_ts
@@ -150,7 +161,7 @@ def _earliest(store: Any, selection: Selection) -> int:
 
 
 def _valid(selection: Selection, table: pa.Table) -> pa.ChunkedArray | None:
-    """Return a mask of the selected versions; None for all."""
+    """Return a mask that is true for the selected versions, or None if all are selected."""
     first, last = selection.as_of, selection.as_of
     if selection.history:
         first, last = selection.from_ts, selection.to_ts

@@ -1,4 +1,4 @@
-"""The columns of a read: all columns of a store's records, and the chosen ones."""
+"""The columns that a read can return, and the choice of columns by the caller."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["TIMES", "chosen", "record_schema", "store_schema"]
 TIMES = frozenset(
     {"timestamp", "valid_to", "window_start", "window_end", "session_start", "session_end"}
 )
-"""The columns of times."""
+"""The names of the columns that contain times."""
 
 
 def record_schema(
@@ -29,14 +29,18 @@ def record_schema(
     first: Sequence[str],
     last: Sequence[str],
 ) -> pa.Schema:
-    """All columns that a read can return; headers of a store without them are a SpecError."""
+    """Return the schema of all columns that a read can return.
+
+    ``first`` and ``last`` are columns that the read adds before and after those of the store.
+    Raise a SpecError if ``headers`` is true and the store has no headers.
+    """
     import pyarrow as pa
 
     check_choice("timestamps", timestamps, ("timestamp", "millis"))
     if headers and not spec.format.headers:
         raise SpecError(
-            f"headers=True, and the store {spec.name!r} has no headers in its format "
-            f"{spec.format.name!r}; leave headers out"
+            f"headers=True, but the store {spec.name!r} has the format {spec.format.name!r}, which "
+            "has no headers; leave headers out"
         )
     schema = store_schema(spec, as_millis=timestamps == "millis")
     if headers is False and spec.format.headers:
@@ -47,7 +51,10 @@ def record_schema(
 
 
 def store_schema(spec: StoreSpec, *, as_millis: bool) -> pa.Schema:
-    """Return the columns of a store's records, with their types in Spark."""
+    """Return the schema of a store's records.
+
+    Times are int64 in ms if ``as_millis`` is true, and Spark timestamps otherwise.
+    """
     import pyarrow as pa
 
     from kstore_core.spark.columns.arrow import TIMESTAMP
@@ -69,7 +76,11 @@ def store_schema(spec: StoreSpec, *, as_millis: bool) -> pa.Schema:
 
 
 def chosen(available: pa.Schema, columns: Sequence[str] | None, where: str) -> pa.Schema:
-    """Return the chosen columns, in this order; a SpecError for none, unknown or duplicate ones."""
+    """Return the schema of the columns that the caller has chosen, in the order of ``columns``.
+
+    If ``columns`` is None, all columns are chosen. Raise a SpecError if ``columns`` is empty, or
+    if a column is unknown or given twice; ``where`` names the store in the message.
+    """
     import pyarrow as pa
 
     if columns is None:
@@ -77,8 +88,8 @@ def chosen(available: pa.Schema, columns: Sequence[str] | None, where: str) -> p
     names = list(columns)
     if not names:
         raise SpecError(
-            f"columns={columns!r} names no column, and rows without columns cannot be counted; "
-            f"name at least one of: {', '.join(available.names)}"
+            f"columns={columns!r} names no column, but Spark needs at least one column to count "
+            f"the rows; name at least one of these columns: {', '.join(available.names)}"
         )
     unknown = [name for name in names if name not in available.names]
     if unknown:

@@ -1,4 +1,4 @@
-"""The selection of a store's records, by time and by key."""
+"""The selection of the records of a store by time and by key."""
 
 from __future__ import annotations
 
@@ -19,16 +19,32 @@ __all__ = ["Selection", "key_bytes", "keys_of", "prefix_bytes", "select"]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The records to read: by default all, of a versioned store the latest versions."""
+    """The records to read.
 
-    as_of: int | None = None  # versions valid at this time, ms
-    history: bool = False  # all versions, or those valid at some time in [from_ts, to_ts]
-    from_ts: int | None = (
-        None  # ms, inclusive: versions, windows or sessions that overlap the range
-    )
+    By default a read returns all records. Of a versioned store it returns the latest version of
+    each key.
+
+    Attributes
+    ----------
+    as_of : int, optional
+        Read the versions that were valid at this time in ms.
+    history : bool
+        Read all versions, or those that were valid at some time from ``from_ts`` to ``to_ts``.
+    from_ts, to_ts : int, optional
+        The bounds of a range of time in ms, both inclusive; no bound if None. Read only versions,
+        windows or sessions that overlap the range.
+    keys : tuple of bytes, optional
+        The serialised keys to read, sorted and distinct; all keys if None.
+    prefix : bytes, optional
+        The first bytes of the serialised keys to read.
+    """
+
+    as_of: int | None = None
+    history: bool = False
+    from_ts: int | None = None
     to_ts: int | None = None
-    keys: tuple[bytes, ...] | None = None  # serialised, sorted and distinct
-    prefix: bytes | None = None  # of serialised keys
+    keys: tuple[bytes, ...] | None = None
+    prefix: bytes | None = None
 
 
 def select(
@@ -40,11 +56,14 @@ def select(
     keys: Iterable[bytes] | None = None,
     prefix: bytes | None = None,
 ) -> Selection:
-    """Check a selection against the store; the errors are those of :func:`read_store`."""
+    """Check the options that select records, and return the selection.
+
+    The options and errors are those of :func:`read_store`; keys and the prefix are serialised.
+    """
     if as_of is not None and history:
-        raise SpecError("as_of and history exclude each other; pass one")
+        raise SpecError("as_of and history exclude each other; pass only one of them")
     if keys is not None and prefix is not None:
-        raise SpecError("keys and prefix exclude each other; pass one")
+        raise SpecError("keys and prefix exclude each other; pass only one of them")
     between = from_ts is not None or to_ts is not None
     if not spec.format.versioned and (as_of is not None or history):
         raise UnsupportedError(
@@ -55,12 +74,12 @@ def select(
         raise SpecError("from_ts and to_ts (the options from and to) need history=True")
     if spec.shape == "key_value" and between:
         raise UnsupportedError(
-            f"the records of the key-value store {spec.name!r} have no range of time; read it "
-            "without from_ts and to_ts, and filter the DataFrame"
+            f"from_ts and to_ts select windows, sessions and versions, but {spec.name!r} is a "
+            "key-value store; read the store without from_ts and to_ts, and filter the DataFrame"
         )
     first, last = _millis(from_ts), _millis(to_ts)
     if first is not None and last is not None and first > last:
-        raise SpecError(f"from_ts={from_ts} is after to_ts={to_ts}; swap them")
+        raise SpecError(f"from_ts={from_ts} is after to_ts={to_ts}; swap the two times")
     chosen = None if keys is None else tuple(sorted(set(keys)))
     return Selection(_millis(as_of), history, first, last, chosen, prefix)
 
@@ -70,37 +89,45 @@ def _millis(time: Time | None) -> int | None:
 
 
 def key_bytes(spec: StoreSpec, key: Any) -> bytes:
-    """Serialise a key with the store's serde; a SpecError if the serde does not take it."""
+    """Serialise a key with the store's key serde.
+
+    Raise a SpecError if the key is None, or if the serde cannot serialise it.
+    """
     try:
         raw = None if key is None else spec.key.serialize(key, Headers())
     except Exception as error:
         raise SpecError(
-            f"{key!r} is not a key of the store {spec.name!r}, whose serde is {spec.key.name!r}: "
-            f"{error}"
+            f"{key!r} is not a key of the store {spec.name!r}, whose key serde is "
+            f"{spec.key.name!r}: {error}"
         ) from error
     if raw is None:
-        raise SpecError(f"{key!r} is not a key of the store {spec.name!r}: keys are never null")
+        raise SpecError(
+            f"{key!r} is not a key of the store {spec.name!r}, because a key must not be null"
+        )
     return raw
 
 
 def prefix_bytes(prefix: str | bytes | None) -> bytes | None:
-    """Return the prefix of serialised keys; text is encoded as UTF-8."""
+    """Return the prefix of serialised keys as bytes. A str is encoded as UTF-8."""
     if not isinstance(prefix, str | bytes | None):
         raise TypeError(
-            f"prefix={prefix!r} is {type(prefix).__name__}; pass the first bytes of serialised "
-            "keys, or the beginning of keys that are text"
+            f"prefix={prefix!r} is {type(prefix).__name__}, not bytes or str; pass the first bytes "
+            "of the serialised keys, or for keys of type str their first characters"
         )
     return prefix.encode() if isinstance(prefix, str) else prefix
 
 
 def keys_of(spec: StoreSpec, key: Any, keys: Iterable[Any] | None) -> list[bytes] | None:
-    """Return the serialised keys of ``key`` or ``keys``; None if neither is given."""
+    """Serialise ``key`` or ``keys``, and return a list; return None if both are None.
+
+    Raise a ValueError if both are given, and a TypeError if ``keys`` is a single key.
+    """
     if key is not None and keys is not None:
-        raise ValueError("key and keys exclude each other; pass one")
+        raise ValueError("key and keys exclude each other; pass only one of them")
     if key is not None:
         return [key_bytes(spec, key)]
     if keys is None:
         return None
     if isinstance(keys, (str, bytes, os.PathLike)):
-        raise TypeError(f"keys={keys!r} is one key; pass key=, or a list of keys")
+        raise TypeError(f"keys={keys!r} is a single key; pass it as key=, or pass a list of keys")
     return [key_bytes(spec, one) for one in keys]

@@ -1,4 +1,4 @@
-"""Reads of a store of a Kafka Streams application, from the state directories of its tasks."""
+"""The reads of a Kafka Streams application's store from the state directories of its tasks."""
 
 from __future__ import annotations
 
@@ -44,35 +44,39 @@ def read_streams_dir(
     headers: bool | None = None,
     timestamps: Timestamps = "timestamp",
 ) -> DataFrame:
-    """Read a store from the state directory of a Kafka Streams application, with all its tasks.
+    """Read a store from the state directory of a Kafka Streams application.
 
-    The application may run meanwhile: the read writes and locks nothing. A Spark task reads the
-    store of one application task, as of the start of the Spark task.
+    The function reads the store of every task of the application. The application may run at the
+    same time, because the function writes nothing and takes no locks. Each Spark task reads the
+    store of one application task, as of the last commit before the Spark task started.
 
     Parameters
     ----------
     spark : SparkSession
+        The session that reads the store.
     path : path
-        ``state.dir/application.id``: the directory of ``0_0``, ``0_1``, ``1_0``, …, where every
-        worker sees it.
+        The directory ``state.dir/application.id``, which contains the task directories ``0_0``,
+        ``0_1``, ``1_0``, …. Every worker must be able to read it at this path.
     spec : StoreSpec
-        The store's description, which the directory does not contain.
+        The spec of the store, which the directory does not contain.
     partitions : sequence of int, optional
-        Only the tasks of these partitions; a missing task is an error. By default all tasks, with
-        a warning about gaps between their numbers.
+        Read only the tasks with these partition numbers; each must exist. If None, read all tasks,
+        and warn if there are gaps in the partition numbers.
     as_of, history, from_ts, to_ts, key, keys, prefix, columns, headers, timestamps
-        As for :func:`kstore_core.spark.read_store`. A key is looked up in every task, since the
-        application may have its own partitioner.
+        The options of :func:`kstore_core.spark.read_store`. A key is looked up in every task,
+        because the application may have its own partitioner.
 
     Returns
     -------
     DataFrame
-        The columns of :func:`kstore_core.spark.read_store`, and ``task``.
+        The columns that :func:`kstore_core.spark.read_store` returns, with ``task`` before
+        ``partition``.
 
     Raises
     ------
     StateError
-        There are no tasks, or a task lacks the store, or one of ``partitions`` is missing.
+        There are no tasks; no task has the store; a task lacks the store, but another task of the
+        same sub-topology has it; or a task in ``partitions`` does not exist.
     """
     wanted = keys_of(spec, key, keys)
     selection = select(spec, as_of, history, from_ts, to_ts, wanted, prefix_bytes(prefix))
@@ -82,12 +86,12 @@ def read_streams_dir(
 
 
 def plan_streams_dir(path: str, spec: StoreSpec, selection: Selection, view: View) -> ReadPlan:
-    """Plan :func:`read_streams_dir`."""
+    """Return the plan of a :func:`read_streams_dir`."""
     found = local_path(path)
     if found is None:
         raise SpecError(
-            f"{path!r} is not a directory of a file system; the state directory of a Kafka Streams "
-            "application is read in place, or from a copy on a disk that every worker sees"
+            f"{path!r} is not a directory of a file system. Pass the state directory of the Kafka "
+            "Streams application, or a copy of it, on a disk that every worker can read"
         )
     where, partitions = Path(found), view.partitions
     tasks = _tasks_of(where, spec.name, partitions)
@@ -97,16 +101,17 @@ def plan_streams_dir(path: str, spec: StoreSpec, selection: Selection, view: Vie
         if missing:
             raise StateError(
                 f"{where} has no task of the store {spec.name!r} for the partitions "
-                f"{', '.join(map(str, missing))}; it has {', '.join(tasks)}. Another instance of "
-                "the application may have the missing tasks"
+                f"{', '.join(map(str, missing))}; the directory has {', '.join(tasks)}. Another "
+                "instance of the application may have the missing tasks"
             )
         numbers = set(partitions)
     gaps = sorted(set(range(max(numbers, default=0))) - numbers) if partitions is None else []
     if gaps:
         warnings.warn(
             f"{where} has no tasks of the store {spec.name!r} for the partitions "
-            f"{', '.join(map(str, gaps))}, which are lost or with another instance of the "
-            "application; the read returns the others. Pass partitions to name the expected ones",
+            f"{', '.join(map(str, gaps))}. These tasks are lost, or another instance of the "
+            "application has them. The read returns only the tasks that the directory has. To get "
+            "an error instead of this warning, pass the expected partitions as partitions=",
             stacklevel=3,
         )
     parts = tuple(
@@ -119,13 +124,13 @@ def plan_streams_dir(path: str, spec: StoreSpec, selection: Selection, view: Vie
 
 @dataclass(frozen=True, slots=True)
 class TaskReader:
-    """Opens the store of a task directory."""
+    """The reader that opens the store of a task directory."""
 
     spec: StoreSpec
 
     @contextmanager
     def open(self, shard: str) -> Iterator[Any]:
-        """Open the store of a task, as of its last commit."""
+        """Open the store of the task directory ``shard`` as of its last commit, for reading."""
         from kstore_core import open_state
         from kstore_core.spark.runtime.engines import engine_on_worker
         from kstore_core.spark.shards.published import bare
@@ -139,7 +144,11 @@ class TaskReader:
 def _tasks_of(
     where: Path, store: str, partitions: Sequence[int] | None
 ) -> dict[str, tuple[str, int]]:
-    """Return the tasks that have the store, by name: their sub-topologies and partitions."""
+    """Return the sub-topology and the partition of each task that has the store.
+
+    Raise a StateError if no task has the store, or if a task lacks the store and another task of
+    its sub-topology has it.
+    """
     found: dict[str, tuple[str, int]] = {}
     if where.is_dir():
         for match in (_TASK.fullmatch(path.name) for path in where.iterdir() if path.is_dir()):
@@ -147,8 +156,8 @@ def _tasks_of(
                 found[match[0]] = (match[1], int(match[2]))
     if not found:
         raise StateError(
-            f"{where} has no task directories such as 0_0; pass the directory of an application, "
-            "which is state.dir/application.id"
+            f"{where} has no task directories such as 0_0; pass the directory "
+            "state.dir/application.id of a Kafka Streams application"
         )
     tasks = dict(sorted(found.items(), key=lambda item: item[1]))
     stores = {task: _stores_of(where / task) for task in tasks}
@@ -156,7 +165,8 @@ def _tasks_of(
     if not having:
         there = sorted({name for names in stores.values() for name in names})
         raise StateError(
-            f"no task of {where} has a store {store!r}; they have: {', '.join(there) or 'none'}"
+            f"no task in {where} has a store {store!r}; the tasks have these stores: "
+            f"{', '.join(there) or 'none'}"
         )
     topologies = {tasks[task][0] for task in having}
     lacking = [
@@ -168,9 +178,10 @@ def _tasks_of(
     ]
     if lacking:
         raise StateError(
-            f"{where}: {', '.join(lacking)} has no store {store!r}, but {min(having)} of the same "
-            "sub-topology has it; the task may be starting. Wait for it, or pass partitions "
-            "without it"
+            f"{where}: the store {store!r} is missing in {', '.join(lacking)}, but task "
+            f"{min(having)} of the same sub-topology has the store; a task without the store may "
+            "be starting. Wait until all tasks have the store, or pass partitions without these "
+            "tasks"
         )
     return {task: place for task, place in tasks.items() if task in having}
 
@@ -183,7 +194,10 @@ def _stores_of(task: Path) -> list[str]:
 
 
 def _engine_of(task: Path) -> str:
-    """Return the engine of a task directory; Kafka's RocksDB for a directory without stores."""
+    """Return the name of the engine of a task directory.
+
+    If the directory has no stores, the result is ``rocksdb``, the engine of Kafka Streams.
+    """
     from kstore_core.state.recognition import engine_of, recognised
     from kstore_core.system.lock import recorded_engine
 

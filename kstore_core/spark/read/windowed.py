@@ -1,7 +1,7 @@
-"""The rows of window and session stores as Arrow columns: a key, its times, and the value.
+"""The conversion of the rows of window and session stores to Arrow columns.
 
-A row's key has its times at fixed positions (docs/formats.md, Keys), so slices of a column extract
-them.
+The times in a row's key have fixed positions (docs/formats.md, Keys), so slices of the column of
+row keys extract the user's keys and the times.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ __all__ = ["key_columns", "segment_rows", "windows"]
 
 _KEYS_FIRST, _BY_TIME = -1, 0
 _Place = tuple[int, int]
-_END = 2**31 - 1  # behind the end of any key; a slice without an end overflows in Arrow
+_END = 2**31 - 1  # This is greater than any key's length. A slice without end overflows in Arrow.
 
 
 def windows(store: Any, selection: Selection, wanted: Collection[str]) -> Iterator[pa.Table]:
-    """Yield the selected live rows: the columns of their keys and values."""
+    """Yield tables of the selected rows that have not expired, with key and value columns."""
     spec = store.spec
     for keys, rows in gathered(_rows(store, selection)):
         columns = key_columns(spec, keys)
@@ -44,7 +44,7 @@ def windows(store: Any, selection: Selection, wanted: Collection[str]) -> Iterat
 
 
 def segment_rows(store: Any, segment: int) -> Iterator[Chunk]:
-    """Return the live rows of one segment, by key."""
+    """Return the rows of one segment that have not expired, sorted by key."""
     keys = rows_of(store.spec.shape, time_ordered=store.spec.time_ordered)
     earliest, latest, _ = _times(store, Selection(), keys.hidden)
     whole = keys.schema.fetch(store.spec.segment_interval_ms, None, None, earliest, latest)
@@ -53,7 +53,11 @@ def segment_rows(store: Any, segment: int) -> Iterator[Chunk]:
 
 
 def key_columns(spec: StoreSpec, rows: pa.Array) -> dict[str, pa.Array]:
-    """Return the key of each row, its window or session, and the number of a duplicate."""
+    """Return the columns that row keys contain.
+
+    The columns are the user's key, the times of the window or session, and the sequence number if
+    the store retains duplicates.
+    """
     lead = _lead(rows, ordered=spec.time_ordered)
     width = 16 if spec.shape == "session" else 12
     first: _Place = (-width, 8 - width)
@@ -77,12 +81,15 @@ def key_columns(spec: StoreSpec, rows: pa.Array) -> dict[str, pa.Array]:
 
 
 def _lead(rows: pa.Array, *, ordered: bool) -> int:
-    """Return the prefix that all rows of a chunk share; see :class:`KeySchema`."""
+    """Return the prefix byte of the row keys in a chunk, or `_KEYS_FIRST` if there is none.
+
+    Only the row keys of time-ordered stores have a prefix byte; see :class:`KeySchema`.
+    """
     return rows[0].as_py()[0] if ordered and len(rows) else _KEYS_FIRST
 
 
 def _integers(rows: pa.Array, place: _Place, dtype: str) -> npt.NDArray[np.signedinteger[Any]]:
-    """Return the big-endian integers at one position of each row."""
+    """Return the big-endian integers at the position ``place`` of each row key."""
     kind = np.dtype(dtype)
     fixed = pc.binary_slice(rows, *place).cast(pa.binary(kind.itemsize))
     data = np.frombuffer(fixed.buffers()[1] or b"", kind, count=len(fixed))
@@ -90,7 +97,10 @@ def _integers(rows: pa.Array, place: _Place, dtype: str) -> npt.NDArray[np.signe
 
 
 def _rows(store: Any, selection: Selection) -> Iterator[Chunk]:
-    """Chunks with the selected rows; for a prefix, also with other rows."""
+    """Return chunks that contain the selected rows.
+
+    If the selection has a prefix, the chunks may also contain rows without the prefix.
+    """
     spec = store.spec
     keys = rows_of(spec.shape, time_ordered=spec.time_ordered, indexed=spec.indexed)
     earliest, latest, latest_start = _times(store, selection, keys.hidden)
@@ -112,7 +122,10 @@ def _rows(store: Any, selection: Selection) -> Iterator[Chunk]:
 
 
 def _narrowed(fetch: Fetch, keys: RowKeys, prefix: bytes) -> Fetch:
-    """End a fetch behind the keys with ``prefix``, if rows begin with keys."""
+    """End a fetch after the keys with ``prefix``.
+
+    Row keys that begin with times are not sorted by key, so their fetch is returned unchanged.
+    """
     lead = keys.by_key.prefix
     if lead == _BY_TIME:
         return fetch
@@ -121,7 +134,11 @@ def _narrowed(fetch: Fetch, keys: RowKeys, prefix: bytes) -> Fetch:
 
 
 def _times(store: Any, selection: Selection, hidden: int) -> tuple[int, int, int]:
-    """Return the bounds of window starts or session ends, and the bounds of session starts."""
+    """Return the bounds of the selected rows: earliest, latest, and latest start, in ms.
+
+    ``earliest`` and ``latest`` are the inclusive bounds of window starts or session ends. The
+    latest start bounds the starts of sessions. Expired rows are excluded.
+    """
     horizon = store.clock.horizon
     seen = 0 if horizon < 0 else horizon + hidden
     first = 0 if selection.from_ts is None else selection.from_ts

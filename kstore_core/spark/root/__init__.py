@@ -1,1 +1,1 @@
-"""Partitioned stores: root directories, manifests, versions and files."""
+"""The files of partitioned stores: roots, manifests, and versions."""

@@ -1,16 +1,19 @@
-"""The cache of published shards on this machine, for roots on object stores.
+"""The cache of published shards on this machine, which reads of object stores use.
 
 ::
 
-    <cache>/<digest>/       a copy: the files of one shard, checked after the fetch
-    <cache>/<digest>.lock   locked shared by readers, exclusively to make or remove the copy
+    <cache>/<digest>/       a copy of the files of one shard, which were checked after the fetch
+    <cache>/<digest>.lock   the lock of the copy
     <cache>/<digest>.tmp/   an unfinished copy
-    <cache>/files/<sha256>  an immutable file, linked into the copies that contain it
+    <cache>/files/<sha256>  an immutable file, which is linked into each copy that contains it
 
-The digest is a hash of the files' hashes, so versions or roots that share a shard share its copy. A
-shard that continues a cached shard fetches only its new files. If copies exceed
-``KSTORE_SHARD_CACHE_BYTES``, copies without readers are removed, the least recently used first. The
-cache is at ``KSTORE_SHARD_CACHE``, by default in the directory for temporary files.
+A reader of a copy has a shared lock; a process that makes or removes the copy has an exclusive
+lock. The digest is a hash of the hashes of the shard's files. So versions and roots that contain
+equal shards use one copy. If an append has changed a cached shard, only the new files are fetched.
+
+If the copies together exceed ``KSTORE_SHARD_CACHE_BYTES``, copies without readers are removed, the
+least recently used copy first. The directory of the cache is ``KSTORE_SHARD_CACHE``, by default a
+directory in the directory for temporary files.
 """
 
 from __future__ import annotations
@@ -38,9 +41,9 @@ _DEFAULT_BYTES = 16 << 30
 
 @contextlib.contextmanager
 def cached_shard(storage: Storage, shard: Shard) -> Iterator[Path]:
-    """A directory with a shard's files, locked while the context is open.
+    """Yield a directory with a copy of a shard's files, which is locked while the context is open.
 
-    A CorruptionError if a file is missing, or differs from the manifest.
+    Raise a CorruptionError if a file is missing from the root, or differs from the manifest.
     """
     cache = cache_directory()
     digest = _digest(shard)
@@ -52,7 +55,7 @@ def cached_shard(storage: Storage, shard: Shard) -> Iterator[Path]:
 
 
 def cache_directory() -> Path:
-    """Return the directory of copies; made for this user only if it is missing."""
+    """Return the directory of the cache. If it is missing, create it for this user only."""
     name = os.environ.get("KSTORE_SHARD_CACHE")
     if not name:
         name = f"{tempfile.gettempdir()}/kstore-shards-{os.getuid()}"
@@ -60,8 +63,8 @@ def cache_directory() -> Path:
     cache.mkdir(mode=0o700, parents=True, exist_ok=True)
     if cache.stat().st_uid != os.getuid():
         raise SpecError(
-            f"{cache} belongs to another user, who could change its shards; set "
-            "KSTORE_SHARD_CACHE on every machine to a directory of your user"
+            f"the shard cache {cache} belongs to another user, who could change the cached shards; "
+            "set KSTORE_SHARD_CACHE on every machine to a directory that belongs to your user"
         )
     return cache
 
@@ -69,7 +72,9 @@ def cache_directory() -> Path:
 def _max_bytes() -> int:
     text = os.environ.get("KSTORE_SHARD_CACHE_BYTES", str(_DEFAULT_BYTES))
     if not text.isdecimal():
-        raise SpecError(f"KSTORE_SHARD_CACHE_BYTES={text!r} is not a number of bytes")
+        raise SpecError(
+            f"the environment variable KSTORE_SHARD_CACHE_BYTES={text!r} is not a number of bytes"
+        )
     return int(text)
 
 
@@ -79,19 +84,19 @@ def _digest(shard: Shard) -> str:
 
 
 def _locked_copy(storage: Storage, shard: Shard, cache: Path, digest: str) -> int:
-    """Make the copy if it is missing; return the descriptor of its shared lock."""
+    """Make the copy of a shard if it is missing, and return the descriptor of its shared lock."""
     copy, scratch = cache / digest, cache / f"{digest}.tmp"
     while True:
         lock = _lock(cache / f"{digest}.lock", fcntl.LOCK_SH)
         if copy.is_dir():
-            os.utime(lock)  # the order of use
+            os.utime(lock)  # _make_room removes the copies with the oldest times.
             return lock
         os.close(lock)
         making = _lock(cache / f"{digest}.lock", fcntl.LOCK_EX)
         try:
             if not copy.is_dir():
                 _make_room(cache, shard.bytes, digest)
-                shutil.rmtree(scratch, ignore_errors=True)  # left by a killed process
+                shutil.rmtree(scratch, ignore_errors=True)  # A killed process may have left it.
                 try:
                     _fetch(storage, shard, cache / "files", scratch)
                     scratch.rename(copy)
@@ -99,11 +104,13 @@ def _locked_copy(storage: Storage, shard: Shard, cache: Path, digest: str) -> in
                     shutil.rmtree(scratch, ignore_errors=True)
                     raise
         finally:
-            os.close(making)  # the loop locks it shared: it may have been removed in between
+            # The loop takes the shared lock and looks again, because another process may remove
+            # the copy between the two locks.
+            os.close(making)
 
 
 def _fetch(storage: Storage, shard: Shard, pool: Path, target: Path) -> None:
-    """Make a copy of a shard; files in other copies are linked."""
+    """Make a copy of a shard. A file that another copy contains is linked, not fetched."""
 
     def there(file: File, place: Path) -> bool:
         if not is_immutable(file):
@@ -111,11 +118,11 @@ def _fetch(storage: Storage, shard: Shard, pool: Path, target: Path) -> None:
         pooled = pool / file.sha256
         try:
             os.link(pooled, place)
-        except OSError:  # it is missing
+        except OSError:  # No copy contains the file.
             return False
         if sha256_of(place) == file.sha256:
             return True
-        pooled.unlink(missing_ok=True)  # damaged here; the file in the root may be sound
+        pooled.unlink(missing_ok=True)  # The cached file is damaged; the root's may be sound.
         place.unlink()
         return False
 
@@ -127,7 +134,7 @@ def _fetch(storage: Storage, shard: Shard, pool: Path, target: Path) -> None:
 
 
 def _lock(path: Path, operation: int) -> int:
-    """Lock the file at ``path``; return its descriptor."""
+    """Create the file ``path`` if it is missing, lock it, and return its descriptor."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -138,11 +145,14 @@ def _lock(path: Path, operation: int) -> int:
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # the file was removed with its copy
+        os.close(descriptor)  # Another process has removed the file with its copy: try again.
 
 
 def _make_room(cache: Path, size: int, keep: str) -> None:
-    """Remove copies without readers, the least recently used first, until ``size`` bytes fit."""
+    """Remove copies without readers until a new copy of ``size`` bytes fits.
+
+    The least recently used copy is removed first. The copy with the digest ``keep`` stays.
+    """
     copies = []
     total = size
     for lock in cache.glob("*.lock"):
@@ -167,7 +177,7 @@ def _make_room(cache: Path, size: int, keep: str) -> None:
             os.close(descriptor)
         for file in (cache / "files").glob("*"):
             with contextlib.suppress(FileNotFoundError):
-                if file.stat().st_nlink == 1:  # in no copy
+                if file.stat().st_nlink == 1:  # No copy contains the file.
                     file.unlink()
 
 

@@ -1,7 +1,7 @@
-"""The check of every field of a manifest, before a read or a vacuum uses it.
+"""The check of every field of a manifest, which happens before a read or a vacuum uses the fields.
 
-Readers open the files that a manifest names, and a vacuum removes all others. So a path outside of
-the root, a missing shard or a null engine must fail here.
+Readers open the files that a manifest names, and a vacuum removes all other files. So these checks
+must refuse a path outside of the root, a missing shard, and a null engine.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _text(value: Any) -> bool:
 
 
 def _inside(value: Any) -> bool:
-    """Check for a normalised relative path that does not leave the root or the shard."""
+    """Return True if ``value`` is a normalised relative path that does not leave its directory."""
     if not _text(value) or "\\" in value or "\0" in value:
         return False
     path = PurePosixPath(value)
@@ -77,10 +77,10 @@ _OFFSET: dict[str, tuple[_Check, str]] = {
 def check_manifest(
     document: Any, where: str, *, newest_layout: int, version: int | None = None
 ) -> None:
-    """Refuse parsed JSON that is not a manifest.
+    """Check that parsed JSON is a manifest.
 
-    An InconsistentStateError, which names ``where`` and the field; a StateError if its layout is
-    newer than ``newest_layout``.
+    Raise an InconsistentStateError, which names ``where`` and the wrong field, if it is not a
+    manifest. Raise a StateError if its layout is newer than ``newest_layout``.
     """
     refuse = _Refusal(where)
     if not isinstance(document, dict):
@@ -107,7 +107,7 @@ def check_manifest(
 
 
 class _Refusal:
-    """Makes the error that names a field."""
+    """A factory of the errors for wrong fields of the manifest ``where``."""
 
     def __init__(self, where: str) -> None:
         self.where = where

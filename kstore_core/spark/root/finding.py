@@ -1,4 +1,4 @@
-"""The roots at a path: the path itself, or directories directly below it."""
+"""The search for the roots of stores in a directory, and in the directories directly below it."""
 
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ __all__ = ["find_root", "roots_at"]
 
 
 def find_root(path: str, store: str | None, storage: Mapping[str, Any]) -> Root:
-    """Return the root at ``path``, or the root of ``store`` directly below it.
+    """Return the root at ``path``, or the root of ``store`` directly below ``path``.
 
-    A StateError if there is none, or there are several and ``store`` is None.
+    Raise a StateError if there is no root, or if ``store`` is None and there are several roots.
     """
     roots = roots_at(path, store, storage)
     if len(roots) > 1:
         names = ", ".join(str(root).rstrip("/").rsplit("/", 1)[-1] for root in roots)
-        raise StateError(f"{path} has several stores: {names}. Choose one with the option store")
+        raise StateError(
+            f"{path} has several stores: {names}. Select the store with the option store"
+        )
     return roots[0]
 
 
 def roots_at(path: str, store: str | None, storage: Mapping[str, Any]) -> list[Root]:
-    """The root at ``path``, or the roots directly below it; only those of ``store`` if given.
+    """Return the root at ``path``, or the roots directly below ``path``.
 
-    A StateError if there is none.
+    If ``store`` is given, return only roots whose directory or store has this name. Raise a
+    StateError if there is no such root.
     """
     here = Root.at(path, storage)
     if here.versions():
@@ -49,13 +52,13 @@ def roots_at(path: str, store: str | None, storage: Mapping[str, Any]) -> list[R
         what = "no store" if store is None else f"no store {store!r}"
         raise StateError(
             f"{here} has {what}: there is no manifest in {here}/{MANIFESTS}, nor in a directory "
-            "below. Write a store with kstore_core.spark.write_store"
+            f"below {here}. Write a store with kstore_core.spark.write_store"
         )
     return list(roots.values())
 
 
 def _is_root(root: Root) -> bool:
-    """Return True if there is a version; False also for a file beside stores."""
+    """Return True if the root has a version; return False for a file."""
     try:
         return bool(root.versions())
     except StateError:

@@ -1,6 +1,7 @@
-"""The manifest of a version of a partitioned store: one JSON document.
+"""The manifest of a version of a partitioned store, which is one JSON document.
 
-It is written after all shards, and never changes. docs/spark-roots.md describes its fields.
+A manifest is written after all shards of its version, and never changes. docs/spark-roots.md
+describes the fields.
 """
 
 from __future__ import annotations
@@ -16,23 +17,38 @@ from kstore_core.spark.root.checks import check_manifest
 __all__ = ["MANIFEST_FORMAT", "File", "Manifest", "Offset", "Shard"]
 
 MANIFEST_FORMAT = 2
-"""The newest layout; a reader refuses a greater one. Layout 2 has files of earlier attempts."""
+"""The newest layout of a manifest that this kstore reads and writes.
+
+A manifest of layout 2 may name files that earlier attempts uploaded.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of a shard."""
+    """A file of a shard.
 
-    path: str  # relative to the shard's directory, with forward slashes
+    Attributes
+    ----------
+    path : str
+        The path relative to the shard's directory, with forward slashes.
+    bytes : int
+        The size of the file.
+    sha256 : str
+        The SHA-256 of the content in hexadecimal.
+    at : str, optional
+        The path relative to the root if an earlier attempt uploaded the file. None if the file is
+        in the shard's directory.
+    """
+
+    path: str
     bytes: int
-    sha256: str  # hexadecimal
+    sha256: str
     at: str | None = None
-    """Its path, relative to the root, if an earlier attempt uploaded it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """The last record of a source partition that a shard contains."""
+    """The greatest offset of a source partition up to which a shard contains the records."""
 
     topic: str
     partition: int
@@ -41,38 +57,60 @@ class Offset:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One partition of the store; a key is in shard ``murmur2(key) & 0x7fffffff % partitions``.
+    """One partition of a store in one version of the store.
 
-    ``records``, ``late`` and ``replayed`` count the records of the job that wrote ``path``.
+    A key is in the shard with the number ``(murmur2(key) & 0x7fffffff) % partitions``. The counts
+    ``records``, ``late`` and ``replayed`` are those of the job that wrote the shard last.
+
+    Attributes
+    ----------
+    shard : int
+        The number of the shard, from 0 on.
+    path : str, optional
+        The shard's directory relative to the root, or None if nothing was written to the shard.
+    files : tuple of File
+        The files of the shard.
+    rows : int
+        The number of rows in the engine; after an append, the number of rows that all jobs wrote.
+    records : int
+        The number of records that the job applied.
+    late : int
+        The number of records that the job dropped because they had expired.
+    replayed : int
+        The number of records that the job skipped because the shard contained their offsets.
+    stream_time : int
+        The greatest record time in ms, or -1 if the shard has no records.
+    offsets : tuple of Offset
+        The last offset of each source partition.
     """
 
     shard: int
-    path: str | None = None  # its task directory in the root; None before the first write
+    path: str | None = None
     files: tuple[File, ...] = ()
-    rows: int = 0  # physical ones, of all jobs
+    rows: int = 0
     records: int = 0
-    late: int = 0  # dropped because they expired before their write
-    replayed: int = 0  # dropped because the shard contained them, by their offsets
-    stream_time: int = -1  # the greatest record time, ms; -1 for none
+    late: int = 0
+    replayed: int = 0
+    stream_time: int = -1
     offsets: tuple[Offset, ...] = ()
 
     @property
     def bytes(self) -> int:
-        """The size of all files."""
+        """The total size of the shard's files in bytes."""
         return sum(file.bytes for file in self.files)
 
     @property
     def in_one_place(self) -> bool:
-        """True if all files are below ``path``."""
+        """True if all files of the shard are in the directory ``path``."""
         return all(file.at is None for file in self.files)
 
     def place_of(self, file: File) -> str:
-        """Return the path of one of its files, relative to the root."""
+        """Return the path of a file of this shard, relative to the root."""
         return file.at or f"{self.path}/{file.path}"
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
-        """Read the output of :func:`dataclasses.asdict`; unknown fields are skipped."""
+        """Return the shard that a part of a manifest describes; skip unknown fields."""
         known = _known(cls, document)
         known["files"] = tuple(File(**_known(File, file)) for file in document["files"])
         known["offsets"] = tuple(Offset(**_known(Offset, o)) for o in document["offsets"])
@@ -81,28 +119,28 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A version of a partitioned store.
+    """The description of one version of a partitioned store.
 
     Attributes
     ----------
     version : int
-        1 for the first version, then consecutive numbers.
+        The number of the version. Versions have consecutive numbers from 1 on.
     created_ms : int
-        The time of publication, ms since the epoch, by the writer's clock.
+        The time of publication in ms since the epoch, by the writer's clock.
     job : str
-        The writing job; its shards are below ``attempts/<job>``.
+        The name of the job that wrote the version. Its uploads are below ``attempts/<job>``.
     mode : str
-        ``"append"``, which continues the version before, or ``"overwrite"``.
+        ``"append"`` if the version continues the previous version, or ``"overwrite"``.
     engine : str
-        The storage engine of the shards.
+        The name of the storage engine of the shards.
     partitions : int
         The number of shards.
     spec : mapping
-        The store's description, as in its directories.
+        The stored spec of the store, as a state directory contains it.
     shards : tuple of Shard
-        All shards, in the order of their numbers.
+        All shards in the order of their numbers.
     written_by : str
-        The writing program and its version.
+        The name and version of the program that wrote the manifest.
     """
 
     version: int
@@ -117,7 +155,7 @@ class Manifest:
 
     @property
     def format(self) -> int:
-        """The layout of its document."""
+        """The layout of the JSON document, which is 1 or 2."""
         return 1 if all(shard.in_one_place for shard in self.shards) else 2
 
     def _repr_html_(self) -> str:
@@ -127,17 +165,17 @@ class Manifest:
 
     @property
     def records(self) -> int:
-        """The number of records that the shards' last jobs restored."""
+        """The number of records that the last job of each shard applied."""
         return sum(shard.records for shard in self.shards)
 
     @property
     def late(self) -> int:
-        """The number of late records, which were dropped."""
+        """The number of late records that the last job of each shard dropped."""
         return sum(shard.late for shard in self.shards)
 
     @property
     def bytes(self) -> int:
-        """The size of all shards."""
+        """The total size of all shards in bytes."""
         return sum(shard.bytes for shard in self.shards)
 
     def places(self) -> Iterator[str]:
@@ -146,7 +184,7 @@ class Manifest:
             yield from map(shard.place_of, shard.files)
 
     def to_json(self) -> str:
-        """Return the document, indented, with keys in the order of declaration."""
+        """Return the manifest as an indented JSON document."""
         document = {**asdict(self), "format": self.format}
         for shard in document["shards"]:
             shard["files"] = [_without_none(file) for file in shard["files"]]
@@ -154,10 +192,12 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str, where: str, version: int | None = None) -> Self:
-        """Read the document of ``version``, if given; ``where`` is its name in messages.
+        """Return the manifest that the JSON document ``text`` describes.
 
-        An InconsistentStateError, which names the field, if it is not a manifest; a StateError if
-        its layout is newer.
+        ``where`` is the name of the document in messages. If ``version`` is given, the document
+        must have this version. Raise an InconsistentStateError, which names the wrong field, if
+        the document is not a manifest. Raise a StateError if its layout is newer than this kstore
+        can read.
         """
         try:
             document = json.loads(text)

@@ -1,12 +1,12 @@
-"""A store's root: its versions and attempts, and the atomic publishing of a version.
+"""The root of a partitioned store, with its versions, its attempts, and atomic publishing.
 
 ::
 
     <root>/_kstore/<version>.json               a manifest; the greatest version is the newest
-    <root>/attempts/<job>/begun                 exists while tasks of the job may upload
-    <root>/attempts/<job>/<shard>-<attempt>/    the upload of one task of the job
+    <root>/attempts/<job>/begun                 exists while tasks of the job may upload files
+    <root>/attempts/<job>/<shard>-<attempt>/    the files that one task of the job uploaded
 
-Published files never change. A version appears with its manifest.
+Published files never change. A version becomes visible when its manifest is written.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NAME = re.compile(r"([1-9][0-9]{0,18})\.json")
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """The versions of one partitioned store. Workers receive a pickled copy."""
+    """The root of one partitioned store. The object can be pickled for Spark's workers."""
 
     storage: Storage
 
@@ -52,7 +52,10 @@ class Root:
     def at(
         cls, where: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
     ) -> Root:
-        """Return the root at a path or an address, with the errors of :func:`storage_at`."""
+        """Return the root at a path or an address.
+
+        The arguments and the errors are those of :func:`storage_at`.
+        """
         return cls(storage_at(where, storage_options))
 
     def __str__(self) -> str:
@@ -60,34 +63,41 @@ class Root:
 
     @property
     def name(self) -> str:
-        """The root's path or address, for messages."""
+        """The path or the address of the root, as messages show it."""
         return self.storage.name
 
     @property
     def path(self) -> Path:
-        """The root's directory; an UnsupportedError on an object store."""
+        """The local directory of the root.
+
+        On an object store, reading the property raises an UnsupportedError.
+        """
         if self.storage.path is None:
             raise UnsupportedError(
-                f"{self} is on an object store, and this operation needs a local directory; copy "
+                f"{self} is on an object store, but this operation needs a local directory; copy "
                 "the store to a local disk first"
             )
         return self.storage.path
 
     def versions(self) -> list[int]:
-        """Return the published versions, ascending; a StateError if the root is a file."""
+        """Return the numbers of the published versions in ascending order.
+
+        Raise a StateError if the root is a file.
+        """
         names = self.storage.names(MANIFESTS)
         return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
 
     def newest(self) -> Manifest | None:
-        """Return the manifest of the newest version; None if there is no version."""
+        """Return the manifest of the newest version, or None if no version is published."""
         versions = self.versions()
         return self._read(versions[-1]) if versions else None
 
     def load(self, version: int | None = None) -> Manifest:
-        """Return the manifest of a version, or of the newest.
+        """Return the manifest of ``version``, or of the newest version if ``version`` is None.
 
-        A StateError if there is no such version, or its layout is newer; an InconsistentStateError
-        if it is damaged; a TypeError if the version is not an int.
+        Raise a StateError if the version does not exist, or if its manifest has a layout newer
+        than this kstore can read. Raise an InconsistentStateError if the manifest is damaged, and
+        a TypeError if ``version`` is not an int.
         """
         if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
             raise TypeError(
@@ -104,12 +114,16 @@ class Root:
             version = versions[-1]
         if version not in versions:
             raise StateError(
-                f"{self} has no version {version}; read one from {versions[0]} to {versions[-1]}"
+                f"{self} has no version {version}; read a version from {versions[0]} to "
+                f"{versions[-1]}"
             )
         return self._read(version)
 
     def check_unused(self) -> None:
-        """Refuse, with a StateError, a directory that has foreign files and no versions."""
+        """Raise a StateError if the directory contains files that kstore did not write.
+
+        Call this only if the root has no versions.
+        """
         others = sorted({*self.storage.names("")} - {MANIFESTS, ATTEMPTS, LIVE})
         if others:
             raise StateError(
@@ -120,8 +134,8 @@ class Root:
     def publish(self, manifest: Manifest) -> None:
         """Make a version visible by writing its manifest.
 
-        A CommitConflictError, with nothing changed, if another writer has published this version or
-        a later one.
+        If another writer has published this version or a later version, change nothing and raise
+        a CommitConflictError.
         """
         name, text = _manifest(manifest.version), manifest.to_json().encode()
         newest = max(self.versions(), default=0)
@@ -133,20 +147,20 @@ class Root:
         except FileExistsError:
             if not self._is(name, text):
                 raise self._conflict(manifest.version) from None
-        except (OSError, KStoreError):  # the answer was lost; the request may have arrived
+        except (OSError, KStoreError):  # The request may have succeeded and its answer been lost.
             if not self._is(name, text):
                 raise
 
     def _is(self, name: str, text: bytes) -> bool:
-        """Return True if a manifest is this job's own."""
+        """Return True if the file ``name`` exists and contains ``text``."""
         with contextlib.suppress(FileNotFoundError):
             return self.storage.read(name) == text
         return False
 
     def _conflict(self, version: int) -> CommitConflictError:
         return CommitConflictError(
-            f"{self}/{_manifest(version)} was published by another writer in the meantime, so this "
-            "job published nothing. Run it again to continue that version"
+            f"{self}/{_manifest(version)} was published by another writer while this job ran, so "
+            "this job published nothing. Run the job again, so that it continues that version"
         )
 
     def attempts(self, job: str) -> str:
@@ -154,13 +168,14 @@ class Root:
         return f"{ATTEMPTS}/{job}"
 
     def begin(self, job: str) -> None:
-        """Mark ``job`` as running: its tasks may upload.
+        """Write the marker file of ``job``, so that the job's tasks may upload files.
 
-        An UnsupportedError if the storage overwrites files on conditional puts, as old S3 servers
-        do: two writers could publish the same version.
+        Raise an UnsupportedError if the storage overwrites an existing file on a request that may
+        only create a file, as old S3 servers do. On such a storage, two writers could publish the
+        same version.
         """
         marker = f"{self.attempts(job)}/{_BEGUN}"
-        with contextlib.suppress(FileExistsError):  # a request that was sent twice
+        with contextlib.suppress(FileExistsError):  # The client may have sent the request twice.
             self.storage.put_new(marker, b"")
         try:
             self.storage.put_new(marker, b"")
@@ -169,12 +184,12 @@ class Root:
         self.discard(job)
         raise UnsupportedError(
             f"{self}: the server has overwritten a file on a request that permits a new file only. "
-            "It ignores conditional requests (If-None-Match), so two writers could overwrite each "
-            "other's versions. Update the server, or use another one"
+            "The server ignores conditional requests (If-None-Match), so two writers could "
+            "overwrite each other's versions. Update the server, or use another server"
         )
 
     def has_begun(self, job: str) -> bool:
-        """Return True if a job is marked as running: neither discarded nor finished."""
+        """Return True if the marker file of a job exists, so its tasks may upload files."""
         try:
             self.storage.size(f"{self.attempts(job)}/{_BEGUN}")
         except FileNotFoundError:
@@ -182,18 +197,18 @@ class Root:
         return True
 
     def close(self, job: str) -> None:
-        """Remove the mark of a job: its tasks may no longer upload."""
+        """Remove the marker file of a job, so that its tasks can upload no more files."""
         self.storage.delete([f"{self.attempts(job)}/{_BEGUN}"])
 
     def discard(self, job: str) -> None:
-        """Remove a job's uploads, if any, without raising."""
-        for _ in range(3):  # a task that is being cancelled may still add a file
+        """Remove the files that a job uploaded. Errors of the storage are ignored."""
+        for _ in range(3):  # A task that Spark is cancelling may still add a file.
             with contextlib.suppress(OSError, KStoreError):
                 self.close(job)
                 self.storage.delete_tree(self.attempts(job))
 
     def keep_only(self, job: str, manifest: Manifest) -> None:
-        """Remove a job's mark and the uploads that ``manifest`` does not name."""
+        """Remove a job's marker file, and the job's uploads that ``manifest`` does not name."""
         self.close(job)
         uploads = self.attempts(job)
         named = {place.removeprefix(f"{uploads}/").partition("/")[0] for place in manifest.places()}
@@ -204,25 +219,33 @@ class Root:
     def upload(
         self, source: Path, place: str, parent: Shard | None = None, stamps: Stamps | None = None
     ) -> tuple[File, ...]:
-        """Copy a closed directory to ``place``, in a running job, with :func:`upload_files`."""
+        """Copy a closed directory to ``place`` with :func:`upload_files`, and return its files.
+
+        ``place`` contains the name of the job. Raise a FileNotFoundError if the marker file of
+        the job does not exist.
+        """
         job = place.split("/")[1]
         if not self.has_begun(job):
             raise FileNotFoundError(
-                f"{self}/{self.attempts(job)} does not exist on {this_worker()}: the job has ended "
-                "in the meantime, or the root is another place on this machine than on the driver; "
-                "kstore_core.spark.check_cluster(spark, root) finds out"
+                f"{self}/{self.attempts(job)} does not exist on {this_worker()}. Either the job "
+                "has ended, or the path of the root leads to different directories on this machine "
+                "and on the driver. Call kstore_core.spark.check_cluster(spark, root) to find out "
+                "which"
             )
         return upload_files(self.storage, source, place, parent, stamps)
 
     def fetch(self, shard: Shard, target: Path) -> Stamps:
-        """Copy a published shard to ``target``, and check every byte."""
+        """Copy a published shard to the new local directory ``target``, and check every byte."""
         return fetch_files(self.storage, shard, target)
 
     def local_shard(self, shard: Shard) -> AbstractContextManager[Path]:
-        """Return a local directory with the files of a published shard, for reading only.
+        """Return a context manager of a local directory with the files of a published shard.
 
-        For a local root it is the shard's directory, after a check of file sizes; else a cached
-        copy, after a check of every byte. A CorruptionError if a file is missing, or differs.
+        The caller must only read the directory. If the root is local and all files are in the
+        shard's directory, the result is that directory, and the file sizes are checked. Otherwise
+        the result is a copy in the cache, of which every byte was checked when it was made.
+
+        Raise a CorruptionError if a file is missing, or differs from the manifest.
         """
         from kstore_core.spark.root.cache import cached_shard
 
@@ -236,8 +259,8 @@ class Root:
             text = self.storage.read(name).decode()
         except FileNotFoundError:
             raise StateError(
-                f"{self}/{name} was removed in the meantime; a vacuum with keep_versions removes "
-                "old versions. Read a newer version"
+                f"{self}/{name} was removed while this process read the store, probably by a "
+                "vacuum with keep_versions, which removes old versions. Read a newer version"
             ) from None
         except UnicodeDecodeError as error:
             raise InconsistentStateError(f"{self}/{name} is not a manifest ({error})") from error

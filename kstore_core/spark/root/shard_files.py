@@ -1,8 +1,9 @@
 """Transfer of a shard's files between a root and a local directory, with checks of their hashes.
 
-An append starts from the files of the version before, and most files stay unchanged: a RocksDB
-table never changes. An unchanged file is not uploaded again. A local root links it into the new
-attempt; on an object store the manifest names the older attempt.
+An append starts from the files of the previous version. Most files stay unchanged, because RocksDB
+never changes a table file. An unchanged file is not uploaded again: a local root links the file
+into the directory of the new attempt, and on an object store the manifest names the file of the
+older attempt.
 """
 
 from __future__ import annotations
@@ -30,11 +31,14 @@ __all__ = [
 ]
 
 Stamps = Mapping[str, tuple[int, int, int]]
-"""Inode, time and size of fetched files by name; a file with the same stamp is unchanged."""
+"""The stamp of each fetched file by name: inode, time of the last write in ns, and size in bytes.
+
+A file with an equal stamp has not changed since the fetch.
+"""
 
 _IMMUTABLE = re.compile(r".*\.(sst|blob)")
 _NOT_DATA = re.compile(r"LOCK|LOG|LOG\.old\.[0-9]+|lock\.mdb")
-"""RocksDB's lock and text log, and LMDB's table of readers."""
+"""The names of files that belong to no shard: RocksDB's lock and text logs, LMDB's lock file."""
 
 
 def upload_files(
@@ -44,10 +48,11 @@ def upload_files(
     parent: Shard | None = None,
     stamps: Stamps | None = None,
 ) -> tuple[File, ...]:
-    """Copy a closed directory to a new one in the storage, durably.
+    """Copy the local directory ``source`` durably to the new directory ``place`` of the storage.
 
-    ``parent`` is the published shard from which ``source`` was fetched, with the ``stamps`` of that
-    fetch: its unchanged files are not uploaded again.
+    ``source`` must be closed by its engine. If it was fetched from a published shard, pass that
+    shard as ``parent`` and the result of :func:`fetch_files` as ``stamps``. Files that have not
+    changed since the fetch are then not uploaded again.
     """
     known = {} if parent is None else {file.path: file for file in parent.files}
     stamps = stamps or {}
@@ -68,7 +73,7 @@ def upload_files(
 
 
 def data_files(directory: Path) -> Iterator[tuple[Path, str]]:
-    """List the files below a directory that belong to a shard, with their relative paths."""
+    """Yield the path and the relative path of each file below a directory that is shard data."""
     for folder, _, names in os.walk(directory):
         for name in names:
             if is_data(name):
@@ -77,12 +82,12 @@ def data_files(directory: Path) -> Iterator[tuple[Path, str]]:
 
 
 def is_data(name: str) -> bool:
-    """Return True if a file of this name, without its directory, belongs to a shard's data."""
+    """Return True if a file of this name belongs to a shard's data; pass no directory."""
     return not _NOT_DATA.fullmatch(name)
 
 
 def is_immutable(file: File) -> bool:
-    """Return True if no engine changes a file of this name."""
+    """Return True if the engines never change a file with this file's extension."""
     return bool(_IMMUTABLE.fullmatch(file.path))
 
 
@@ -94,11 +99,13 @@ def fetch_files(
     linked: bool = True,
     there: Callable[[File, Path], bool] = lambda file, place: False,
 ) -> Stamps:
-    """Copy a published shard to a new local directory, and check every byte.
+    """Copy a published shard to the new local directory ``target``, and check every byte.
 
-    With ``linked``, immutable files may be links to the files of the root. ``there`` makes a file
-    without the storage and returns True, or returns False. A CorruptionError if a file is missing,
-    or differs from the manifest.
+    If ``linked`` is true, immutable files may become hard links to the files of the root. For each
+    file, the function calls ``there`` with the path to create. If ``there`` can create the file
+    without the storage, it must do so and return True; otherwise it must return False.
+
+    Raise a CorruptionError if a file is missing, or differs from the manifest.
     """
     target.mkdir(parents=True)
     for file in shard.files:
@@ -114,44 +121,46 @@ def fetch_files(
         except FileNotFoundError as error:
             raise CorruptionError(
                 f"{storage.name}: a file of shard {shard.shard} is missing: {error}. Read another "
-                "version, or write the store again with mode='overwrite'"
+                "version of the store, or write the store again with mode='overwrite'"
             ) from error
     for file in shard.files:
         here = target / file.path
         size, sha256 = here.stat().st_size, sha256_of(here)
         if (size, sha256) != (file.bytes, file.sha256):
             raise CorruptionError(
-                f"{storage.name}/{shard.place_of(file)} differs from its manifest: {size} bytes, "
-                f"sha256 {sha256}, instead of {file.bytes}, {file.sha256}. Read another version, "
-                "or write the store again with mode='overwrite'"
+                f"{storage.name}/{shard.place_of(file)} differs from its manifest: the file has "
+                f"{size} bytes and the SHA-256 {sha256}, and the manifest says {file.bytes} bytes "
+                f"and {file.sha256}. Read another version of the store, or write the store again "
+                "with mode='overwrite'"
             )
     return {file.path: _stamp(target / file.path) for file in shard.files}
 
 
 @contextlib.contextmanager
 def shard_in_place(storage: Storage, shard: Shard) -> Iterator[Path]:
-    """The local directory of a published shard, after a check of file sizes.
+    """Check the sizes of a published shard's files, and yield the shard's local directory.
 
-    A CorruptionError if a size differs, or if the directory contains a symbolic link.
+    Raise a CorruptionError if a file is missing, if the size of a file differs from the manifest,
+    or if the directory contains a symbolic link.
     """
     assert storage.path is not None
     assert shard.path is not None
     there = {entry.name: entry for entry in storage.files(shard.path)}
     for name in (entry.name for entry in there.values() if entry.is_link):
-        storage.size(name)  # raises, and names the link's target
+        storage.size(name)  # This raises an error that names the target of the link.
     for file in shard.files:
         place = shard.place_of(file)
         try:
             size = there[place].bytes if place in there else storage.size(place)
         except FileNotFoundError:
             raise CorruptionError(
-                f"{storage.name}/{place} is missing. If a vacuum has removed this version, read "
-                "the newest version; if the file was lost, read another"
+                f"{storage.name}/{place} is missing. If a vacuum has removed this version of the "
+                "store, read the newest version; if the file was lost, read any other version"
             ) from None
         if size != file.bytes:
             raise CorruptionError(
                 f"{storage.name}/{place} has {size} bytes, not {file.bytes} as in its manifest. "
-                "Read another version, or write the store again with mode='overwrite'"
+                "Read another version of the store, or write the store again with mode='overwrite'"
             )
     yield storage.path / shard.path
 

@@ -1,4 +1,4 @@
-"""vacuum: removal of files that no version names, and of old versions."""
+"""The removal of old versions, and of files that no version names."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ WEEK_S = 7 * 86_400
 
 @dataclass(frozen=True, slots=True)
 class Vacuumed:
-    """The versions and files that a vacuum removed, or would remove.
+    """The versions and files that a vacuum removed, or with ``dry_run`` would remove.
 
     Attributes
     ----------
     versions : tuple of int
+        The numbers of the versions.
     files : tuple of str
-        Paths of files of attempts, relative to the root.
+        The paths of the files relative to the root. Manifests are not among them.
     bytes : int
-        The total size of the files.
+        The total size of ``files``.
     """
 
     versions: tuple[int, ...]
@@ -44,55 +45,63 @@ def vacuum(
     dry_run: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Vacuumed:
-    """Remove the leftovers of failed and killed jobs and, with ``keep_versions``, old versions.
+    """Remove the files that failed and killed jobs have left in a root.
 
-    A vacuum never removes a file that a remaining version names, whichever job wrote the file. It
-    never removes a file younger than the grace time, so a concurrent job is safe if it takes less
-    time.
+    With ``keep_versions``, remove old versions too. A vacuum never removes a file that a remaining
+    version names, whichever job wrote the file. A vacuum removes no file of a job that has written
+    within the last ``grace_s`` seconds. So a job that runs at the same time is safe if all its
+    writes together take less than ``grace_s``.
 
     Parameters
     ----------
     root : path or address
+        The root of a store.
     grace_s : float
-        An attempt may be removed this many seconds after its last write, and a version this many
-        seconds after the next version was published. Ages are computed from the times of the
-        storage and the clock of this machine.
+        The grace time in seconds, 0 or more. The files of a job may be removed this long after the
+        job's last write, and a version this long after the next version was published. The age of
+        a file is this machine's clock minus the file's time in the storage.
     keep_versions : int, optional
-        The number of newest versions that stay, at least 1; by default all do.
+        The number of newest versions that are not removed, at least 1. All versions if None.
     dry_run : bool
-        Report the versions and files to remove, and remove nothing.
+        If true, return what a vacuum would remove, but remove nothing.
     storage_options : mapping, optional
         Options of an object store; see docs/spark-roots.md.
 
     Returns
     -------
     Vacuumed
+        The versions and files that were removed.
 
     Raises
     ------
     ValueError
-        The grace time is not a number or is negative, or ``keep_versions`` is less than 1.
+        ``grace_s`` is not a number or is negative, or ``keep_versions`` is not an int or is less
+        than 1.
     StateError
-        A remaining manifest cannot be read, so its files are unknown and nothing is removed; or
-        the root has foreign files and no version.
+        The manifest of a remaining version cannot be read, so its files are unknown and nothing is
+        removed. Or the root has no version and contains files that kstore did not write.
     """
     if isinstance(grace_s, bool) or not isinstance(grace_s, int | float) or not grace_s >= 0:
-        raise ValueError(f"grace_s={grace_s!r} is not a number of seconds from 0 on")
+        raise ValueError(f"grace_s={grace_s!r} is not a number of seconds, 0 or more")
     if keep_versions is not None and (type(keep_versions) is not int or keep_versions < 1):
-        raise ValueError(f"keep_versions={keep_versions!r} is not an int from 1 on, or None")
+        raise ValueError(
+            f"keep_versions={keep_versions!r} is not an int from 1 on; pass None to keep all "
+            "versions"
+        )
     at = Root.at(root, storage_options)
     before_ms = time.time() * 1000 - grace_s * 1000
-    # Attempts first: a version that is published later names no old attempt of this list.
+    # List the attempts before the versions. A version that is published after this listing then
+    # names no old attempt that the listing contains.
     attempts = at.storage.files(ATTEMPTS)
     versions = at.versions()
     if not versions:
-        at.check_unused()  # a foreign directory may have attempts of its own
+        at.check_unused()  # Another program's directory may also have a directory "attempts".
     expired = _expired(at, versions, keep_versions, before_ms)
     staying = [version for version in versions if version not in expired]
     named = {place for version in staying for place in at.load(version).places()}
     gone = _unnamed(at, attempts, named, before_ms)
     if not dry_run:
-        # Manifests first, the oldest before the others: no version loses its files.
+        # Delete manifests before files, so that no visible version lacks files.
         for version in expired:
             at.storage.delete([f"{MANIFESTS}/{version}.json"])
         at.storage.delete([entry.name for entry in gone])
@@ -104,7 +113,11 @@ def vacuum(
 def _expired(
     root: Root, versions: list[int], keep_versions: int | None, before_ms: float
 ) -> list[int]:
-    """Return the versions beyond ``keep_versions`` whose successor is older than the grace time."""
+    """Return the versions to remove.
+
+    A version is removed if it is not among the newest ``keep_versions``, and if the next version
+    was published before ``before_ms``.
+    """
     if keep_versions is None:
         return []
     written = {
@@ -119,10 +132,11 @@ def _expired(
 
 
 def _unnamed(root: Root, attempts: list[Entry], named: set[str], before_ms: float) -> list[Entry]:
-    """Return the files that no version names, of jobs older than the grace time; marks come first.
+    """Return the files to remove: files that are in no version, of jobs without recent writes.
 
-    On a local root, files beside named files stay: an engine that reads in place has its lock
-    there.
+    A recent write is a write after ``before_ms``. The marker files of jobs come first in the
+    result. On a local root, a file stays if a version names another file of the same task
+    directory, because an engine that reads the directory in place has its lock file in it.
     """
     of_job: dict[str, list[Entry]] = defaultdict(list)
     for entry in attempts:

@@ -42,4 +42,4 @@ def test_the_pages_name_the_rocksdb_that_was_recorded() -> None:
     (one,) = recorded
     assert f"with RocksDB {one}." in (ROOT / "README.md").read_text().replace("\n", " ")
     page = (ROOT / "docs" / "compatibility.md").read_text()
-    assert f"recorded, these with RocksDB {one};" in page.replace("\n", " ")
+    assert f"the state directories were recorded with RocksDB {one}." in page.replace("\n", " ")

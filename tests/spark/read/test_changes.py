@@ -145,7 +145,7 @@ def test_versions_that_cannot_be_compared(root: Path) -> None:
         plan_changes(home, 1, 2)
     with pytest.raises(TypeError, match="version='1' is str, not int"):
         plan_changes(Root.at(root), "1", None)  # type: ignore[arg-type]
-    with pytest.raises(SpecError, match="from_version=2 comes after to_version=1"):
+    with pytest.raises(SpecError, match="from_version=2 is newer than to_version=1"):
         plan_changes(home, 2, 1)
     with pytest.raises(StateError, match="has no version 9"):
         plan_changes(home, 1, 9)

@@ -177,7 +177,7 @@ def test_what_cannot_be_read_is_told(spark: SparkSession, published: logs.Publis
     root, _ = published
     with pytest.raises(StateError, match="has no store: there is no manifest"):
         read_store(spark, root / "nothing")
-    with pytest.raises(StateError, match="has no version 7; read one from 1 to 1"):
+    with pytest.raises(StateError, match="has no version 7; read a version from 1 to 1"):
         read_store(spark, root, version=7)
     with pytest.raises(SpecError, match="has no column 'valu'; it has: key, value, timestamp"):
         read_store(spark, root, columns=["key", "valu"])

@@ -215,9 +215,9 @@ def test_batches_have_limits(root: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("asked", "error", "message"),
     [
-        ({"keys": [b"a"], "prefix": b"a"}, ValueError, "exclude each other; pass one"),
-        ({"from_ts": 1}, UnsupportedError, "key-value store 's' have no range of time"),
-        ({"headers": True}, SpecError, "the store 's' has no headers in its format 'plain'"),
+        ({"keys": [b"a"], "prefix": b"a"}, ValueError, "exclude each other; pass only one"),
+        ({"from_ts": 1}, UnsupportedError, "'s' is a key-value store"),
+        ({"headers": True}, SpecError, "the store 's' has the format 'plain'"),
         ({"timestamps": "s"}, SpecError, "timestamps must be 'timestamp' or 'millis', not 's'"),
     ],
 )
@@ -237,14 +237,14 @@ def test_keys_are_what_the_serde_takes() -> None:
     assert keys_of(spec, None, None) is None
     assert prefix_bytes("é") == "é".encode()
     with pytest.raises(
-        SpecError, match="'1' is not a key of the store 's', whose serde is 'int64'"
+        SpecError, match="'1' is not a key of the store 's', whose key serde is 'int64'"
     ):
         key_bytes(spec, "1")
-    with pytest.raises(SpecError, match=r"None is not a key .* never null"):
+    with pytest.raises(SpecError, match=r"None is not a key .* must not be null"):
         key_bytes(spec, None)
     with pytest.raises(ValueError, match="key and keys exclude each other"):
         keys_of(spec, 1, [1])
-    with pytest.raises(TypeError, match="keys='abc' is one key; pass key="):
+    with pytest.raises(TypeError, match="keys='abc' is a single key; pass it as key="):
         keys_of(spec, None, "abc")
 
 

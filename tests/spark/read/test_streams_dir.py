@@ -118,26 +118,32 @@ def test_named_topologies_and_other_engines(tmp_path: Path) -> None:
 
 def test_a_task_that_is_elsewhere_is_told(application: Path) -> None:
     (application / "0_1").rename(application / "0_3")
-    with pytest.warns(UserWarning, match="no tasks of the store 'kv_headers' .* 1, 2, which are"):
+    with pytest.warns(UserWarning, match="no tasks of the store 'kv_headers' .* 1, 2. These"):
         plan = plan_streams_dir(str(application), KV)
     assert [part.columns["task"] for part in plan.parts] == ["0_0", "0_3"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         plan = plan_streams_dir(str(application), KV, partitions=[3])
     assert [part.columns["task"] for part in plan.parts] == ["0_3"]
-    with pytest.raises(StateError, match=r"no task .* for the partitions 1, 2; it has 0_0, 0_3"):
+    with pytest.raises(
+        StateError, match=r"no task .* for the partitions 1, 2; the directory has 0_0, 0_3"
+    ):
         plan_streams_dir(str(application), KV, partitions=[0, 1, 2])
 
 
 def test_a_task_without_the_store_is_told(application: Path) -> None:
     shutil.rmtree(application / "0_1" / "rocksdb")
-    with pytest.raises(StateError, match="0_1 has no store 'kv_headers', but 0_0 of the same"):
+    with pytest.raises(
+        StateError, match="the store 'kv_headers' is missing in 0_1, but task 0_0 of the same"
+    ):
         plan_streams_dir(str(application), KV)
     assert len(plan_streams_dir(str(application), KV, partitions=[0]).parts) == 1
 
 
 def test_directories_that_are_none(application: Path) -> None:
-    with pytest.raises(StateError, match=r"has a store 'x'; they have: kv_headers, versioned"):
+    with pytest.raises(
+        StateError, match=r"has a store 'x'; the tasks have these stores: kv_headers, versioned"
+    ):
         plan_streams_dir(str(application), stores.key_value("x"))
     with pytest.raises(StateError, match="has no task directories such as 0_0"):
         plan_streams_dir(str(application / "0_0"), KV)

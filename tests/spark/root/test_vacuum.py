@@ -105,7 +105,7 @@ def test_old_versions_go_once_they_were_followed_long_ago(aged: Path) -> None:
     assert home.versions() == [2, 3]
     assert "attempts/job1/0-1/0_0/a.sst" in found.files
     assert (aged / "attempts/job1/1-1/0_1/a.sst").exists()  # of versions 2 and 3
-    with pytest.raises(StateError, match="no version 1; read one from 2 to 3"):
+    with pytest.raises(StateError, match="no version 1; read a version from 2 to 3"):
         home.load(1)
 
 

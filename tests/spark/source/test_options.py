@@ -99,11 +99,11 @@ def test_what_is_read(given: dict[str, str], mode: str, values: dict[str, Any]) 
         ({"spec": "{}"}, "kstore.spec is damaged"),
         (
             {"changes": "true", "metadata": "files"},
-            "'changes' and 'metadata' select different reads",
+            "'changes' and 'metadata' cannot be combined",
         ),
         (
             {"from_version": "1"},
-            "'from_version' cannot be combined with a read of records; it is",
+            "'from_version' cannot be combined with a read of records; it can",
         ),
         ({"changes": "true", "as_of": "1"}, "'as_of' cannot be combined with changes=true"),
         ({"metadata": "files", "columns": "path"}, "'columns' cannot be combined with metadata"),
@@ -111,13 +111,13 @@ def test_what_is_read(given: dict[str, str], mode: str, values: dict[str, Any]) 
             {"streams_dir": "true", "version": "1"},
             "'version' cannot be combined with streams_dir",
         ),
-        ({"provider": "kstore", "owner": "me"}, "a table in Spark's catalog loses the options"),
+        ({"provider": "kstore", "owner": "me"}, "a table in Spark's catalog cannot be read"),
         ({"path": ""}, "the path is missing; pass the root of a store"),
-        ({"path": "rates"}, "the path 'rates' is relative, and Spark's processes run in"),
+        ({"path": "rates"}, "the path 'rates' is relative, but Spark's processes run in"),
         ({"path": "file:rates"}, "the path 'file:rates' is relative"),
         ({"path": "r:ates"}, "the path 'r:ates' is relative"),
         ({"keys": "[" * 5000}, "it is nested too deeply"),
-        ({"paths": '["/a","/b"]'}, r"not the paths \[\"/a\",\"/b\"\]; read each root alone"),
+        ({"paths": '["/a","/b"]'}, r"the paths \[\"/a\",\"/b\"\] were given; read each root"),
     ],
 )
 def test_what_makes_no_sense_is_refused(given: dict[str, str], message: str) -> None:
@@ -156,11 +156,11 @@ def test_keys_that_are_none() -> None:
     assert key_of_json(spec, 5) == key_of(spec, "5")
     for text in ("x", "1.5", str(2**64)):
         with pytest.raises(
-            SpecError, match="is not a key of the store 's', whose serde is 'int64'"
+            SpecError, match="is not a key of the store 's', whose key serde is 'int64'"
         ):
             key_of(spec, text)
     with pytest.raises(
-        SpecError, match="is not a key of the store 's', whose serde is 'json': max"
+        SpecError, match="is not a key of the store 's', whose key serde is 'json': max"
     ):
         key_of(stores.key_value("s", key=serdes.JSON), "[" * 9**5)
     with pytest.raises(SpecError, match="'0xf' is not a key of the store 's'"):
@@ -183,7 +183,7 @@ def test_a_store_in_a_directory_of_several(tmp_path: Path) -> None:
     (tmp_path / "all" / "notes.txt").touch()
     assert find_root(where, None, {}).path == tmp_path / "all" / "a"
     publish(tmp_path / "all" / "b", stores.key_value("other"), lambda s, n: s.put(b"a", b"b"))
-    with pytest.raises(StateError, match=r"all has several stores: a, b\. Choose one with the opt"):
+    with pytest.raises(StateError, match=r"all has several stores: a, b\. Select the store w"):
         plan_of({"path": where})
     for name in ("a", "rates"):
         assert len(rows_of(plan_of({"path": where, "store": name}))) == 4
@@ -211,7 +211,7 @@ def test_a_plan_of_options(root: Path) -> None:
     assert {row["_change"] for row in changes} == {"insert"}
     (row,) = rows_of(plan_of({"path": str(root), "metadata": "stores"}))
     assert row["store"] == "rates"
-    with pytest.raises(SpecError, match="options key and keys exclude each other"):
+    with pytest.raises(SpecError, match="options key and keys cannot be combined"):
         keys(key="a", keys="[]")
     with pytest.raises(SpecError, match="changes=true needs the option from_version"):
         plan_of({**where, "changes": "true"})
@@ -224,7 +224,7 @@ def test_a_plan_of_options(root: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"as_of": "1", "history": "true"}, "as_of and history exclude each other; pass one"),
+        ({"as_of": "1", "history": "true"}, "as_of and history exclude each other; pass only one"),
         ({"from": "1"}, r"from_ts and to_ts \(the options from and to\) need history"),
         ({"history": "true", "from": "2", "to": "1"}, "from_ts=2 is after to_ts=1"),
         ({"key": "k1", "prefix": "k"}, "keys and prefix exclude each other"),
@@ -270,7 +270,7 @@ def test_stores_on_an_object_store(bucket: Bucket) -> None:
     assert [(row["store"], row["root"]) for row in found] == [
         (f"of_{name}", bucket.address(f"all/{name}")) for name in ("a", "b")
     ]
-    with pytest.raises(StateError, match=r"/all has several stores: a, b\. Choose one"):
+    with pytest.raises(StateError, match=r"/all has several stores: a, b\. Select the store"):
         plan_of(where)
     with pytest.raises(StateError, match=r"s3://bucket-\d+/none has no store"):
         plan_of({**where, "path": bucket.address("none")})

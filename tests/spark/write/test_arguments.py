@@ -40,7 +40,7 @@ def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
         ({"columns": ("key", "value", "key")}, SpecError, "names 'key' more than once"),
         ({"version": True}, TypeError, "version=True is bool, not int"),
         ({"version": 1.0}, TypeError, r"version=1\.0 is float, not int"),
-        ({"prefix": 3}, TypeError, "prefix=3 is int; pass the first bytes"),
+        ({"prefix": 3}, TypeError, "prefix=3 is int, not bytes or str; pass the first bytes"),
     ],
 )
 def test_reads_that_make_no_sense_are_refused(
@@ -76,7 +76,7 @@ def test_a_root_that_is_a_file_is_refused(spark: SparkSession, tmp_path: Path, i
     elif inside:
         root = file / inside
     file.write_text("mine")
-    with pytest.raises(StateError, match=f"{file} is a file, and must be a directory"):
+    with pytest.raises(StateError, match=f"{file} is a file, not a directory"):
         write_store(log_frame(spark, make_log(41, 5, SHARDS)), root, SPEC, partitions=SHARDS)
     with pytest.raises(StateError, match=f"{file} is a file"):
         read_store(spark, root)

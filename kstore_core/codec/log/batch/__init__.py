@@ -1,1 +1,1 @@
-"""Record batches, version 2: the form in which Kafka stores and sends records."""
+"""Record batches of version 2, the format in which Kafka stores and sends records."""

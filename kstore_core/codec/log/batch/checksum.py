@@ -1,4 +1,4 @@
-"""CRC-32C (Castagnoli), which protects a record batch: by a library that is compiled."""
+"""The CRC-32C (Castagnoli) checksum of a record batch, which a compiled library computes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _compute: Callable[[bytes], int] | None = None
 
 
 def crc32c(data: bytes) -> int:
-    """Return the checksum of `data`, from 0 to 2**32 - 1.
+    """Return the CRC-32C of `data`, from 0 to 2**32 - 1.
 
     Raises
     ------
     UnsupportedError
-        google-crc32c is not installed.
+        If google-crc32c is not installed.
     """
     if _compute is None:
         return _load()(data)
@@ -31,7 +31,7 @@ def _load() -> Callable[[bytes], int]:
         from google_crc32c import value
     except ImportError as error:
         raise UnsupportedError(
-            "record batches need google-crc32c for their checksum, which is not installed: "
+            "google-crc32c is not installed, which computes the checksum of a record batch: "
             + install("changelog")
         ) from error
     _compute = value

@@ -1,6 +1,6 @@
-"""Compression of a batch's records, in the forms that Kafka's clients write and read.
+"""Functions that compress and decompress the records of a batch as Kafka's clients do.
 
-gzip is zlib's; snappy, lz4 and zstd are cramjam's, which is loaded when one of them is met.
+zlib implements gzip. cramjam implements snappy, lz4 and zstd, and is imported at the first use.
 """
 
 from __future__ import annotations
@@ -15,41 +15,41 @@ from kstore_core.hints import install
 __all__ = ["CODECS", "codec_id", "compress", "decompress"]
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-"""By the number that stands in a batch's attributes."""
+"""The names of the codecs. The index of a codec is its number in the attributes of a batch."""
 
 _GZIP_FORM = zlib.MAX_WBITS | 16
 _GZIP, _SNAPPY, _LZ4 = 1, 2, 3
 _LZ4_LEVEL, _ZSTD_LEVEL = 1, 3
 _MOST_BYTES = 2**31 - 1
 
-# snappy-java's stream, which Kafka took over: a magic, its version, the oldest reader's version,
-# then blocks of raw snappy with their sizes.
+# Kafka uses the stream format of snappy-java: a magic, the version of the format, the oldest
+# version that can read the stream, and then blocks of raw snappy, each with its size.
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEAD = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
 
 _SNAPPY_MOST = 22
-"""The most bytes for one byte of snappy: 64 for 3."""
+"""The greatest ratio of decompressed to compressed size in snappy: 3 bytes can encode 64 bytes."""
 
 _size = struct.Struct(">i")
 
 
 def codec_id(name: str) -> int:
-    """Return the number of a codec.
+    """Return the number of the codec with this name.
 
     Raises
     ------
     ValueError
-        There is none of this name.
+        If no codec has this name.
     """
     try:
         return CODECS.index(name)
     except ValueError:
-        raise ValueError(f"compression {name!r}: one of {', '.join(CODECS)} is needed") from None
+        raise ValueError(f"compression must be one of {', '.join(CODECS)}, not {name!r}") from None
 
 
 def compress(data: bytes, codec: int) -> bytes:
-    """Compress the records of a batch; `codec` is 1 to 4."""
+    """Compress the records of a batch. `codec` must be a number from 1 to 4."""
     if codec == _GZIP:
         deflate = zlib.compressobj(wbits=_GZIP_FORM)
         return deflate.compress(data) + deflate.flush()
@@ -62,14 +62,14 @@ def compress(data: bytes, codec: int) -> bytes:
 
 
 def decompress(data: bytes, codec: int) -> bytes:
-    """Return the records of a batch; `codec` is 1 to 4.
+    """Decompress the records of a batch. `codec` must be a number from 1 to 4.
 
     Raises
     ------
     FormatError
-        The bytes are not what the codec writes.
+        If the codec cannot decompress the bytes.
     UnsupportedError
-        The codec's library is not installed.
+        If the library of the codec is not installed.
     """
     if codec == _GZIP:
         return _from_gzip(data)
@@ -105,7 +105,7 @@ def _from_gzip(data: bytes) -> bytes:
 
 
 def _to_lz4(data: bytes, lz4: Any) -> bytes:
-    # Kafka's Java clients refuse blocks that refer to the ones before.
+    # Kafka's Java clients cannot read blocks that refer to earlier blocks.
     frame = lz4.Compressor(level=_LZ4_LEVEL, content_checksum=False, block_linked=False)
     frame.compress(data)
     return bytes(frame.finish())
@@ -120,7 +120,7 @@ def _to_xerial(data: bytes, snappy: Any) -> bytes:
 
 
 def _from_snappy(data: bytes, snappy: Any) -> bytes:
-    """Both forms: snappy-java's stream, and the one raw block that librdkafka writes."""
+    """Decompress a stream of snappy-java, or a single raw block, which librdkafka writes."""
     if not data.startswith(_XERIAL_MAGIC):
         return _from_block(data, snappy)
     blocks = []
@@ -133,15 +133,15 @@ def _from_snappy(data: bytes, snappy: Any) -> bytes:
         (size,) = _size.unpack_from(data, here)
         here += _size.size
         if not 0 < size <= len(data) - here:
-            raise FormatError(f"snappy: a block of {size} bytes, but {len(data) - here} are left")
+            raise FormatError(f"snappy: a block has {size} bytes, but {len(data) - here} are left")
         blocks.append(_from_block(data[here : here + size], snappy))
         here += size
     return b"".join(blocks)
 
 
 def _from_block(block: bytes, snappy: Any) -> bytes:
-    # The stated size of a block is allocated at once, and a failure of that ends the process.
+    # cramjam allocates the size that the block states. If the allocation fails, the process ends.
     size = snappy.decompress_raw_len(block)
     if size > _SNAPPY_MOST * len(block):
-        raise FormatError(f"snappy: {len(block)} bytes cannot hold the {size} that they announce")
+        raise FormatError(f"snappy: a block of {len(block)} bytes cannot contain {size} bytes")
     return bytes(snappy.decompress_raw(block))

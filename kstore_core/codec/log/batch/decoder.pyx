@@ -1,11 +1,11 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""Record batches of version 2 to records (docs/changelogs.md, Record batches).
+"""Functions that decode record batches of version 2 (docs/changelogs.md, Record batches).
 
-A batch whose bytes end too early is a torn tail: the decoder stops before it. A complete batch is
-damaged if its checksum is wrong or its length, version or offsets are impossible: that raises a
-`CorruptionError`. If the checksum is right and the records are malformed, it raises a
-`FormatError`.
+If the input ends before the end of a batch, this batch is a torn tail, and the decoder stops before
+it. If the checksum of a batch is wrong, or its length, version or offsets are impossible, the
+decoder raises a `CorruptionError`. If the checksum is right but the records are malformed, the
+decoder raises a `FormatError`.
 """
 
 cimport cython
@@ -28,7 +28,7 @@ from kstore_core.codec.log.batch.compression import CODECS as _CODECS
 from kstore_core.codec.log.batch.compression import decompress
 from kstore_core.errors import CorruptionError, FormatError
 
-cdef int64_t LAST_BASE = INT64_MAX - 2**31      # so that no offset of a batch is over 64 bits
+cdef int64_t LAST_BASE = INT64_MAX - 2**31      # keeps every offset of a batch within 64 bits
 
 
 # ---------------------------------------------------------------- one batch
@@ -37,7 +37,7 @@ cdef int read_batch(
     RecordColumns into, const uint8_t *data, Py_ssize_t at, Py_ssize_t size,
     const Head *head, int64_t from_offset, int64_t position,
 ) except -1:
-    """Add the records of a complete batch from `from_offset` on."""
+    """Add the records of a complete batch to `into`. Leave out offsets below `from_offset`."""
     cdef bytes records = checked_body(data, at, size, head, position)
     cdef int codec = head.attributes & CODEC_MASK
     cdef Py_ssize_t skipped = SUMMED_BYTES
@@ -47,7 +47,7 @@ cdef int read_batch(
     if head.attributes & CONTROL:
         return 0
     if codec >= len(_CODECS):
-        raise malformed(position + at, head, f"there is no compression {codec}")
+        raise malformed(position + at, head, f"the compression {codec} is unknown")
     if codec:
         skipped = 0
         try:
@@ -56,7 +56,7 @@ cdef int read_batch(
             raise malformed(position + at, head, str(error)) from error
     open_reader(&reader, address(records) + skipped, PyBytes_GET_SIZE(records) - skipped)
     if not 0 <= head.count <= (reader.end - reader.here) // RECORD_LEAST:
-        why = f"{reader.end - reader.here} bytes cannot hold {head.count} records"
+        why = f"{reader.end - reader.here} bytes cannot contain {head.count} records"
         raise malformed(position + at, head, why)
     into.make_room(head.count)
     into.sources.append(records)
@@ -80,7 +80,7 @@ cdef object malformed(int64_t at, const Head *head, str why):
 cdef Fault read_records(
     RecordColumns into, Reader *reader, const Head *head, int64_t from_offset, int32_t *index
 ) noexcept nogil:
-    """Check all records, and add the wanted ones. At a fault, `index` is that of the bad record."""
+    """Check all records; add those from `from_offset` on. Set `index` to the first bad record."""
     cdef Slot slot
     cdef Reader record
     cdef Fault fault
@@ -116,7 +116,7 @@ cdef Fault read_records(
 cdef inline Fault read_record(
     Reader *reader, Slot *slot, int64_t *timestamp, int32_t *delta
 ) noexcept nogil:
-    """Read a record that ends at the end of the reader."""
+    """Read a record whose last byte is the last byte of the reader."""
     cdef uint64_t bits = 0
     cdef Py_ssize_t size = 0
     cdef int32_t count = 0
@@ -126,7 +126,7 @@ cdef inline Fault read_record(
     if reader.here == reader.end:
         reader.number = 1
         return TRUNCATED_FIELD
-    reader.here += 1                            # the record's attributes, of which none is in use
+    reader.here += 1                            # the attributes of a record, which are not used
     fault = read_unsigned(reader, 64, &bits)
     if fault != SOUND:
         return fault
@@ -175,7 +175,10 @@ cdef int read_batches(
     RecordColumns into, const uint8_t *data, Py_ssize_t size, int64_t from_offset, bint one,
     int64_t position,
 ) except -1:
-    """Read all complete batches after `into.stop`, or only the next one. Skip early batches."""
+    """Read the complete batches after byte `into.stop`. If `one`, read only the first of them.
+
+    Batches that contain only records with an offset below `from_offset` are skipped.
+    """
     cdef Head head
     cdef Py_ssize_t width
     while True:
@@ -185,9 +188,9 @@ cdef int read_batches(
         load_head(data + into.stop, &head)
         if head.base_offset < into.end or head.last_delta < 0 or head.base_offset > LAST_BASE:
             raise CorruptionError(
-                f"record batch at byte {position + into.stop}: it has the offsets "
-                f"{head.base_offset} to {head.base_offset + head.last_delta}, where "
-                f"{into.end} or above is needed"
+                f"record batch at byte {position + into.stop}: its offsets are "
+                f"{head.base_offset} to {head.base_offset + head.last_delta}, but must be "
+                f"{into.end} or greater"
             )
         if head.base_offset + head.last_delta >= from_offset:
             read_batch(into, data, into.stop, width, &head, from_offset, position)
@@ -198,35 +201,38 @@ cdef int read_batches(
 
 
 def decode_record_columns(buf, *, from_offset=None, min_offset=0, int64_t position=0):
-    """Decode all whole record batches of `buf` into columns.
+    """Decode all complete record batches of `buf` to columns.
 
-    Control batches have no records. The result includes the records of aborted transactions, because
-    batches do not say which transactions were aborted.
+    The result does not contain control records. It contains the records of aborted transactions,
+    because a batch does not show whether its transaction was aborted.
 
     Parameters
     ----------
     buf : bytes-like
-        Consecutive batches. A torn batch at the end is ignored.
+        Consecutive batches. An incomplete batch at the end is ignored.
     from_offset : int, optional
-        Leave out earlier records. Batches that contain only earlier records are not checked.
+        The lowest offset of the records in the result. Batches that contain only records with lower
+        offsets are not checked. All records are returned if None.
     min_offset : int, default 0
-        The offset at which the previous batches end. A lower base offset is damage.
+        The lowest valid offset of a batch. It is the offset after the last record before `buf`.
     position : int, default 0
-        The position of `buf` in a file; errors count bytes from the start of the file.
+        The position of `buf` in a file. Errors count bytes from the start of the file.
 
     Returns
     -------
     RecordColumns
-        ``stopped_at`` is the number of bytes of `buf` in complete batches.
+        The records. ``stopped_at`` is the size in bytes of the complete batches in `buf`.
 
     Raises
     ------
     CorruptionError
-        The checksum of a batch is wrong, or its length, version or offsets are impossible.
+        If the checksum of a batch is wrong, or its length, version or offsets are impossible.
     FormatError
-        The records of a batch are malformed. ``offset`` is the position of the batch.
+        If the records of a batch are malformed. The attribute ``offset`` of the error is the
+        position of the batch.
     UnsupportedError
-        A batch has a format before version 2, or needs a library that is not installed.
+        If a batch has a format before version 2, or if a library that the batch needs is not
+        installed.
     """
     cdef View view
     cdef RecordColumns columns = RecordColumns()
@@ -242,7 +248,7 @@ def decode_record_columns(buf, *, from_offset=None, min_offset=0, int64_t positi
 
 @cython.final
 cdef class RecordBatches:
-    """An iterator of the records of batches; `decode_record_batches` makes it."""
+    """An iterator over the records of batches, which `decode_record_batches` returns."""
 
     cdef bytes _data
     cdef RecordColumns _batch
@@ -250,9 +256,9 @@ cdef class RecordBatches:
 
     @property
     def stopped_at(self):
-        """int: the end of the last complete batch that was read.
+        """int: the position after the last complete batch that was read.
 
-        If it is less than the size of the input when all batches are read, a torn tail begins there.
+        If bytes follow this position after the iteration, these bytes are a torn tail.
         """
         return self._batch.stop
 
@@ -274,23 +280,23 @@ cdef class RecordBatches:
 
 
 def decode_record_batches(buf):
-    """Decode record batches record by record; see `decode_record_columns` for many at once.
+    """Decode record batches one record at a time. `decode_record_columns` decodes them all at once.
 
     Parameters
     ----------
     buf : bytes-like
-        Consecutive batches. A torn batch at the end is ignored: ``stopped_at`` of the iterator is
-        then less than the size of `buf`.
+        Consecutive batches. An incomplete batch at the end is ignored. In this case, ``stopped_at``
+        of the iterator is less than the size of `buf` after the iteration.
 
     Returns
     -------
     iterator of LogRecord
-        Without control records.
+        The records, without control records.
 
     Raises
     ------
     CorruptionError, FormatError, UnsupportedError
-        While iterating, as `decode_record_columns` does.
+        During the iteration, in the cases in which `decode_record_columns` raises them.
     """
     cdef RecordBatches records = RecordBatches.__new__(RecordBatches)
     cdef View view

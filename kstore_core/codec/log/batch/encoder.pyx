@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""Records to record batches of version 2 (docs/changelogs.md, Record batches)."""
+"""Functions that encode record batches of version 2 (docs/changelogs.md, Record batches)."""
 
 from libc.stdint cimport INT32_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t
 
@@ -22,7 +22,7 @@ from kstore_core.errors import FormatError
 # ---------------------------------------------------------------- records
 
 cdef inline int64_t body_size(const Slot *slot, const Head *head) noexcept nogil:
-    """The number of bytes of a record after its length field."""
+    """Return the size in bytes of a record without its length field."""
     cdef int64_t size = (
         1
         + varint_size(slot.timestamp - head.base_timestamp)
@@ -59,9 +59,10 @@ cdef inline uint8_t *write_record(uint8_t *here, const Slot *slot, const Head *h
 cdef Py_ssize_t fitting(
     RecordColumns columns, Py_ssize_t begin, Head *head, int64_t most, int64_t *total
 ) noexcept nogil:
-    """Find the end of a batch that begins at `begin`: at most `most` bytes, but at least one record.
+    """Return the index after the last record of a batch that begins with record `begin`.
 
-    Set `total` to the bytes of its records, and fill in its maximum timestamp.
+    The batch has at most `most` bytes, or one record if that record is longer. Set `total` to the
+    size of the records in bytes, and set the maximum timestamp in `head`.
     """
     cdef Py_ssize_t index = begin
     cdef const Slot *slot
@@ -84,7 +85,7 @@ cdef Py_ssize_t fitting(
 # ---------------------------------------------------------------- batches
 
 cdef class _Options:
-    """The fields common to all batches of a call."""
+    """The fields that are equal in all batches of one call."""
 
     cdef Head head
     cdef int codec
@@ -97,7 +98,9 @@ cdef class _Options:
     ):
         cdef int32_t epoch = as_i32(producer_epoch, "producer_epoch")
         if timestamp_type not in ("create", "log_append"):
-            raise ValueError(f"timestamp_type {timestamp_type!r}: 'create' or 'log_append'")
+            raise ValueError(
+                f"timestamp_type must be 'create' or 'log_append', not {timestamp_type!r}"
+            )
         if not -2**15 <= epoch < 2**15:
             raise OverflowError(f"producer_epoch: {epoch} does not fit 16 bits")
         self.codec = codec_id(compression)
@@ -120,7 +123,7 @@ cdef Py_ssize_t encode_one(
     RecordColumns columns, Py_ssize_t begin, int64_t most, _Options options,
     int64_t base_offset, int64_t last_offset, list parts,
 ) except -1:
-    """Append the bytes of one batch to `parts`. Return the index of the next batch's first record."""
+    """Append the bytes of one batch to `parts`. Return the index of the first record after it."""
     cdef Head head = options.head
     cdef int64_t total = 0
     cdef Py_ssize_t end, index
@@ -134,17 +137,18 @@ cdef Py_ssize_t encode_one(
     elif begin < columns.length:
         head.base_timestamp = columns.slots[begin].timestamp
     head.max_timestamp = INT64_MIN if begin < columns.length else -1
-    end = fitting(columns, begin, &head, most, &total)  # with the GIL: no appends meanwhile
+    # The GIL is held, so that no other thread appends records meanwhile.
+    end = fitting(columns, begin, &head, most, &total)
     if head.attributes & LOG_APPEND_TIME:
         head.max_timestamp = options.log_append_time
     if BATCH_BYTES + total > INT32_MAX:
-        raise FormatError(f"a record batch of {total} bytes is over the format's 2**31 - 1")
+        raise FormatError(f"a record batch of {total} bytes exceeds the limit of 2**31 - 1")
     if last_offset < 0:
         last_offset = columns.slots[end - 1].offset
     head.last_delta = <int32_t>(last_offset - base_offset)
     head.count = <int32_t>(end - begin)
     if end == begin:
-        head.attributes &= ~CODEC_MASK          # no records take no bytes, however compressed
+        head.attributes &= ~CODEC_MASK          # Kafka does not compress an empty batch.
     body = new_bytes(SUMMED_BYTES + total)
     here = store_summed(address(body), &head)
     for index in range(begin, end):
@@ -156,7 +160,7 @@ cdef Py_ssize_t encode_one(
     frame = new_bytes(SUMMED_FROM)
     store_frame(address(frame), &head)
     parts += (frame, body)
-    if options.head.base_sequence >= 0:         # sequences go round from 2**31 - 1 to 0
+    if options.head.base_sequence >= 0:         # 0 follows the sequence 2**31 - 1
         options.head.base_sequence = <int32_t>(
             (<int64_t>options.head.base_sequence + head.count) % (<int64_t>INT32_MAX + 1)
         )
@@ -172,28 +176,34 @@ def encode_record_batch(
     Parameters
     ----------
     records : iterable of LogRecord
-        At least one record; the offsets must ascend.
+        The records, at least one. Each offset must be greater than the previous offset.
     compression : {"none", "gzip", "snappy", "lz4", "zstd"}
+        The compression of the records.
     timestamp_type : {"create", "log_append"}
-        With "log_append" readers get `log_append_time` as the time of every record.
+        With "create", readers get the timestamp of each record. With "log_append", readers get
+        `log_append_time` as the timestamp of every record.
     log_append_time : int, default -1
-        Milliseconds since the epoch.
+        The time in milliseconds since the epoch. Not used if `timestamp_type` is "create".
     leader_epoch, producer_id, producer_epoch, base_sequence : int, default -1
-        -1 for none.
+        The fields of the batch with these names; -1 means that a field has no value.
     transactional : bool, default False
+        True if the batch belongs to a transaction.
 
     Returns
     -------
     bytes
+        The encoded batch.
 
     Raises
     ------
     ValueError
-        If there is no record, or offsets do not ascend or lie more than 2**31 - 1 apart.
+        If there is no record, if the offsets are not in order, or if two offsets differ by more
+        than 2**31 - 1.
     FormatError
-        If a key, a value or the headers exceed 2**31 - 1 bytes, or a header key has a lone surrogate.
+        If a key, a value or the headers exceed 2**31 - 1 bytes, or if a header key contains a lone
+        surrogate.
     UnsupportedError
-        If a library that is needed is not installed.
+        If google-crc32c or the library of the compression is not installed.
     """
     cdef RecordColumns columns = columns_of(records)
     cdef list parts = []
@@ -202,11 +212,12 @@ def encode_record_batch(
         base_sequence, transactional, None,
     )
     if columns.length == 0:
-        raise ValueError("a record batch holds one record at least")
+        raise ValueError("records is empty, but a record batch must contain a record")
     end = encode_one(columns, 0, INT32_MAX, options, columns.slots[0].offset, -1, parts)
     if end < columns.length:
         raise ValueError(
-            f"record {end} does not fit the batch: its offset or its bytes are over 2**31 - 1"
+            f"record {end} does not fit the batch: the batch would exceed 2**31 - 1 bytes, or its "
+            "offsets would differ by more than 2**31 - 1"
         )
     return b"".join(parts)
 
@@ -218,7 +229,7 @@ cdef RecordColumns columns_of(object records):
     columns = RecordColumns()
     for record in records:
         if type(record) is not LogRecord:
-            raise TypeError(f"a LogRecord is needed, not {type(record).__name__}")
+            raise TypeError(f"a record must be a LogRecord, not {type(record).__name__}")
         columns.append(record.offset, record.timestamp, record.key, record.value, record.headers)
     return columns
 
@@ -233,21 +244,24 @@ def encode_record_columns(
     Parameters
     ----------
     columns : RecordColumns
+        The records.
     batch_bytes : int, default 65536
-        The greatest size of a batch before compression. A batch of one record may be larger.
+        The maximum size of a batch in bytes before compression. A batch with a single record may be
+        larger.
     compression, timestamp_type, log_append_time, leader_epoch, producer_id, producer_epoch, \
 base_sequence, transactional
-        As for `encode_record_batch`. Sequence numbers continue from batch to batch.
+        The parameters of `encode_record_batch` for every batch. `base_sequence` is the first
+        sequence number of the first batch; each batch continues the numbers of the previous batch.
 
     Returns
     -------
     bytes
-        Consecutive batches; ``b""`` for no records.
+        Consecutive batches; ``b""`` if there are no records.
 
     Raises
     ------
     FormatError, UnsupportedError
-        As `encode_record_batch` does.
+        In the cases in which `encode_record_batch` raises them.
     """
     cdef RecordColumns source = <RecordColumns?>columns
     cdef list parts = []
@@ -265,25 +279,29 @@ base_sequence, transactional
 
 
 def encode_compacted_batch(columns, head, *, delete_horizon_ms=None):
-    """Encode the remaining records of a batch, with the head, offsets and sequences of that batch.
+    """Encode the records that remain of a batch after compaction.
+
+    The result has the offsets, sequence numbers and other fields of the original batch.
 
     Parameters
     ----------
     columns : RecordColumns
-        The remaining records of the batch; there may be none.
+        The remaining records, which may be none.
     head : BatchHead
         The head of the original batch.
     delete_horizon_ms : int, optional
-        The time at which tombstones of the batch may be removed, milliseconds since the epoch.
+        The time after which the tombstones of the batch may be removed, in milliseconds since the
+        epoch. No such time is stored if None.
 
     Returns
     -------
     bytes
+        The encoded batch.
 
     Raises
     ------
     ValueError
-        If a record was not in that batch.
+        If the offset of a record is not within the offsets of the original batch.
     """
     cdef RecordColumns source = <RecordColumns?>columns
     cdef list parts = []
@@ -296,6 +314,9 @@ def encode_compacted_batch(columns, head, *, delete_horizon_ms=None):
         head.base_offset <= source.slots[0].offset
         and source.slots[source.length - 1].offset <= head.last_offset
     ):
-        raise ValueError(f"records outside the offsets {head.base_offset} to {head.last_offset}")
+        raise ValueError(
+            "the offset of a record is outside the offsets of the original batch, "
+            f"{head.base_offset} to {head.last_offset}"
+        )
     encode_one(source, 0, INT32_MAX, options, head.base_offset, head.last_offset, parts)
     return b"".join(parts)

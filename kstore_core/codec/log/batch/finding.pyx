@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, autotestdict=False, binding=False
 # cython: embedsignature=True, embedsignature.format=clinic
-"""The head of a batch, and checks that the batch is complete and undamaged."""
+"""Functions that find a batch, read its head, and check that it is complete and undamaged."""
 
 from libc.stdint cimport int64_t, uint8_t
 
@@ -20,9 +20,9 @@ from kstore_core.errors import CorruptionError, UnsupportedError
 cdef Py_ssize_t batch_size(
     const uint8_t *data, Py_ssize_t size, Py_ssize_t at, int64_t position
 ) except -1:
-    """The size of the batch at `at` in bytes; 0 if the batch is incomplete.
+    """Return the size in bytes of the batch at `at`, or 0 if the batch is incomplete.
 
-    Here and in all that follows, `position` is where the data begins, for messages.
+    `position` is the position of `data` in a file, which error messages add to `at`.
     """
     cdef Py_ssize_t rest = size - at
     cdef int64_t length
@@ -34,12 +34,12 @@ cdef Py_ssize_t batch_size(
     if length >= OLD_LEAST and magic in (0, 1):
         raise UnsupportedError(
             f"record batch at byte {position + at}: message format v{magic}, of Kafka before 0.11, "
-            "is not read; copy the topic's records to a new one with a client that reads them"
+            "is not supported; copy the records to a new topic with a Kafka client that supports it"
         )
     if length < BATCH_BYTES - LENGTH_END or magic != 2:
         raise CorruptionError(
-            f"record batch at byte {position + at}: no batch has the length {length} and the "
-            f"version {magic}"
+            f"record batch at byte {position + at}: the length {length} or the version {magic} is "
+            "impossible"
         )
     return LENGTH_END + length if length <= rest - LENGTH_END else 0
 
@@ -47,39 +47,42 @@ cdef Py_ssize_t batch_size(
 cdef bytes checked_body(
     const uint8_t *data, Py_ssize_t at, Py_ssize_t size, const Head *head, int64_t position
 ):
-    """The bytes of a batch that its checksum covers."""
+    """Verify the checksum of a batch, and return the bytes that the checksum covers."""
     cdef bytes body = copy_bytes(data + at + SUMMED_FROM, size - SUMMED_FROM)
     cdef object computed = crc32c(body)
     if computed != head.crc:
         raise CorruptionError(
             f"record batch at byte {position + at}, offset {head.base_offset}: its checksum is "
-            f"{head.crc:08x}, but its bytes give {computed:08x}"
+            f"{head.crc:08x}, but the checksum of its bytes is {computed:08x}"
         )
     return body
 
 
 def read_batch_head(buf, Py_ssize_t at=0, *, bint verify=False, int64_t position=0):
-    """The head of the batch at byte `at`, or None if the batch is incomplete.
+    """Read the head of the batch that begins at byte `at`.
 
     Parameters
     ----------
     buf : bytes-like
+        Bytes that contain the batch.
     at : int, default 0
+        The position of the batch in `buf`.
     verify : bool, default False
-        Check the batch against its checksum.
+        If True, check the checksum of the batch.
     position : int, default 0
-        The position of `buf` in a file; the head and errors count from the start of the file.
+        The position of `buf` in a file. The head and errors count bytes from the start of the file.
 
     Returns
     -------
     BatchHead or None
+        The head, or None if the batch is incomplete.
 
     Raises
     ------
     CorruptionError
-        Its length or version is impossible, or its checksum is wrong.
+        If the length or version of the batch is impossible, or if its checksum is wrong.
     UnsupportedError
-        The batch has a format before version 2.
+        If the batch has a format before version 2.
     ValueError
         If `at` is outside `buf`.
     """
@@ -123,16 +126,19 @@ cdef object described(int64_t at, Py_ssize_t size, const Head *head):
 
 
 def find_batch(buf, Py_ssize_t at=0, *, min_offset=0):
-    """The position of the first complete batch with a valid checksum, from byte `at` on.
+    """Return the position of the first valid batch from byte `at` on, or None if there is none.
 
-    A torn tail is not followed by such a batch; damage in the middle of a log is.
+    A valid batch is complete and has the right checksum. If a valid batch follows an invalid batch,
+    the log is damaged. If no valid batch follows, the invalid batch is a torn tail.
 
     Parameters
     ----------
     buf : bytes-like
+        The bytes to search.
     at : int, default 0
+        The position at which the search begins.
     min_offset : int, default 0
-        The least base offset of the batch.
+        The minimum base offset of the batch.
 
     Returns
     -------

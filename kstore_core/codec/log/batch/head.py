@@ -1,4 +1,4 @@
-"""The header in front of the records of a batch."""
+"""The class `BatchHead`, which contains the fields in front of the records of a batch."""
 
 from __future__ import annotations
 
@@ -8,26 +8,30 @@ __all__ = ["BatchHead"]
 
 
 class BatchHead(NamedTuple):
-    """The head of a record batch.
+    """The head of a record batch: its position and size, and the fields in front of its records.
 
     Attributes
     ----------
     at, size : int
-        The position in the bytes or the file, and the size in bytes.
+        The position of the batch in the input or in the file, and the size of the batch in bytes.
     base_offset, last_offset : int
-        Of the records that it was written with, both inclusive; compaction may have taken them.
+        The first and the last offset of the batch when it was first written. Compaction may have
+        removed the records with these offsets.
     max_timestamp : int
-        Milliseconds since the epoch; -1 when unknown.
+        The greatest timestamp in milliseconds since the epoch, or -1 if it is unknown.
     compression : str
-        One of `kstore_core.codec.log.batch.compression.CODECS`.
+        The compression of the records: "none", "gzip", "snappy", "lz4", "zstd", or "number N" if
+        kstore does not know the codec with the number N.
     log_append_time : bool
-        `max_timestamp` is the timestamp of every record.
+        True if `max_timestamp` is the timestamp of every record.
     transactional, control : bool
-        The batch is part of a transaction, and it only marks the end of one.
+        `transactional` is True if the batch belongs to a transaction. `control` is True if the
+        batch only shows that a transaction was committed or aborted.
     delete_horizon_ms : int or None
-        The time from which its tombstones may be removed; None before the first compaction.
+        The time (ms) after which the tombstones of the batch may be removed. None if compaction has
+        not set it yet.
     record_count : int
-        The number of its records.
+        The number of records in the batch.
     """
 
     at: int

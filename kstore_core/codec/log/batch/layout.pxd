@@ -1,10 +1,11 @@
 # cython: language_level=3
-"""Where the fields of a record batch are (docs/changelogs.md, Record batches). No Python objects.
+"""The positions of the fields in a record batch (docs/changelogs.md, Record batches).
 
     base:i64 length:i32 epoch:i32 magic:i8 crc:u32 | attributes:i16 last:i32 first:i64 max:i64
     producer:i64 producer-epoch:i16 sequence:i32 count:i32 records
 
-The checksum covers what follows it; `length` is what follows itself.
+The checksum covers all bytes after the field `crc`. `length` is the number of bytes after the field
+`length`.
 """
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
@@ -13,13 +14,13 @@ from kstore_core.codec.primitives.wire cimport load_i32, load_i64, store_i32, st
 
 
 cdef enum:
-    BATCH_BYTES = 61            # of a batch without records
-    LENGTH_END = 12             # where the bytes that `length` counts begin
+    BATCH_BYTES = 61            # the size of a batch without records
+    LENGTH_END = 12             # the position after the field `length`
     MAGIC_AT = 16
-    SUMMED_FROM = 21            # where the bytes that the checksum covers begin
-    SUMMED_BYTES = 40           # of them, those before the records
-    OLD_LEAST = 14              # the least `length` of the formats before, v0 and v1
-    RECORD_LEAST = 7            # bytes of the smallest record
+    SUMMED_FROM = 21            # the position after the field `crc`
+    SUMMED_BYTES = 40           # the size of the fields after `crc`
+    OLD_LEAST = 14              # the minimum `length` of the older formats, v0 and v1
+    RECORD_LEAST = 7            # the minimum size of a record
 
     CODEC_MASK = 0x07
     LOG_APPEND_TIME = 0x08
@@ -54,7 +55,7 @@ cdef inline uint8_t *store_i16(uint8_t *data, int16_t number) noexcept nogil:
 
 
 cdef inline void load_head(const uint8_t *data, Head *head) noexcept nogil:
-    """Read the 61 bytes in front of the records."""
+    """Read the 61 bytes before the records."""
     head.base_offset = load_i64(data)
     head.length = load_i32(data + 8)
     head.leader_epoch = load_i32(data + 12)
@@ -70,7 +71,7 @@ cdef inline void load_head(const uint8_t *data, Head *head) noexcept nogil:
 
 
 cdef inline void store_frame(uint8_t *data, const Head *head) noexcept nogil:
-    """Write the 21 bytes that the checksum does not cover, itself included."""
+    """Write the first 21 bytes, which the checksum does not cover."""
     data = store_i64(data, head.base_offset)
     data = store_i32(data, head.length)
     data = store_i32(data, head.leader_epoch)

@@ -1,1 +1,1 @@
-"""The storage of a root: a local or mounted file system, or an object store."""
+"""The storages that can contain a root: local or mounted file systems, and object stores."""

@@ -1,4 +1,4 @@
-"""The storage at a path or an address of a root."""
+"""The choice of the storage for the path or the address of a root."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 def storage_at(
     where: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
 ) -> Storage:
-    """Return the storage at a local path, a ``file:`` or an ``s3:`` address.
+    """Return the storage at a local path, at a ``file:`` address, or at an ``s3:`` address.
 
-    An UnsupportedError for another scheme; a SpecError for unknown ``storage_options``; a
-    ValueError for an empty path.
+    Raise an UnsupportedError if the address has another scheme. Raise a SpecError if an option in
+    ``storage_options`` is unknown, or if there are options for a local path. Raise a ValueError if
+    the path is empty.
     """
     text = os.fspath(where)
     if not text:
-        raise ValueError("the root of a store must be a path, not an empty string")
+        raise ValueError("the root of the store is an empty string; pass a path or an address")
     if "\0" in text:
-        raise ValueError(f"the root {text!r} contains a NUL, which no path can contain")
+        raise ValueError(f"the root {text!r} contains a NUL character, which no path can contain")
     scheme = _scheme(text)
     if scheme in ("s3", "s3a"):
         from kstore_core.spark.root.storage.objects import ObjectStore
@@ -41,8 +42,8 @@ def storage_at(
         raise UnsupportedError(_unsupported(text, scheme))
     if storage_options:
         raise SpecError(
-            f"storage_options={sorted(storage_options)} are for s3:// addresses, and {text!r} is a "
-            "directory of this machine; leave them out"
+            f"the storage options {sorted(storage_options)} are for s3:// addresses, but {text!r} "
+            "is a directory of this machine; leave the options out"
         )
     from kstore_core.spark.root.storage.local import LocalFiles
 
@@ -50,15 +51,15 @@ def storage_at(
 
 
 def is_relative(where: str | os.PathLike[str]) -> bool:
-    """Return True for a path that depends on the working directory."""
+    """Return True if ``where`` is a relative local path."""
     path = local_path(os.fspath(where))
     return path is not None and not Path(path).is_absolute()
 
 
 def local_path(text: str) -> str | None:
-    """Return the path in a path or a ``file:`` address of this machine, else None.
+    """Return the local path that a path or a ``file:`` address names, or None for other addresses.
 
-    ``#`` and ``?`` are parts of the path.
+    In a ``file:`` address, ``#`` and ``?`` are parts of the path.
     """
     if not _scheme(text):
         return text
@@ -67,7 +68,7 @@ def local_path(text: str) -> str | None:
 
 
 def _scheme(text: str) -> str:
-    """Return the scheme of an address; empty for a path."""
+    """Return the scheme of an address in lower case, or an empty string for a path."""
     match = _SCHEME.match(text)
     return match[1].lower() if match else ""
 
@@ -75,15 +76,19 @@ def _scheme(text: str) -> str:
 def _unsupported(text: str, scheme: str) -> str:
     known = "a path, file: or s3:"
     if scheme == "file":
-        return f"{text!r} names another machine; mount its directory, and pass the path"
+        return (
+            f"{text!r} names a directory of another machine; mount the directory on every machine, "
+            "and pass its path"
+        )
     if scheme in ("hdfs", "webhdfs", "webdav", "dav", "davs"):
         return (
-            f"{text!r}: {scheme} has no create-only write, which the publication of a version "
-            f"needs. Write the store to {known} (HDFS can be mounted over NFS or FUSE)"
+            f"{text!r}: {scheme}: is not supported, because it cannot refuse to overwrite a file, "
+            "which kstore needs to publish a version. Write the store to "
+            f"{known} (HDFS can be mounted over NFS or FUSE)"
         )
     if scheme in ("gs", "gcs", "abfs", "abfss", "az", "wasb", "wasbs"):
         return (
-            f"{text!r}: {scheme}: is not supported. Write the store to {known} (Google Cloud "
-            "Storage supports the S3 API: storage_options={'endpoint_url': ...})"
+            f"{text!r}: {scheme}: is not supported. Write the store to {known}. Google Cloud "
+            "Storage has an S3 API, which you select by storage_options={'endpoint_url': ...}"
         )
     return f"{text!r}: {scheme}: is not supported; write the store to {known}"

@@ -1,7 +1,7 @@
 """The interface of a root to a file system or an object store.
 
-Names are relative to the root, with forward slashes. A file is written once, whole, and never
-changes. So the only kind of write is the creation of a new file.
+The name of a file is its path relative to the root, with forward slashes. Files never change, so
+the only kind of write is the creation of a new, complete file.
 """
 
 from __future__ import annotations
@@ -19,63 +19,91 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file of a listing."""
+    """A file in a listing of the storage.
+
+    Attributes
+    ----------
+    name : str
+        The path relative to the root.
+    bytes : int
+        The size of the file.
+    modified_ms : int
+        The time of the last write in ms since the epoch, by the storage's clock.
+    is_link : bool
+        True for a symbolic link. Such a link is not followed, and a root must not contain it.
+    inode : tuple of int, optional
+        The device and the inode, which are equal for all hard links to a file. None on an object
+        store.
+    """
 
     name: str
     bytes: int
-    modified_ms: int  # of the last write, since the epoch, by the storage's clock
-    is_link: bool = False  # a symbolic link, which is not followed and not valid in a root
-    inode: tuple[int, int] | None = None  # equal for all names of one file; None: one name only
+    modified_ms: int
+    is_link: bool = False
+    inode: tuple[int, int] | None = None
 
 
 class Storage(Protocol):
-    """A tree of files. Implementations are frozen and pickled for the workers of a cluster.
+    """A tree of files. An implementation must be frozen, and Spark's workers get pickled copies.
 
-    By default methods raise a ``FileNotFoundError`` for a missing file, a ``StorageFullError`` for
-    a full disk, a ``StorageUnavailableError`` for a service that does not answer, and a
-    ``CorruptionError`` for a symbolic link below the root.
+    The methods raise a ``FileNotFoundError`` for a missing file, a ``StorageFullError`` for a full
+    disk, a ``StorageUnavailableError`` for a service that does not answer, and a
+    ``CorruptionError`` for a symbolic link below the root, unless their description differs.
     """
 
     @property
     def name(self) -> str:
-        """The root's path or address, for messages."""
+        """The path or the address of the root, as messages show it."""
 
     @property
     def path(self) -> Path | None:
-        """The root's directory; None on an object store."""
+        """The local directory of the root, or None on an object store."""
 
     def names(self, directory: str) -> list[str]:
-        """List the names of a directory's entries, sorted; a StateError if it is a file."""
+        """Return the sorted names of the entries of a directory.
+
+        A missing directory has no entries. Raise a StateError if ``directory`` is a file.
+        """
 
     def files(self, directory: str) -> list[Entry]:
-        """List every file at any depth below a directory."""
+        """Return an entry for every file below a directory, at any depth."""
 
     def size(self, name: str) -> int:
-        """Return the size of a file, bytes."""
+        """Return the size of a file in bytes."""
 
     def read(self, name: str) -> bytes:
-        """Return the content of a file; an InconsistentStateError if it is not a regular file."""
+        """Return the content of a file.
+
+        Raise an InconsistentStateError if it is not a regular file.
+        """
 
     def digest(self, name: str) -> tuple[int, str]:
-        """The size and the hexadecimal SHA-256 of a regular file, from a read of all its bytes."""
+        """Read a regular file, and return its size in bytes and its SHA-256 in hexadecimal."""
 
     def put_new(self, name: str, data: bytes) -> None:
-        """Write a file, whole and durable; a FileExistsError if it exists already."""
+        """Write a new file completely and durably; raise a FileExistsError if the file exists."""
 
     def upload(self, files: Mapping[str, Path]) -> None:
-        """Copy local files to new names; :meth:`settle` makes them durable."""
+        """Copy local files to new names. The copies are durable after a call of :meth:`settle`."""
 
     def reuse(self, old: str, new: str) -> str:
-        """Make the content of ``old`` available for ``new``; return the name of the content."""
+        """Make the content of ``old`` available for ``new``, if possible without a copy.
+
+        Return the name of the file that has the content: ``new``, or ``old`` if the storage needs
+        no file ``new``.
+        """
 
     def download(self, files: Mapping[str, Path], *, linked: bool = False) -> None:
-        """Copy files to new local paths; ``linked`` files may be links, and must not change."""
+        """Copy files to new local paths.
+
+        If ``linked`` is true, the result may be hard links; the caller must not change the files.
+        """
 
     def settle(self, directory: str) -> None:
-        """Make a directory and the names below it survive a power cut."""
+        """Make a directory, and all names below it, durable against a power failure."""
 
     def delete(self, names: Sequence[str]) -> None:
-        """Delete files; missing ones are skipped."""
+        """Delete the files ``names``. A name without a file is skipped."""
 
     def delete_tree(self, directory: str) -> None:
-        """Delete a directory with its content, if it exists."""
+        """Delete a directory with its content, if the directory exists."""

@@ -1,4 +1,4 @@
-"""Roots on local and mounted file systems: plain files, hard links, and fsync."""
+"""Roots on local and mounted file systems, which use plain files, hard links, and fsync."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["LocalFiles"]
 
 @dataclass(frozen=True, slots=True)
 class LocalFiles:
-    """The files below an absolute path, which need not exist yet."""
+    """The files below an absolute path. The directory need not exist yet."""
 
     path: Path
 
@@ -46,8 +46,8 @@ class LocalFiles:
         except NotADirectoryError:
             file = next(above for above in (place, *place.parents) if above.exists())
             raise StateError(
-                f"{file} is a file, and must be a directory; pass a root that is a directory, or "
-                "one that does not exist yet"
+                f"{file} is a file, not a directory; pass as root a directory, or a path that does "
+                "not exist yet"
             ) from None
 
     def files(self, directory: str) -> list[Entry]:
@@ -56,7 +56,7 @@ class LocalFiles:
             links = [name for name in folders if Path(folder, name).is_symlink()]
             for name in (*names, *links):
                 place = Path(folder, name)
-                with contextlib.suppress(FileNotFoundError):  # deleted since
+                with contextlib.suppress(FileNotFoundError):  # Another process may delete the file.
                     seen = place.lstat()
                     found.append(
                         Entry(
@@ -93,8 +93,9 @@ class LocalFiles:
                 make_directory(target.parent, synced=True)
             except FileExistsError:
                 raise StateError(
-                    f"{target.parent} cannot be made: its path contains a file or a broken link, "
-                    "such as to a disk that is not mounted; remove it, or pass another root"
+                    f"{target.parent} cannot be created, because its path contains a file, or a "
+                    "broken link such as a link to a disk that is not mounted. Mount the disk, "
+                    "remove the file or link, or pass another root"
                 ) from None
             try:
                 _write_new(scratch, data)
@@ -102,7 +103,9 @@ class LocalFiles:
                     os.link(scratch, target)
                 except FileExistsError:
                     raise
-                except OSError:  # no hard links here: a reader may see an incomplete file
+                except OSError:
+                    # This file system has no hard links, so the file is written in place, and
+                    # a concurrent reader may see it incomplete.
                     _write_new(target, data)
             finally:
                 scratch.unlink(missing_ok=True)
@@ -126,7 +129,7 @@ class LocalFiles:
             os.link(source, target)
         except FileNotFoundError:
             raise
-        except OSError:  # no hard links here, or too many of this file
+        except OSError:  # The file system has no hard links, or the file has too many of them.
             self.upload({new: source})
         return new
 
@@ -139,7 +142,7 @@ class LocalFiles:
                     continue
                 except FileNotFoundError:
                     raise
-                except OSError:  # another file system
+                except OSError:  # The target is on another file system, so copy the file.
                     pass
             with _translating_os_errors(target):
                 shutil.copyfile(source, target)
@@ -167,9 +170,9 @@ class LocalFiles:
             self._prune(place)
 
     def _place(self, name: str, *, itself: bool = True) -> Path:
-        """Return the path of a name; a CorruptionError for a symbolic link below the root.
+        """Return the path of a file; raise a CorruptionError for a symbolic link below the root.
 
-        ``itself=False`` permits a link as the last part.
+        If ``itself`` is false, the file itself may be a link, but no directory on its path.
         """
         parts = PurePosixPath(name).parts
         here = self.path
@@ -179,8 +182,9 @@ class LocalFiles:
                 target = here.readlink() if here.is_symlink() else None
             if target is not None:
                 raise CorruptionError(
-                    f"{here} is a symbolic link to {target}; every file and directory of a root "
-                    "must be in the root. Replace the link with its target, or read another root"
+                    f"{here} is a symbolic link to {target}, but every file and directory of a "
+                    "root must be in the root itself. Replace the link with a copy of its target, "
+                    "or read another root"
                 )
         return self.path / name
 
@@ -197,7 +201,7 @@ class LocalFiles:
 
 @contextlib.contextmanager
 def _translating_os_errors(place: Path) -> Iterator[None]:
-    """Translate OSErrors into kstore errors."""
+    """Translate the OSErrors of a full or unusable disk into kstore errors."""
     try:
         yield
     except (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError):
@@ -217,14 +221,14 @@ def _translating_os_errors(place: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _open_regular(place: Path) -> Iterator[BufferedReader]:
-    """Open a regular file for reading; do not wait for the writer of a pipe."""
+    """Open a regular file for reading. If it is a named pipe, raise at once instead of waiting."""
     descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
             kind = "a directory" if stat.S_ISDIR(mode) else "a special file"
             raise InconsistentStateError(
-                f"{place} is {kind}, and must be a regular file; move it out of the root"
+                f"{place} is {kind}, not a regular file; move it out of the root"
             )
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             yield file

@@ -1,8 +1,8 @@
-"""Roots on S3 and compatible object stores, through s3fs.
+"""Roots on S3 and compatible object stores, by the library s3fs.
 
-An object appears whole or not at all, and is durable at once. A manifest is put with the condition
-``If-None-Match: *``: the server refuses to overwrite another one. Listings are not cached: another
-writer may have published since.
+An object is written completely or not at all, and is durable as soon as it is written. A manifest
+is put with the condition ``If-None-Match: *``, so the server refuses to overwrite an existing
+manifest. Listings are not cached, because another writer may publish a version at any time.
 """
 
 from __future__ import annotations
@@ -39,28 +39,36 @@ _TEXT = {"endpoint_url", "key", "secret", "token", "username", "password", "prof
 
 @dataclass(frozen=True, slots=True)
 class ObjectStore:
-    """The objects of a bucket under one prefix."""
+    """The objects of a bucket under one prefix.
 
-    address: str  # s3://bucket/prefix, without a trailing slash
-    # Options of s3fs.S3FileSystem; hidden in reprs, since they may contain secrets.
+    Attributes
+    ----------
+    address : str
+        ``s3://bucket/prefix``, without a slash at the end.
+    options : mapping
+        Options of ``s3fs.S3FileSystem``. A repr does not show the options, because they may
+        contain secrets.
+    """
+
+    address: str
     options: Mapping[str, Any] = field(repr=False, compare=False, default_factory=dict)
 
     @classmethod
     def at(cls, address: str, options: Mapping[str, Any]) -> ObjectStore:
-        """Return the objects at an address.
+        """Return the objects at an address such as ``s3://bucket/prefix``.
 
-        An EngineUnavailableError if s3fs is not installed; a SpecError for an unknown option, a
-        value that is not JSON, or an address without a bucket.
+        Raise an EngineUnavailableError if s3fs is not installed. Raise a SpecError if an option is
+        unknown, if the value of an option is not JSON, or if the address contains no bucket.
         """
         unknown = sorted({*options} - _parameters())
         if unknown:
             raise SpecError(
-                f"storage_options has {unknown[0]!r}, which is not an option of S3; there are: "
-                f"{', '.join(sorted(_parameters()))}"
+                f"storage_options contains {unknown[0]!r}, which is not an option of "
+                f"s3fs.S3FileSystem; the options are: {', '.join(sorted(_parameters()))}"
             )
         bucket, _, prefix = address.partition("://")[2].partition("/")
         if not bucket:
-            raise SpecError(f"{address!r} names no bucket; pass s3://bucket/prefix")
+            raise SpecError(f"the address {address!r} has no bucket; pass s3://bucket/prefix")
         parts = [part for part in prefix.split("/") if part]
         return cls(
             "/".join([f"s3://{bucket}", *parts]),
@@ -80,9 +88,7 @@ class ObjectStore:
         with contextlib.suppress(FileNotFoundError), self._translating_errors():
             found = [entry.rstrip("/") for entry in self._files().ls(place, detail=False)]
             if place in found:
-                raise StateError(
-                    f"s3://{place} is an object, and must be a directory; pass another root"
-                )
+                raise StateError(f"s3://{place} is an object, not a directory; pass another root")
             return sorted(entry.rpartition("/")[2] for entry in found)
         return []
 
@@ -118,11 +124,11 @@ class ObjectStore:
                 with self._translating_errors():
                     self._files().pipe_file(self._place(name), data, mode="create")
                 return
-            except BlockingIOError:  # the server is processing another put of the same object
+            except BlockingIOError:  # The server is processing another put of the same object.
                 if again == _TRIES - 1:
                     raise StorageUnavailableError(
-                        f"{self.address}/{name}: other writers put it at the same time, in each of "
-                        f"{_TRIES} tries; run the job again"
+                        f"{self.address}/{name} was not written: in each of {_TRIES} tries, "
+                        "another writer wrote this object at the same time; run the job again"
                     ) from None
                 time.sleep(0.1 * 2**again)
 
@@ -142,7 +148,7 @@ class ObjectStore:
         self._all(get, files.items())
 
     def settle(self, directory: str) -> None:
-        """Do nothing: objects are durable."""
+        """Do nothing, because every object is durable as soon as it is written."""
 
     def delete(self, names: Sequence[str]) -> None:
         def remove(name: str) -> None:
@@ -159,7 +165,10 @@ class ObjectStore:
         return f"{root}/{name}" if name else root
 
     def _files(self) -> Any:
-        """Return the file system; s3fs keeps one for each process and set of options."""
+        """Return the file system object of s3fs.
+
+        s3fs caches one object per process and set of options, so repeated calls are cheap.
+        """
         from s3fs import S3FileSystem
 
         return S3FileSystem(**self.options, use_listings_cache=False)
@@ -171,7 +180,7 @@ class ObjectStore:
 
     @contextlib.contextmanager
     def _translating_errors(self) -> Iterator[None]:
-        """Translate errors of s3fs and botocore into kstore errors."""
+        """Translate the errors of s3fs and botocore into those that `Storage` describes."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
@@ -180,12 +189,12 @@ class ObjectStore:
             raise self._translated(error) from error
 
     def _translated(self, error: Exception) -> Exception:
-        """Return the error of `Storage` for an error of s3fs or botocore."""
+        """Return the error that `Storage` describes for an error of s3fs or botocore."""
         if isinstance(error, OSError) and error.errno in DISK_FULL:
             return StorageFullError(
                 f"no space left on this machine for files from {self.address}: {error.strerror}. "
-                "Free some space in the directory for temporary files and in KSTORE_SHARD_CACHE, "
-                "and run the job again"
+                "Free some space in the directory for temporary files and in the directory "
+                "KSTORE_SHARD_CACHE, and run the job again"
             )
         cause = error if hasattr(error, "response") else error.__cause__
         response = getattr(cause, "response", None) or {}
@@ -197,7 +206,8 @@ class ObjectStore:
         bucket = self.address.removeprefix("s3://").partition("/")[0]
         if code == "NoSuchBucket":
             return StateError(
-                f"{self.address}: there is no bucket {bucket!r}. Make it, or correct the address"
+                f"{self.address}: the bucket {bucket!r} does not exist. Create the bucket, or "
+                "correct the address"
             )
         if isinstance(error, (FileNotFoundError, FileExistsError)):
             return error
@@ -205,18 +215,18 @@ class ObjectStore:
             return StorageUnavailableError(
                 f"{self.address}: access is denied ({type(error).__name__}: {error}). Pass "
                 "storage_options={'key': ..., 'secret': ...}, or set AWS_ACCESS_KEY_ID and "
-                "AWS_SECRET_ACCESS_KEY for the driver and every worker; permit them to list, read, "
-                f"put and delete in {bucket!r}"
+                "AWS_SECRET_ACCESS_KEY for the driver and every worker. The key needs the "
+                f"permission to list, read, put and delete objects in the bucket {bucket!r}"
             )
         return StorageUnavailableError(
             f"{self.address}: the object store refused or failed a request "
-            f"({type(error).__name__}: {error}). Check endpoint_url in "
-            "storage_options and the network; then run the job again"
+            f"({type(error).__name__}: {error}). Check the network, and endpoint_url in "
+            "storage_options; then run the job again"
         )
 
 
 def _value(name: str, value: Any) -> Any:
-    """Return the value of an option; a str is parsed as JSON, unless the option takes text."""
+    """Return the value of an option. A str is parsed as JSON, unless the option is a text."""
     if not isinstance(value, str) or name in _TEXT:
         return value
     try:
@@ -236,4 +246,5 @@ def _parameters() -> set[str]:
             f"s3:// addresses need s3fs, which is not installed here: {install_module('s3fs')}"
         ) from error
     signature = inspect.signature(S3FileSystem.__init__).parameters
-    return {*signature, "profile"} - _NOT_OPTIONS  # s3fs passes the profile to its session
+    # s3fs has no parameter for the profile, and passes it on to the session of botocore.
+    return {*signature, "profile"} - _NOT_OPTIONS
