@@ -150,8 +150,9 @@ def _check(
         else:
             return found
     raise StateError(
-        f"{root} changed during {_TRIES} reads: a vacuum removed the newest version each time. "
-        "Verify it again while fewer versions are written, or pass a greater grace_s to vacuum"
+        f"{root} could not be verified: {_TRIES} times, a job wrote a newer version, and a vacuum "
+        "removed the version that was being read. Verify the root again while fewer versions are "
+        "written, or pass a greater grace_s to vacuum"
     )
 
 
