@@ -1,8 +1,9 @@
-"""Joins, streams and state on Spark, beside Spark's own ways: docs/performance.md.
+"""Measurements of joins, streams and state on Spark, for docs/performance.md.
 
-``python -m asv_benchmarks.performance``, from the repository, writes the page; it takes minutes on
-a machine that has nothing else to do. With ``KSTORE_BENCHMARKS=small`` it does the same on little
-data and prints what it found. It fails where two ways that should agree give different results.
+Each measurement compares kstore with Spark's own methods. Run ``python -m
+asv_benchmarks.performance`` in the repository to write the tables of the page. This takes several
+minutes and needs a machine that does no other work. With ``KSTORE_BENCHMARKS=small`` the script
+uses little data and only prints the tables. It fails if two methods return different results.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured, and how often."""
+    """The numbers of keys, rows, rounds and batches of a run."""
 
     keys: int = 100_000
     rows: int = 1_000_000
@@ -40,11 +41,11 @@ SMALL = Sizes(1_000, 5_000, 1, 200, 3, 400, 3)
 
 
 class DifferentResultsError(Exception):
-    """Two ways that should give the same do not."""
+    """Two methods that must return the same rows returned different rows."""
 
 
 def measure(spark: Any, sizes: Sizes) -> str:
-    """All tables, in Markdown."""
+    """Run all measurements, and return their tables in Markdown."""
     data = Data.make(spark, sizes.keys, sizes.rows)
     try:
         wrote = min(seconds(data.write_store) for _ in range(sizes.rounds))
@@ -60,7 +61,10 @@ def measure(spark: Any, sizes: Sizes) -> str:
 
 
 def least(jobs: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """The best seconds of each job, in turns, so that a slow moment is shared by all."""
+    """Return the least time of each job in seconds.
+
+    The runs of the jobs alternate, so that other work on the machine slows all jobs equally.
+    """
     best = dict.fromkeys(jobs, float("inf"))
     for _ in range(rounds):
         for name, job in jobs.items():
@@ -69,12 +73,12 @@ def least(jobs: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, fl
 
 
 def check_same(found: Mapping[str, tuple[int, int]]) -> str:
-    """What all agree on.
+    """Return a text with the number of rows and the checksum, which all methods must share.
 
     Raises
     ------
     DifferentResultsError
-        They do not.
+        Two methods have different numbers of rows or different checksums.
     """
     if len(set(found.values())) != 1:
         told = "; ".join(f"{name}: {rows} rows, {sum_:#x}" for name, (rows, sum_) in found.items())
@@ -97,34 +101,34 @@ def _bulk(data: Data, sizes: Sizes, wrote: float) -> str:
     }
     took = {f"write the store, {SHARDS} shards": wrote, **least(jobs, sizes.rounds)}
     lines = [f"| {name} | {s:.2f} | {records / s / 1000:,.0f} |" for name, s in took.items()]
-    head = "| whole jobs | seconds | k records/s |\n|---|---:|---:|\n"
+    head = "| job | seconds | thousand records per second |\n|---|---:|---:|\n"
     return f"### Writing and reading {records:,} records\n\n{head}" + "\n".join(lines)
 
 
 def _joins(data: Data, sizes: Sizes) -> str:
     whole, apart = spark_joins.EVERYWHERE, spark_joins.APART
     ways: dict[str, Callable[[], Any]] = {
-        "**kstore**, warm, the store whole in each worker": lambda: spark_joins.temporal_join(
-            data, **whole
+        "**kstore**, warm, each worker has the whole store, four columns": lambda: (
+            spark_joins.temporal_join(data, **whole)
         ),
-        "**kstore**, warm, rows brought to their shards": lambda: spark_joins.temporal_join(
-            data, **apart
+        "**kstore**, warm, rows are shuffled to the shards, four columns": lambda: (
+            spark_joins.temporal_join(data, **apart)
         ),
         **{name: (lambda way=way: way(data)) for name, way in spark_joins.OTHERS.items()},
     }
     agreed = check_same({name: checksum(way()) for name, way in ways.items()})
-    ways["**kstore**, warm, all columns as Python gives them"] = lambda: (
+    ways["**kstore**, warm, each worker has the whole store, all columns"] = lambda: (
         spark_joins.temporal_join_as_it_comes(data, **whole)
     )
-    ways["rows through Python and back (`mapInArrow`), nothing joined"] = lambda: (
-        spark_joins.pass_through(data)
-    )
-    ways["the same, as wide as all columns of the join"] = lambda: spark_joins.pass_through_widened(
+    ways["no join: rows pass through Python (`mapInArrow`)"] = lambda: spark_joins.pass_through(
         data
+    )
+    ways["no join: rows pass through Python and get the columns of the join's result"] = lambda: (
+        spark_joins.pass_through_widened(data)
     )
     jobs = {name: (lambda way=way: run(way())) for name, way in ways.items()}
     took = least(jobs, sizes.rounds)
-    took["**kstore**, cold: shards read first, rows brought to them"] = min(
+    took["**kstore**, cold, rows are shuffled to the shards, four columns"] = min(
         seconds(partial(run, spark_joins.temporal_join(data, root, **apart)))
         for root in (data.copy_of_root(f"cold-{n}") for n in range(sizes.rounds))
     )
@@ -135,7 +139,8 @@ def _joins(data: Data, sizes: Sizes) -> str:
     ]
     return (
         f"### {sizes.rows:,} rows joined as of their time with {sizes.keys:,} keys x {VERSIONS} "
-        "versions\n\n| way | seconds | k rows/s | times as fast as `ASOF JOIN` |\n"
+        "versions\n\n"
+        "| method | seconds | thousand rows per second | times as fast as `ASOF JOIN` |\n"
         "|---|---:|---:|---:|\n" + "\n".join(lines) + f"\n\nAll joins gave {agreed}."
     )
 
@@ -144,7 +149,7 @@ def _stream_joins(data: Data, sizes: Sizes) -> str:
     stream = spark_streams.Stream(data, "joined", [sizes.batch] * sizes.batches)
     joined = spark_streams.joined_as_of_time(stream)
     took = {
-        "no-op: rows read and thrown away": stream.milliseconds(stream.rows),
+        "no join: rows are read and discarded": stream.milliseconds(stream.rows),
         "**kstore** `temporal_join`": stream.milliseconds(joined),
         "native `ASOF JOIN` with a static table": stream.milliseconds_each(
             lambda rows: run(spark_streams.asof_joined(data, rows))
@@ -156,11 +161,11 @@ def _stream_joins(data: Data, sizes: Sizes) -> str:
             "ASOF JOIN of all its rows": checksum(spark_streams.asof_joined(data, stream.batch())),
         }
     )
-    floor = next(iter(took.values()))
-    lines = [f"| {name} | {ms:,.0f} | {ms / floor:.2f} |" for name, ms in took.items()]
+    least_ms = next(iter(took.values()))
+    lines = [f"| {name} | {ms:,.0f} | {ms / least_ms:.2f} |" for name, ms in took.items()]
     return (
         f"### A stream, joined in batches of {sizes.batch:,} rows\n\n"
-        "| way | ms per batch | times a no-op batch |\n|---|---:|---:|\n"
+        "| method | ms per batch | time divided by that of no join |\n|---|---:|---:|\n"
         + "\n".join(lines)
         + f"\n\nBoth joins gave {agreed}."
     )
@@ -182,29 +187,30 @@ def _states(data: Data, sizes: Sizes) -> str:
     agreed = check_same(results)
     return (
         "### A running total by key, kept as state\n\n"
-        f"| way | ms per {sizes.batch:,} rows | ms per {sizes.large_batch:,} rows | "
-        "µs for each further row |\n|---|---:|---:|---:|\n"
+        f"| method | ms per batch of {sizes.batch:,} rows | ms per batch of {sizes.large_batch:,} "
+        "rows | µs per additional row |\n|---|---:|---:|---:|\n"
         + "\n".join(lines)
-        + f"\n\nBoth gave {agreed}."
+        + f"\n\nBoth methods gave {agreed}."
     )
 
 
 def about(spark: Any) -> str:
-    """What it was measured with."""
+    """Return a sentence with the versions and the machine of the run."""
     return (
-        f"Spark {spark.version}, `local[2]`, Python {platform.python_version()}, "
-        f"{os.cpu_count()} processors, {platform.system()} on {platform.machine()}."
+        f"The run used Spark {spark.version} with the master `local[2]`, Python "
+        f"{platform.python_version()}, {os.cpu_count()} processors, and {platform.system()} on "
+        f"{platform.machine()}."
     )
 
 
 def placed(page: str, found: str) -> str:
-    """The page with what was found in the place of what was found before."""
+    """Return the page with `found` in place of the tables of the previous run."""
     before, _, rest = page.partition(BEGIN)
     return f"{before}{BEGIN}\n\n{found}\n\n{END}{rest.partition(END)[2]}"
 
 
 def main() -> None:
-    """Measure, and write the page or print."""
+    """Run the measurements, print the tables, and write the page unless the run is small."""
     from kstore_core.spark import local_session
 
     is_small = os.environ.get("KSTORE_BENCHMARKS") == "small"

@@ -22,7 +22,7 @@ APART = {"broadcast_bytes": 0}
 
 
 def pass_through(data: Data) -> Any:
-    """The floor: rows go through a Python worker as Arrow batches, and nothing is joined."""
+    """Pass rows through a Python worker as Arrow batches, without a join."""
 
     def same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from batches
@@ -31,18 +31,18 @@ def pass_through(data: Data) -> Any:
 
 
 def pass_through_widened(data: Data) -> Any:
-    """The floor of a join in Python: as wide as its result, and the same for every row."""
+    """Pass rows through a Python worker that adds the same join columns to every row."""
     schema = _beside_version(data, data.rows.columns).add("valid_to", "long")
     return data.rows.mapInArrow(_widening(), schema)
 
 
 def temporal_join(data: Data, root: Path | None = None, **more: Any) -> Any:
-    """kstore's, on the store built before."""
+    """Join with kstore, on the store that was written before, and select four columns."""
     return temporal_join_as_it_comes(data, root, **more).select(*COLUMNS)
 
 
 def temporal_join_as_it_comes(data: Data, root: Path | None = None, **more: Any) -> Any:
-    """The same with all columns, which Spark takes from Python without another look at them."""
+    """Join with kstore, and return all columns in the form in which Python returns them."""
     from kstore_core.spark import temporal_join
 
     place = data.root if root is None else root

@@ -161,9 +161,9 @@ def _check(
         else:
             return found
     raise StateError(
-        f"{root} could not be verified. In each of {_TRIES} tries, newer versions were written and "
-        "a vacuum removed the version that was being read. Verify the root again while fewer "
-        "versions are written, or pass a greater grace_s to vacuum"
+        f"{root} could not be verified: {_TRIES} times, a job wrote a newer version, and a vacuum "
+        "removed the version that was being read. Verify the root again while fewer versions are "
+        "written, or pass a greater grace_s to vacuum"
     )
 
 

@@ -68,7 +68,7 @@ def test_times_stand_behind_the_key_as_kafka_puts_them() -> None:
         (
             SESSIONS,
             {"session_start": [0, 8], "session_end": [0, 7]},
-            "session_end that is before the session's start: 7",
+            "session_end that is before the start of its session: 7",
         ),
         (
             SESSIONS,

@@ -122,7 +122,7 @@ def test_an_abort_after_the_commit_takes_nothing(root: Path) -> None:
     ("change", "message"),
     [
         ({"path": ""}, r"the path is missing; .*\.save\("),
-        ({"path": "rel/ative"}, "'rel/ative' is relative, and Spark's processes"),
+        ({"path": "rel/ative"}, "'rel/ative' is relative, but Spark's processes"),
         ({"partitions": "0"}, "partitions='0' is not a number of 1 or more"),
         ({"partitions": "x"}, "partitions='x' is not a number"),
         ({"partition_by": "hash"}, "partition_by='hash' is not key or partition: it is another"),
