@@ -1,4 +1,4 @@
-"""Move every row of an older format to the newer one; see docs/upgrade.md."""
+"""The upgrade of all rows of a store that still have an older format; see docs/upgrade.md."""
 
 from kstore_core.maintenance.finish_upgrade.finishing import (
     Progress,

@@ -171,8 +171,7 @@ def test_a_changed_byte_is_found(tmp_path: Path) -> None:
     try:
         db.ingest_external_file([str(path)], IngestExternalFileOptions())
         with pytest.raises(Exception, match="checksum mismatch"):
-            for key in rows:
-                db.get(key)
+            list(map(db.get, rows))
     finally:
         db.close()
 
