@@ -54,13 +54,7 @@ class Storage(Protocol):
         Call this once, after the stored spec was compared with the spec of the open.
         """
 
-<<<<<<< HEAD
     def write(self, record: StoreRecord, entries: Entries, *, is_spill: bool = False) -> None:
-        """Write the staged rows and these entries; ``record`` is as of the last commit.
-
-        A spill may write the rows before the entries.
-=======
-    def write(self, record: StoreRecord, entries: Entries) -> None:
         """Write the staged rows and some entries of the metadata.
 
         Parameters
@@ -69,7 +63,8 @@ class Storage(Protocol):
             The metadata that the last commit wrote.
         entries : Entries
             The entries to write.
->>>>>>> 7cdb2e5f5bc27e3310fb2bf014dd30712a45f4f4
+        is_spill : bool
+            The rows may be written before the entries.
         """
 
     @property
@@ -216,13 +211,11 @@ class OneDatabase:
             self._spec.segment_interval_ms,
         )
 
-<<<<<<< HEAD
     def write(self, record: StoreRecord, entries: Entries, *, is_spill: bool = False) -> None:
-        """Write the staged rows and these entries: in one batch, unless this is a spill."""
-=======
-    def write(self, record: StoreRecord, entries: Entries) -> None:
-        """Write the staged rows and the given entries of the metadata in one batch."""
->>>>>>> 7cdb2e5f5bc27e3310fb2bf014dd30712a45f4f4
+        """Write the staged rows and the given entries of the metadata.
+
+        They are one batch, unless this is a spill of many rows.
+        """
         with self._writing:
             self._write(record, entries, is_spill=is_spill)
 
