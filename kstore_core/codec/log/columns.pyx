@@ -294,10 +294,11 @@ cdef class RecordColumns:
     def __getitem__(self, Py_ssize_t index):
         cdef const Slot *slot
         cdef bytes headers = b""
+        cdef Py_ssize_t given = index
         if index < 0:
             index += self.length
         if not 0 <= index < self.length:
-            raise IndexError(f"there is no record {index}; there are {self.length} records")
+            raise IndexError(f"there is no record {given}; there are {self.length} records")
         slot = &self.slots[index]
         if slot.header_size:
             headers = copy_bytes(slot.headers, slot.header_size)
