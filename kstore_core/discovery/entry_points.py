@@ -159,8 +159,8 @@ def load_hooks(group: str, found: Announced) -> pluggy.HookRelay:
     Raises
     ------
     BaseException
-        The import raised this error, or it is pluggy's ``PluginValidationError`` because the
-        plug-in implements a hook, or an argument of a hook, that does not exist.
+        The import raised this error. Or the plug-in implements a hook or an argument that does not
+        exist, and this is the ``PluginValidationError`` of pluggy.
     PluginError
         The plug-in implements no hook of its group.
     """

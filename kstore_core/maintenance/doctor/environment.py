@@ -184,7 +184,10 @@ def _migrations(root: Path) -> Iterator[Finding]:
 
 
 def disk(root: Path) -> Iterator[Finding]:
-    """Report a nearly full disk of the state directory, or of the readers' temporary copies."""
+    """Report if the disk of the state directory or of the temporary directory is nearly full.
+
+    Readers copy files to the temporary directory.
+    """
     temporary = Path(tempfile.gettempdir())
     for directory, use in {root: "the stores", temporary: "the copies of readers"}.items():
         usage = shutil.disk_usage(directory)
@@ -199,7 +202,7 @@ def disk(root: Path) -> Iterator[Finding]:
 
 
 def permissions(root: Path) -> Iterator[Finding]:
-    """Report the directories that this user cannot read or cannot write."""
+    """Report the directories that the user of this process may not read or may not write."""
     if os.statvfs(root).f_flag & os.ST_RDONLY:
         why = f"{root} is mounted read-only"
         yield at("finding", "permissions", why, "mount it read-write before a writer opens it")
