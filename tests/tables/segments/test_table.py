@@ -216,7 +216,7 @@ def test_the_last_segment_of_all(home):
 def test_negative_times(home):
     with home.open() as state:
         table = state.open(window_spec()).table
-        with pytest.raises(ValueError, match="segment -1 are negative"):
+        with pytest.raises(ValueError, match="negative time, in segment -1"):
             table.put_one(row(-INTERVAL), b"v")
         assert table.get(row(-INTERVAL)) is None
         table.put_one(row(-3), b"in segment 0, for division truncates")
