@@ -89,7 +89,8 @@ class EngineOptions:
         if isinstance(given, EngineOptions):
             if not isinstance(given, cls):
                 raise SpecError(
-                    f"the options have the type {type(given).__name__}, but need the type {cls.__name__}"
+                    f"the options have the type {type(given).__name__}, but need the type "
+                    f"{cls.__name__}"
                 )
             return given
         if not isinstance(given, Mapping):
