@@ -99,7 +99,7 @@ cdef class Strip:
                     return value
                 return self._stripped(value, 0)
             if len(key) < SEGMENT_BYTES:
-                raise FormatError(f"a versioned key has at least {SEGMENT_BYTES} bytes")
+                raise FormatError(f"the key has {len(key)} bytes, not at least {SEGMENT_BYTES} bytes")
             if key.startswith(LATEST_PREFIX):
                 return self._stripped(value, TIME_BYTES)
             return self._segment_row(value)

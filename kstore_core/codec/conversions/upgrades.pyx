@@ -100,7 +100,8 @@ def versioned_to_headers(bytes key not None, bytes value not None):
         the key.
     """
     if len(key) < SEGMENT_BYTES:
-        raise unreadable(key, f"a versioned key has at least {SEGMENT_BYTES} bytes", None)
+        reason = f"the key has {len(key)} bytes, not at least {SEGMENT_BYTES} bytes"
+        raise unreadable(key, reason, None)
     if not key.startswith(LATEST_PREFIX):
         try:
             return row_with_headers(value)

@@ -8,10 +8,10 @@ from kstore_core.codec.arrow.input cimport Texts, Times
 
 # 32 bytes: a probe that hits touches one of these.
 cdef struct Key:
-    int64_t at                  # the position of its bytes
-    int64_t first               # its first version; its run ends at the next key's first
-    int64_t horizon             # the start of its shard's history, ms
-    uint32_t size               # of its bytes
+    int64_t at                  # the position of the key's bytes
+    int64_t first               # the key's first version; the next key's first ends the run
+    int64_t horizon             # the start of the history of the key's shard, in ms
+    uint32_t size               # the number of the key's bytes
     uint32_t hash
 
 
@@ -53,7 +53,7 @@ cdef int64_t rounded_down(const Times *times, int64_t index) noexcept nogil
 
 
 cdef inline int64_t first_after(const Runs *runs, const Key *key, int64_t time) noexcept nogil:
-    """The first version of a key that begins after a time, else the end of its run."""
+    """Return the first version of a key that begins after a time, or else the end of its run."""
     cdef int64_t low = key.first
     cdef int64_t high = (key + 1).first
     cdef int64_t middle

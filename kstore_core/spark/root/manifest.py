@@ -73,7 +73,7 @@ class Shard:
     rows : int
         The number of rows in the engine; after an append, the number of rows that all jobs wrote.
     records : int
-        The number of records that the job applied.
+        The number of records that the job read for the shard, with late and replayed records.
     late : int
         The number of records that the job dropped because they had expired.
     replayed : int
@@ -165,7 +165,7 @@ class Manifest:
 
     @property
     def records(self) -> int:
-        """The number of records that the last job of each shard applied."""
+        """The number of records that the last job of each shard read."""
         return sum(shard.records for shard in self.shards)
 
     @property

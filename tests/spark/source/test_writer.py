@@ -79,7 +79,9 @@ def test_records_in_the_wrong_partition_are_refused(root: Path) -> None:
     rows = logs.log_table(LOG)
     moved = rows.set_column(5, "partition", pa.array([1] * len(rows), pa.int32()))
     writer = BatchWriter(options(root), SCHEMA, False)
-    with pytest.raises(SpecError, match=r"their keys belong to another.*partition_by='key'"):
+    with pytest.raises(
+        SpecError, match=r"their keys belong to other partitions.*partition_by='key'"
+    ):
         writer.commit(written(writer, moved))
     writer.abort([])
     assert files_below(root) == set()

@@ -200,7 +200,7 @@ def test_a_version_that_was_discarded_is_not_shown_and_not_forgotten(
         if told == step:
             Root.at(streamed.path).discard(job_of(streamed.query, 0))
 
-    with pytest.raises(StateError, match="were removed before it was published"):
+    with pytest.raises(StateError, match="were removed before the job published"):
         streamed.epoch(0, first, step=discard)
     assert Root.at(streamed.path).versions() == []
     assert not list((streamed.path / "attempts").glob("*"))

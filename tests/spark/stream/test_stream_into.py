@@ -161,7 +161,7 @@ def test_what_cannot_work_is_refused_before_the_query_starts(
         (df.selectExpr("*", "1 more"), SpecError, "'more' is unknown", {}),
         (df, SpecError, "publish_every=0", {"publish_every": 0}),
         (df, SpecError, "pass spec= and partitions=", {"spec": None, "partitions": None}),
-        (df, SpecError, "a store has at least 1", {"partitions": 0}),
+        (df, SpecError, "is not the number of partitions", {"partitions": 0}),
         (df, SpecError, "has no stream time", {"spec": PLAIN, "partition_time": True}),
         (df, UnsupportedError, "'memory' keeps its data in the process", {"engine": "memory"}),
         (df, UnsupportedError, "on an object store", {"root": "s3://bucket/store"}),

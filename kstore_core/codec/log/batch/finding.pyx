@@ -52,8 +52,8 @@ cdef bytes checked_body(
     cdef object computed = crc32c(body)
     if computed != head.crc:
         raise CorruptionError(
-            f"record batch at byte {position + at}, offset {head.base_offset}: its checksum is "
-            f"{head.crc:08x}, but the checksum of its bytes is {computed:08x}"
+            f"record batch at byte {position + at}, offset {head.base_offset}: its checksum in "
+            f"the head is {head.crc:08x}, but the checksum of its bytes is {computed:08x}"
         )
     return body
 
