@@ -274,8 +274,8 @@ def _refuse_outside(name: str, column: pa.Array | None, most: int) -> None:
     if len(outside):
         raise SpecError(
             f"{len(outside)} of {len(numbers)} records have the {name} {outside[0]}, which is not "
-            f"from 0 to {most}. Correct the column, or leave out topic, partition and offset. "
-            "Nothing was written"
+            f"from 0 to {most}. Correct the column, or leave out the columns topic, partition and "
+            "offset. Nothing was written"
         )
 
 
