@@ -269,7 +269,7 @@ def test_what_cannot_be_mapped_is_told_when_the_plan_is_made(
     refuse(SpecError, "timestamps must be .* not 'seconds'", timestamps="seconds")
     refuse(SpecError, "durability must be .*, not 'none'", durability="none")
     refuse(SpecError, "partitions=0", partitions=0)
-    refuse(SpecError, "no column 'who'; it has: key, amount", key="who")
+    refuse(SpecError, "no column 'who'; its columns are: key, amount", key="who")
     refuse(SpecError, "'amount' is bigint, not binary or string", key="amount")
     refuse(SpecError, "'partition' is string, not int or bigint", partition_by="partition")
     refuse(SpecError, "no column 'time'", order_by=["time"])

@@ -237,7 +237,7 @@ def test_what_has_no_partition_or_time_is_told(spark: SparkSession, root: Path) 
             with_partition_time(df, root=root, **other)
         assert not root.exists()
 
-    refuse("no column 'partition'; it has: timestamp, text, offset", df.drop("partition"))
+    refuse("no column 'partition'; its columns are: timestamp, text, offset", df.drop("partition"))
     refuse("no column 'at'", df, timestamp="at")
     refuse("'text' is string, not timestamp or bigint", df, timestamp="text")
     refuse("'text' is string, not array", df, headers="text")
