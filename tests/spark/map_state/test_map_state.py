@@ -277,8 +277,8 @@ def test_what_cannot_be_mapped_is_told_when_the_plan_is_made(
     refuse(
         SpecError, "cannot be sorted by the column 'many' of the type array<int>", order_by=["many"]
     )
-    refuse(SpecError, "two columns 'key'", df=df.selectExpr("*", "key"))
-    refuse(SpecError, "the schema has two columns 'a'", schema="a int, a int")
+    refuse(SpecError, "two columns named 'key'", df=df.selectExpr("*", "key"))
+    refuse(SpecError, "the schema has two columns named 'a'", schema="a int, a int")
     refuse(SpecError, "pass the columns that fn returns", schema=5)
     refuse(UnsupportedError, "object store", root="s3://bucket/root")
 

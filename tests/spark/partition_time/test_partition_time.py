@@ -241,11 +241,11 @@ def test_what_has_no_partition_or_time_is_told(spark: SparkSession, root: Path) 
     refuse("no column 'at'", df, timestamp="at")
     refuse("'text' is string, not timestamp or bigint", df, timestamp="text")
     refuse("'text' is string, not array", df, headers="text")
-    refuse("two columns 'text'", df.selectExpr("*", "text"))
+    refuse("two columns named 'text'", df.selectExpr("*", "text"))
     refuse(
         "column name 'removed by keep' is reserved", df.withColumnRenamed("text", "removed by keep")
     )
-    with pytest.raises(SpecError, match="the key-value store 'kv' has no stream time"):
+    with pytest.raises(SpecError, match="the key-value store 'kv', because such a store has no"):
         map_state(
             df,
             print,
