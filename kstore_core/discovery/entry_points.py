@@ -239,10 +239,11 @@ def require(*names: str) -> None:
         if name not in known:
             raise PluginError(
                 f"no plug-in {name!r} is installed in the group {PLUGINS!r}; "
-                f"installed are: {', '.join(known) or 'none'}. See: kstore engines"
+                f"installed are: {', '.join(known) or 'none'}. List all plug-ins with: "
+                "kstore engines"
             )
         if known[name].error is not None:
-            raise PluginError(f"{known[name].error}. See: kstore engines")
+            raise PluginError(f"{known[name].error}. List all plug-ins with: kstore engines")
 
 
 def wrap_table(table: Table, spec: StoreSpec) -> Table:

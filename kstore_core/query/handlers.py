@@ -156,7 +156,7 @@ def _versions(store: StoreParts, query: queries.MultiVersionedKeyQuery[Any]) -> 
 
 def _reserved(store: StoreParts, query: queries.Query) -> NoReturn:
     raise UnsupportedError(
-        f"the versioned store {store.spec.name!r} does not answer a {type(query).__name__}; use "
+        f"the versioned store {store.spec.name!r} cannot answer a {type(query).__name__}; use "
         "VersionedKeyQuery(key), MultiVersionedKeyQuery(key), or store.range(lo, hi, as_of=…)"
     )
 

@@ -194,8 +194,8 @@ def disk(root: Path) -> Iterator[Finding]:
         if usage.free < min(usage.total * _LEAST_FREE_SHARE, _LEAST_FREE_BYTES):
             mib = usage.free // (1 << 20)
             why = (
-                f"the disk of {directory}, which has {use}, has only {mib} MiB free of "
-                f"{usage.total // (1 << 20)} MiB"
+                f"the disk of {directory} has only {mib} MiB free of "
+                f"{usage.total // (1 << 20)} MiB; the directory has {use}"
             )
             remedy = "free some space; on a full disk a commit raises StorageFullError"
             yield at("finding", "disk", why, remedy)

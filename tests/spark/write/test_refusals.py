@@ -108,7 +108,7 @@ def test_arguments_that_do_not_fit_are_told(spark: SparkSession, root: Path) -> 
         write_store(pa.table({"key": []}), root, SPEC, partitions=2)  # type: ignore[arg-type]
     with pytest.raises(SpecError, match="partition_by must be 'key' or 'partition', not 'keys'"):
         write_store(df, root, SPEC, partitions=2, partition_by="keys")  # type: ignore[arg-type]
-    with pytest.raises(SpecError, match="has no column 'partition'"):
+    with pytest.raises(SpecError, match="needs a column 'partition'"):
         write_store(df, root, SPEC, partitions=2, partition_by="partition")
     with pytest.raises(UnsupportedError, match="'memory' keeps its data in the process"):
         write_store(df, root, SPEC, partitions=2, engine="memory")
